@@ -12,9 +12,8 @@ from rich.text import Text
 from monitor.cli.console import AsJson, out, print_json
 from monitor.report.format import plain_text, setting_value
 from monitor.report.listing import Listing
-from monitor.scoring.metric_config import known_metrics
+from monitor.scoring.metric_config import known_metrics, read_metrics_file
 from monitor.scoring.metric_config import manual as metrics_manual
-from monitor.scoring.own_metrics import read_metrics_file
 from monitor.settings import FILE_SUFFIX, TABLE_OF, Settings, setting_field, variable
 from monitor.settings.fields import TOPICS
 

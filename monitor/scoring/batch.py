@@ -33,7 +33,7 @@ from monitor.models import (
 )
 from monitor.models.passing import Direction, PassRule
 from monitor.scoring.base import Scorer
-from monitor.scoring.metrics.measures import population_std, simple_average, weighted_average
+from monitor.scoring.measures import population_std, simple_average, weighted_average
 from monitor.scoring.pipeline import failure
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings

@@ -56,33 +56,19 @@ class AnsweredShare:
 
 @dataclass(slots=True)
 class Cascade:
-    """
-    Scores with *local*, and asks *judge* now and then; may be shared by threads.
-
-    Parameters
-    ----------
-    local, judge
-        Score the same metrics.
-    sampling
-        Sets the probability of asking.
-    calibration
-        Learns what the judge is expected to say.
-    budget_factor
-        Returns the part of the share that the budget leaves, in [0, 1].
-    share_of
-        Returns the share of an app's samples to ask about, in (0, 1]; by default that of
-        *sampling*. It may follow stored evidence (more while evidence of a fall builds up),
-        but nothing of the sample itself: it is read before the sample is scored.
-    dimensions
-        Names of segments in which the judge may be of another mind at the same local score.
-    """
+    """Scores with *local*, and asks *judge* now and then; may be shared by threads."""
 
     local: JudgementScorer
-    judge: JudgementScorer
-    sampling: JudgeSampling
-    calibration: Calibration
+    judge: JudgementScorer  #: scores the same metrics
+    sampling: JudgeSampling  #: sets the probability of asking
+    calibration: Calibration  #: learns what the judge is expected to say
+    #: Returns the part of the share that the budget leaves, in [0, 1].
     budget_factor: Callable[[], float] = lambda: 1.0
+    #: Returns the share of an app's samples to ask about, in (0, 1]; by default that of *sampling*.
+    #: It may follow stored evidence (more while evidence of a fall builds up), but nothing of the
+    #: sample itself: it is read before the sample is scored.
     share_of: Callable[[str], float] | None = None
+    #: Names of segments in which the judge may be of another mind at the same local score.
     dimensions: tuple[str, ...] = ()
     _answering: AnsweredShare = field(default_factory=AnsweredShare)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import re
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from monitor.models import Evaluation, Interaction
 from monitor.models.passing import Direction, PassRule
 from monitor.scoring.base import Finding, Judgement
+from monitor.scoring.measures import share, weighted_average
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 #: Fields whose absence has had a reason of its own from the first version on.
@@ -38,55 +40,27 @@ class NoParameters(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """
-    A metric in words and rules.
+    """A metric in words and rules."""
 
-    Parameters
-    ----------
-    name
-        What settings, tables and alerts call it: lower case with underscores.
-    what
-        One sentence for people.
-    formula
-        How the score is made, in plain symbols.
-    requires
-        Fields without which it is ``skipped``: ``query``, ``output``, ``contexts``,
-        ``tool_calls``, or a path such as ``expected.answer`` or ``metadata.runs``.
-    source
-        Where the definition stands.
-    backend
-        What computes it.
-    skips
-        Further reasons for being skipped.
-    parameters
-        What the metrics file may set.
-    record
-        The evaluation with fields of its own that it makes; details of these names go there.
-    pass_score
-        The line at which it passes unless the metrics file sets another; None: the setting's.
-    embeds
-        Whether it compares meanings by the embedding model that the settings name.
-    local_rule
-        The line where the local scorer scores it, unless the settings or the metrics file set
-        one; None: the same as elsewhere.
-    """
-
-    name: str
-    what: str
-    formula: str
+    name: str  #: in settings, tables and alerts: lower case with underscores
+    what: str  #: one sentence for people
+    formula: str  #: how the score is made, in plain symbols
+    #: Fields without which it is ``skipped``: ``query``, ``output``, ``contexts``, ``tool_calls``,
+    #: or a path such as ``expected.answer`` or ``metadata.runs``.
     requires: tuple[str, ...]
-    source: str
+    source: str  #: where the definition stands
     backend: str = "computed"
     version: str = "1"
     direction: Direction = Direction.HIGHER
-    low: float = 0.0
-    high: float = 1.0
     cost: Cost = Cost.FREE
-    skips: tuple[str, ...] = ()
-    parameters: type[BaseModel] = NoParameters
+    skips: tuple[str, ...] = ()  #: further reasons for being skipped
+    parameters: type[BaseModel] = NoParameters  #: what the metrics file may set
+    #: The evaluation with fields of its own that it makes; details of these names go there.
     record: type[Evaluation] = Evaluation
+    #: The line at which it passes unless the metrics file sets another; None: the setting's.
     pass_score: float | None = None
-    embeds: bool = False
+    embeds: bool = False  #: compares meanings by the embedding model that the settings name
+    #: The line where the local scorer scores it, unless settings or metrics file set one.
     local_rule: PassRule | None = None
 
     def __post_init__(self) -> None:
@@ -109,15 +83,15 @@ class Declaration:
             else:
                 present = len(value) > 0 if isinstance(value, Sized) else value is not None
             if not present:
-                return reason_for(path)
+                return _reason_for(path)
         return None
 
     def reasons(self) -> tuple[str, ...]:
         """Return every reason for which it is skipped."""
-        return (*(reason_for(path) for path in self.requires), *self.skips)
+        return (*map(_reason_for, self.requires), *self.skips)
 
 
-def reason_for(path: str) -> str:
+def _reason_for(path: str) -> str:
     """Return the reason for which a metric is skipped when the field at *path* is missing."""
     return _REASONS.get(path, f"no_{path.replace('.', '_')}")
 
@@ -213,7 +187,7 @@ class RubricMetric:
     """
 
     declaration: Declaration
-    criteria: Callable[[Any], tuple[Criterion, ...]]
+    criteria: tuple[Criterion, ...]
     read: Callable[[Answers, Interaction, Any], Finding]
     screen: Callable[[Interaction, Any], Finding] | None = None
     unmet_too: Callable[[Interaction], str | None] = lambda _: None
@@ -238,39 +212,37 @@ class Combined:
         details: dict[str, Any] = {"parts": dict(scores), "missing": missing}
         total = math.fsum(self.weights.values())
         known = math.fsum(self.weights[part] for part in scores)
-        if not scores or known < self.least_share * total - 1e-9:
+        score = weighted_average(scores, self.weights, lower)
+        if score is None or known < self.least_share * total - 1e-9:
             return Finding(skipped="part_missing", details=details)
-        good = (
-            (1 - score if part in lower else score) * self.weights[part]
-            for part, score in scores.items()
-        )
         said = f"{len(missing)} of {len(self.weights)} parts are missing: {', '.join(missing)}."
-        return Finding(
-            score=math.fsum(good) / known, explanation=said if missing else "", details=details
-        )
+        return Finding(score=score, explanation=said if missing else "", details=details)
 
 
 Metric = Computed | JudgementMetric | RubricMetric | Combined
 
 
-def version_of(declaration: Declaration, parameters: BaseModel) -> str:
-    """Return the version, with a digest of the parameters unless they are as shipped."""
-    if parameters == declaration.parameters():
-        return declaration.version
-    text = json.dumps(parameters.model_dump(mode="json"), sort_keys=True)
-    return f"{declaration.version}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def _declared(function: Callable[..., Finding], declared: dict[str, Any]) -> Declaration:
+    """A metric has the name of its function and says what the docstring begins with."""
+    what, _, _ = (inspect.getdoc(function) or "").partition("\n\n")
+    own = {"name": function.__name__, "what": " ".join(what.split())}
+    return Declaration(**own | declared)
 
 
 def computed(**declared: Any) -> Callable[[Callable[[Interaction, Any], Finding]], Computed]:
-    """Make a metric of a function of the interaction; the arguments are `Declaration`'s."""
-    return lambda function: Computed(Declaration(**declared), function)
+    """
+    Make a metric of a function of the interaction.
+
+    The arguments are `Declaration`'s; name and sentence are the function's own unless given.
+    """
+    return lambda function: Computed(_declared(function, declared), function)
 
 
 def read(
     **declared: Any,
 ) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], JudgementMetric]:
-    """Make a metric of a function of the shared judgement; the arguments are `Declaration`'s."""
-    return lambda function: JudgementMetric(Declaration(**declared), function)
+    """Make a metric of a function of the shared judgement, declared as in `computed`."""
+    return lambda function: JudgementMetric(_declared(function, declared), function)
 
 
 def asked(
@@ -279,15 +251,34 @@ def asked(
     unmet_too: Callable[[Interaction], str | None] = lambda _: None,
     **declared: Any,
 ) -> Callable[[Callable[[Answers, Interaction, Any], Finding]], RubricMetric]:
-    """Make a metric of a function of the judge's answers; the others are `Declaration`'s."""
+    """Make a metric of a function of the judge's answers, declared as in `computed`."""
     declared = {"backend": "judge, in the second shared call", "cost": Cost.JUDGE} | declared
-    skips = declared.pop("skips", ())
-    declaration = Declaration(
-        skips=skips if screen is not None else ("needs_judge", *skips), **declared
-    )
+    needs_judge = () if screen is not None else ("needs_judge",)
+    declared["skips"] = (*needs_judge, *declared.get("skips", ()))
     return lambda function: RubricMetric(
-        declaration, lambda _: criteria, function, screen, unmet_too
+        _declared(function, declared), criteria, function, screen, unmet_too
     )
+
+
+def named_share(
+    criterion: Criterion, of: str, *, good: bool = True, noted: str = "", **declared: Any
+) -> RubricMetric:
+    """
+    Make a metric of the share of what was sent that the judge names.
+
+    *of* says of what: ``sentences``, ``places`` of passages or ``reference``. Unless *good* the
+    score is the share of the others; the numbers are on record under *noted*.
+    """
+
+    def evaluate(answers: Answers, _: Interaction, __: Any) -> Finding:
+        said = answers[criterion.name]
+        part = share(len(said.numbers), len(getattr(answers, of)))
+        details = {noted: list(said.numbers)} if noted else {}
+        return Finding(
+            score=part if good else 1 - part, explanation=said.reasoning, details=details
+        )
+
+    return asked(criterion, **declared)(evaluate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,8 +327,12 @@ class ConfiguredMetric:
 
     @property
     def version(self) -> str:
-        """Version and parameters, as far as they are not as shipped."""
-        return version_of(self.declaration, self.parameters)
+        """The version, with a digest of the parameters unless they are as shipped."""
+        version = self.declaration.version
+        if self.parameters == self.declaration.parameters():
+            return version
+        text = json.dumps(self.parameters.model_dump(mode="json"), sort_keys=True)
+        return f"{version}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
     def judged_by(self, judge: str) -> str:
         """Return the ``evaluator_version`` of what *judge* says, by metric and parameters."""

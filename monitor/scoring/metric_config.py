@@ -1,67 +1,111 @@
-"""The metrics that the settings name: checked, with their parameters and their parts."""
+"""
+The metrics that the settings name, with their parameters, lines and parts; and metrics of one's
+own, from the metrics file and the entry points of installed packages.
+
+The file of ``GROUNDWATCH_METRICS_FILE`` is TOML, one table a metric::
+
+    [precision_at_k]                       # parameters of a metric that ships
+    k = 3
+    pass_score = 0.6                       # its own line; else the metric's or the setting's
+
+    [precision_at_1]                       # a metric that ships, under another name
+    like = "precision_at_k"
+    k = 1
+
+    [politeness]                           # a function of an Interaction
+    function = "my_app.metrics:politeness"
+    requires = ["query", "output"]
+
+    [tone]                                 # a question to the judge, or several by name
+    criteria = "Is the tone friendly and patient?"
+    requires = ["output"]
+
+    [overall]                              # a weighted mean of other metrics
+    weights = { groundedness = 0.6, tone = 0.4 }
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
-from typing import Any
+import hashlib
+import inspect
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module, resources
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import SettingsError, own_words
-from monitor.models.passing import PassRule
-from monitor.scoring.declaration import Combined, ConfiguredMetric, Cost, Metric, RubricMetric
-from monitor.scoring.metrics import METRICS, RENAMED
-from monitor.scoring.metrics.measures import NEEDS_EMBEDDING
-from monitor.scoring.own_metrics import (
-    MAKES,
-    MetricsFile,
-    own_metric,
-    plugin_metrics,
-    read_metrics_file,
+from monitor.models import Interaction
+from monitor.models.passing import Direction, PassRule
+from monitor.scoring.base import Finding
+from monitor.scoring.declaration import (
+    Combined,
+    Computed,
+    ConfiguredMetric,
+    Cost,
+    Declaration,
+    Metric,
+    NoParameters,
+    RubricMetric,
 )
+from monitor.scoring.measures import NEEDS_EMBEDDING
+from monitor.scoring.metrics import METRICS, RENAMED
+from monitor.scoring.metrics.quality import Rubric, Weighted
 from monitor.settings import Settings, variable
 
+GROUP = "groundwatch.evaluators"
+#: Where metrics of other libraries are made; imported only when one is named.
+_LIBRARIES = {
+    "deepeval": "monitor.contrib.metric_libraries:deepeval_metric",
+    "ragas": "monitor.contrib.metric_libraries:ragas_metric",
+}
+#: Keys of a table that make a metric, rather than set a parameter of one.
+_MAKES = ("function", "criteria", "weights", "like", "file", *_LIBRARIES)
 _MOST_NAMED = 8
 
 
-def known_metrics(
-    file: MetricsFile, plugins: Iterable[tuple[str, Metric]] | None = None
-) -> dict[str, Metric]:
-    """
-    Return every metric there is: shipped, of installed packages, of the metrics file.
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """What the file says, a table a metric."""
 
-    Raises
-    ------
-    SettingsError
-        If two have the same name.
-    """
-    known, origin = dict(METRICS), dict.fromkeys(METRICS, "groundwatch")
-    own = [
-        (
-            file.where,
-            own_metric(
-                name,
-                {key: value for key, value in table.items() if key != "pass_score"},
-                METRICS,
-                where=file.where,
-                folder=file.folder,
-            ),
+    tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    where: str = "the metrics file"
+    folder: Path = Path()
+
+    def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the same with further tables, whose keys come first."""
+        added = {name: self.tables.get(name, {}) | dict(table) for name, table in more.items()}
+        return replace(self, tables={**self.tables, **added})
+
+
+def read_metrics_file(path: Path | None) -> MetricsFile:
+    """Read the file, if there is one; ``SettingsError`` says what is wrong with it."""
+    if path is None:
+        return MetricsFile()
+    tables = _read_toml(path)
+    if "preset" in tables:
+        raise SettingsError(
+            f"{path}: presets are files of their own now; copy the tables of examples/credit.toml"
         )
-        for name, table in file.tables.items()
-        if any(key in table for key in MAKES)
-    ]
-    for source, metric in [*(plugin_metrics() if plugins is None else plugins), *own]:
-        name, version = metric.declaration.name, metric.declaration.version
-        if name in known:
-            other = known[name].declaration.version
-            raise SettingsError(
-                f"two metrics are called {name}: version {other} of {origin[name]} and version"
-                f" {version} of {source}; rename one or uninstall it"
-            )
-        known[name], origin[name] = metric, source
-    return known
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: {name} should be a table, written [{name}]")
+    return MetricsFile(tables, str(path), path.parent)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}") from None
 
 
 def resolve_metrics(
@@ -80,12 +124,11 @@ def resolve_metrics(
     """
     file = read_metrics_file(settings.metrics_file).with_tables(parameters or {})
     known = known_metrics(file, plugins)
-    check_names(settings.metrics, known)
+    _check_names(settings.metrics, known)
     for name in file.tables:
         if name not in known:
             raise SettingsError(f"{file.where}: no metric is called {name!r}; {_hint(name, known)}")
-    names = (*file.tables, *known)
-    configured = {name: _configured(known[name], file, settings) for name in names}
+    configured = {name: _configured(known[name], file, settings) for name in (*file.tables, *known)}
     wanted: dict[str, None] = {}
 
     def add(name: str, within: tuple[str, ...] = ()) -> None:
@@ -103,6 +146,31 @@ def resolve_metrics(
     for name in settings.metrics:
         add(name)
     return [configured[name] for name in wanted]
+
+
+def known_metrics(
+    file: MetricsFile, plugins: Iterable[tuple[str, Metric]] | None = None
+) -> dict[str, Metric]:
+    """Return every metric that ships, is installed or made in *file*, or raise if two share a name.
+
+    Raises ``SettingsError``.
+    """
+    known, origin = dict(METRICS), dict.fromkeys(METRICS, "groundwatch")
+    own = [
+        (file.where, own_metric(name, table, file.where, file.folder))
+        for name, table in file.tables.items()
+        if any(key in table for key in _MAKES)
+    ]
+    for source, metric in [*(_plugin_metrics() if plugins is None else plugins), *own]:
+        name, version = metric.declaration.name, metric.declaration.version
+        if name in known:
+            other = known[name].declaration.version
+            raise SettingsError(
+                f"two metrics are called {name}: version {other} of {origin[name]} and version"
+                f" {version} of {source}; rename one or uninstall it"
+            )
+        known[name], origin[name] = metric, source
+    return known
 
 
 def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict[str, str]:
@@ -128,8 +196,7 @@ def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict
     return found
 
 
-def check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
-    """Refuse metrics that are unknown or named twice, and no metric at all."""
+def _check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
     name = variable("metrics")
     if not metrics:
         raise SettingsError(f"{name}: name at least one; {_hint('', known)}")
@@ -156,33 +223,205 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> ConfiguredMetric:
-    declaration = metric.declaration
-    where = f"{file.where}: [{declaration.name}]"
-    values = dict(file.tables.get(declaration.name, {}))
-    rule = PassRule.mirrored(settings.pass_score, declaration.direction)
-    if declaration.pass_score is not None:
-        rule = PassRule(declaration.pass_score, declaration.direction)
-    is_set = "pass_score" in settings.model_fields_set
-    if declaration.local_rule is not None and settings.scorer == "local" and not is_set:
-        rule = declaration.local_rule
-    if "pass_score" in values:
-        line = values.pop("pass_score")
-        if not isinstance(line, int | float) or isinstance(line, bool) or not 0 <= line <= 1:
-            raise SettingsError(f"{where} pass_score: should be a number in [0, 1]")
-        rule = PassRule(float(line), declaration.direction)
-    if values.pop("like", None) is None and any(key in values for key in MAKES):
+    declared = metric.declaration
+    where = f"{file.where}: [{declared.name}]"
+    values = dict(file.tables.get(declared.name, {}))
+    line = values.pop("pass_score", declared.pass_score)
+    if line is None:
+        rule = PassRule.mirrored(settings.pass_score, declared.direction)
+        is_set = "pass_score" in settings.model_fields_set
+        if declared.local_rule is not None and settings.scorer == "local" and not is_set:
+            rule = declared.local_rule
+    elif not isinstance(line, int | float) or isinstance(line, bool) or not 0 <= line <= 1:
+        raise SettingsError(f"{where} pass_score: should be a number in [0, 1]")
+    else:
+        rule = PassRule(float(line), declared.direction)
+    if values.pop("like", None) is None and any(key in values for key in _MAKES):
         values = {}  # they made the metric
     try:
-        parameters = declaration.parameters.model_validate(values)
+        parameters = declared.parameters.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            known = ["pass_score", *declaration.parameters.model_fields]
+            known = ["pass_score", *declared.parameters.model_fields]
             raise SettingsError(f"{where} has no parameter {key!r}; {_hint(key, known)}") from None
         what = own_words(first["msg"])
         raise SettingsError(f"{where} {key}: {what}".replace(" : ", " ")) from None
     return ConfiguredMetric(metric, parameters, rule)
+
+
+class _Function(BaseModel):
+    """A table that makes a metric of a function."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    function: str
+    what: str = ""
+    requires: tuple[str, ...] = ("output",)
+    direction: Direction = Direction.HIGHER
+    version: str = Field("1", min_length=1, max_length=40)
+
+
+class _Library(BaseModel):
+    """A table that makes a metric of another library."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    deepeval: str | None = None
+    ragas: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    requires: tuple[str, ...] = ("output",)
+    direction: Direction = Direction.HIGHER
+
+
+def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) -> Metric:
+    """
+    Make the metric that a table of the metrics file describes.
+
+    Parameters
+    ----------
+    name
+        What it will be called.
+    table
+        Its keys; ``file`` names a TOML file that has them instead.
+    where, folder
+        The file, for messages, and where relative paths begin.
+
+    Raises
+    ------
+    SettingsError
+        If a key is unknown, the function cannot be loaded or nothing says what to do.
+    """
+    if "file" in table:
+        path = folder / str(table["file"])
+        return own_metric(name, _read_toml(path), str(path), path.parent)
+    table = {key: value for key, value in table.items() if key != "pass_score"}
+    place = f"{where}: [{name}]"
+    try:
+        if "like" in table:
+            if table["like"] not in METRICS:
+                raise SettingsError(f"{place} like: no metric is called {table['like']!r}")
+            metric = METRICS[table["like"]]
+            return replace(metric, declaration=replace(metric.declaration, name=name))
+        if "function" in table:
+            function = _Function.model_validate(table)
+            loaded = _load(function.function, place, folder)
+            return function_metric(loaded, name=name, **function.model_dump(exclude={"function"}))
+        if "criteria" in table:
+            rubric = Rubric.model_validate(table)
+            digest = _digest(f"{rubric.criteria}{rubric.scale}")
+            return rubric.metric(name, "own", f"{rubric.version}-{digest}")
+        if "weights" in table:
+            weighted = Weighted.model_validate(table)
+            return weighted.metric(name, "own", f"{weighted.version}-{_digest(str(weighted))}")
+        for library in _LIBRARIES.keys() & table.keys():
+            other = _Library.model_validate(table)
+            own = other.model_dump(include={"requires", "direction"})
+            kind = getattr(other, library)
+            made: Metric = _load(_LIBRARIES[library], place)(name, kind, other.arguments, **own)
+            return made
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{place} {key}: {own_words(first['msg'])}") from None
+    except ValueError as error:
+        raise SettingsError(f"{place} {error}") from None
+    raise SettingsError(f"{place} should have one of {', '.join(_MAKES)}")
+
+
+def function_metric(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    what: str = "",
+    requires: tuple[str, ...] = ("output",),
+    direction: Direction = Direction.HIGHER,
+    version: str = "1",
+) -> Computed:
+    """
+    Make a metric of a function that takes an `Interaction`.
+
+    It returns a number in [0, 1], a bool, None where there is nothing to score, or a
+    `Finding`. A changed function is a new version, so that it starts a new stream.
+    """
+
+    def compute(interaction: Interaction, _: NoParameters) -> Finding:
+        value = function(interaction)
+        if isinstance(value, Finding):
+            return value
+        if value is None:
+            return Finding(skipped="nothing_to_score")
+        if isinstance(value, int | float):
+            return Finding(score=float(value))
+        raise TypeError(f"{name} returned a {type(value).__name__}, not a number")
+
+    reference = f"{function.__module__}:{function.__qualname__}"
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        source = reference
+    declaration = Declaration(
+        name=name,
+        what=what or (inspect.getdoc(function) or "").partition("\n")[0] or "Your own function.",
+        formula=reference,
+        requires=requires,
+        source="own",
+        backend="function",
+        version=f"{version}-{_digest(source)}",
+        direction=direction,
+        skips=("nothing_to_score",),
+    )
+    return Computed(declaration, compute)
+
+
+def _load(reference: str, where: str, folder: Path | None = None) -> Any:
+    """Load ``module:name``; the module may stand in *folder*, such as beside the metrics file."""
+    module, _, attribute = reference.partition(":")
+    if not module or not attribute:
+        raise SettingsError(f"{where} {reference!r} should be module:function")
+    if folder is not None and str(folder.resolve()) not in sys.path:
+        sys.path.append(str(folder.resolve()))  # last, so that it hides nothing
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"{where} cannot load {reference}: {error}") from None
+    if not callable(found):
+        raise SettingsError(f"{where} {reference} is not a function")
+    return found
+
+
+def _plugin_metrics() -> Iterator[tuple[str, Metric]]:
+    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+        source = f"{point.dist.name if point.dist else '?'} ({point.value})"
+        yield from ((source, metric) for metric in metrics_of_entry(point, source))
+
+
+def metrics_of_entry(point: EntryPoint, source: str) -> list[Metric]:
+    """
+    Load the metrics of one entry point of the group ``groundwatch.evaluators``.
+
+    It names a metric, several of them, or a plain function, whose metric then has the entry
+    point's name. *source* names it in messages. Raises ``SettingsError`` if it is none of these.
+    """
+    try:
+        found = point.load()
+    except Exception as error:  # a foreign module may raise anything
+        raise SettingsError(
+            f"the evaluators of {source} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    listed = list(found) if isinstance(found, list | tuple) else [found]
+    if all(isinstance(each, Metric) for each in listed):
+        return listed
+    if len(listed) == 1 and callable(found):
+        return [function_metric(found, name=point.name)]
+    raise SettingsError(f"{source} is neither a metric, a list of metrics nor a function")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def manual() -> str:
@@ -204,12 +443,12 @@ def manual() -> str:
             ", ".join(f"`{reason}`" for reason in declared.reasons()),
         )
         rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-        for name, field in declared.parameters.model_fields.items():
-            default = field.get_default(call_default_factory=True)
+        for name, info in declared.parameters.model_fields.items():
+            default = info.get_default(call_default_factory=True)
             shown = ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            shown = f"`{shown or '(none)'}`"
             parameters.append(
-                f"| `{declared.name}` | `{name}` | `{shown or '(none)'}` |"
-                f" {field.description or ''} |"
+                f"| `{declared.name}` | `{name}` | {shown} | {info.description or ''} |"
             )
     page = resources.files("monitor.scoring").joinpath("listing.md").read_text("utf-8")
     page = page.replace("\nMETRICS\n", "\n" + "\n".join(rows) + "\n")

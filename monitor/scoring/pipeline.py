@@ -44,13 +44,12 @@ from monitor.scoring.declaration import (
     Computed,
     ConfiguredMetric,
     CriteriaJudge,
-    Criterion,
     JudgementMetric,
     Reply,
     RubricMetric,
 )
 from monitor.scoring.limits.budget import BudgetWatch
-from monitor.scoring.metrics.measures import Similarity, compared_by
+from monitor.scoring.measures import Similarity, compared_by
 
 T = TypeVar("T")
 _CPU_S = 10.0  # of a sample; usual ones take milliseconds
@@ -59,48 +58,26 @@ _log = structlog.get_logger("groundwatch.scoring")
 
 @dataclass
 class MetricPipeline:
-    """
-    Scores all metrics that are wanted, and the parts that combined ones need besides.
+    """Scores all metrics that are wanted, and the parts that combined ones need besides."""
 
-    Parameters
-    ----------
-    metrics
-        Every metric that has to be scored, parts before what is made of them.
-    wanted
-        The names to report, in order; by default all.
-    judged
-        Scores the metrics that share one judgement; None when there are none.
-    criteria_judge
-        Answers the questions that metrics have of their own, all of a sample in one call;
-        without it these metrics are computed by their screen or skipped as ``needs_judge``.
-    concurrency
-        How many calls of ``score`` are worth having in flight.
-    is_asked
-        Draws, by a sample's key, whether *criteria_judge* is asked about it; metrics with
-        questions of their own are otherwise skipped as ``not_asked``.
-    budget
-        What is left of the judge's budget. While it is used up, all samples fare alike, also
-        those about which a cascade would not have asked: otherwise those that remain would
-        not stand for the others. Without one, a budget that is used up ends the run.
-    fallback
-        Scores the metrics of *judged* then; without it they are skipped as ``budget_reached``.
-    similarity
-        Compares meanings for the metrics that embed; without it they are skipped.
-    cpu_s
-        The most CPU time for one sample; what is not scored by then is failed as
-        ``too_expensive``.
-    """
-
-    metrics: Sequence[ConfiguredMetric]
-    wanted: Sequence[str] | None = None
-    judged: Scorer | None = None
+    metrics: Sequence[ConfiguredMetric]  #: all to be scored, parts before what is made of them
+    wanted: Sequence[str] | None = None  #: the names to report, in order; by default all
+    judged: Scorer | None = None  #: scores the metrics that share one judgement, if there are any
+    #: Answers the questions that metrics have of their own, all of a sample in one call; without
+    #: it these metrics are computed by their screen or skipped as ``needs_judge``.
     criteria_judge: CriteriaJudge | None = None
-    concurrency: int = 1
+    concurrency: int = 1  #: how many calls of ``score`` are worth having in flight
+    #: Draws, by a sample's key, whether *criteria_judge* is asked about it; metrics with
+    #: questions of their own are otherwise skipped as ``not_asked``.
     is_asked: Callable[[str], bool] = lambda _: True
+    #: What is left of the judge's budget. While it is used up, all samples fare alike, also those
+    #: about which a cascade would not have asked: otherwise those that remain would not stand for
+    #: the others. Without one, a budget that is used up ends the run.
     budget: BudgetWatch | None = None
+    #: Scores the metrics of *judged* then; without it they are skipped as ``budget_reached``.
     fallback: Scorer | None = None
-    similarity: Similarity | None = None
-    cpu_s: float = _CPU_S
+    similarity: Similarity | None = None  #: compares meanings; without it what embeds is skipped
+    cpu_s: float = _CPU_S  #: of one sample; the rest is then failed as ``too_expensive``
     _versions: dict[str, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -207,9 +184,7 @@ class MetricPipeline:
             return self._skipped(metrics, interaction, "not_asked")
         if self.budget is not None and self.budget.reached() is not None:
             return self._skipped(metrics, interaction, "budget_reached")
-        criteria: dict[str, Criterion] = {}
-        for each, metric in asked:
-            criteria |= {item.name: item for item in metric.criteria(each.parameters)}
+        criteria = {item.name: item for _, metric in asked for item in metric.criteria}
         fields = frozenset(path for each in metrics for path in each.declaration.requires)
         try:
             reply = _outcome(
@@ -297,22 +272,11 @@ class MetricPipeline:
 
 @dataclass
 class JudgementScorer:
-    """
-    Scores the metrics that are read out of one judgement; may be shared by threads.
+    """Scores the metrics that are read out of one judgement; may be shared by threads."""
 
-    Parameters
-    ----------
-    judge
-        Makes the judgement; asked at most once an interaction.
-    metrics
-        What to read out of it, in order; each is a `JudgementMetric`.
-    concurrency
-        How many calls of ``score`` are worth having in flight.
-    """
-
-    judge: Judge
-    metrics: Sequence[ConfiguredMetric]
-    concurrency: int = 1
+    judge: Judge  #: asked at most once an interaction
+    metrics: Sequence[ConfiguredMetric]  #: what to read out of it, each a `JudgementMetric`
+    concurrency: int = 1  #: how many calls of ``score`` are worth having in flight
 
     @property
     def version(self) -> str:

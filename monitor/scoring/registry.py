@@ -9,29 +9,30 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import redis
+import structlog
 
 from monitor.errors import SettingsError
 from monitor.scoring.base import Judge, Scorer
 from monitor.scoring.calibration import Calibration, VerdictHistory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
-from monitor.scoring.declaration import (
-    ConfiguredMetric,
-    JudgementMetric,
-    RubricMetric,
-)
+from monitor.scoring.declaration import ConfiguredMetric, JudgementMetric, RubricMetric
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import Meter
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge, Rewriter
+from monitor.scoring.measures import Similarity
 from monitor.scoring.metric_config import resolve_metrics
-from monitor.scoring.metrics.measures import Similarity
+from monitor.scoring.metrics import ALIASES
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_loopback
 
 if TYPE_CHECKING:
     from monitor.scoring.judges.openai_client import ChatEndpoint
+
+
+log = structlog.get_logger("groundwatch.scoring")
 
 
 def asks_judge(settings: Settings) -> bool:
@@ -96,14 +97,15 @@ def make_scorer(
         If the judge needs packages that are not installed.
     """
     metrics = resolve_metrics(settings, parameters=parameters)
+    for name in ALIASES.keys() & settings.metrics:
+        log.warning("metric_alias", metric=name, same_as=ALIASES[name])
     shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
     endpoint = _JudgeEndpoint(settings, client, once=once) if asks_judge(settings) else None
-    judged = fallback = None
+    judged = fallback = criteria_judge = None
     if shared:
         judged = _judged(settings, shared, client, endpoint, share_of)
         if endpoint is not None and settings.judge_budget.budget_policy == "local":
             fallback = JudgementScorer(_local(settings, shared), shared)
-    criteria_judge = None
     if any(isinstance(each.metric, RubricMetric) for each in metrics) and endpoint is not None:
         criteria_judge = endpoint.judge
 
@@ -115,9 +117,7 @@ def make_scorer(
 
     similarity: Similarity | None = None
     if settings.embedding_model and any(each.declaration.embeds for each in metrics):
-        # By name: it needs an extra that few install.
-        embedding = import_module("monitor.contrib.embedding")
-        similarity = embedding.make_similarity(settings.embedding_model)
+        similarity = _extra("embedding").make_similarity(settings.embedding_model)
     return MetricPipeline(
         metrics,
         wanted=settings.metrics,
@@ -131,6 +131,11 @@ def make_scorer(
     )
 
 
+def _extra(name: str) -> Any:
+    """Import a back end by its name: it needs an extra that few install."""
+    return import_module(f"monitor.contrib.{name}")
+
+
 def _judged(
     settings: Settings,
     metrics: Sequence[ConfiguredMetric],
@@ -142,9 +147,7 @@ def _judged(
     if endpoint is None:
         if settings.scorer == "local":
             return JudgementScorer(_local(settings, metrics), metrics)
-        # By name: it needs an extra that few install.
-        judge: Judge = import_module("monitor.contrib.nli").make_judge(settings)
-        return JudgementScorer(judge, metrics)
+        return JudgementScorer(_extra("nli").make_judge(settings), metrics)
     concurrency = settings.judge_limits.judge_concurrency
     judged = JudgementScorer(endpoint.judge, metrics, concurrency=concurrency)
     if settings.scorer != "cascade":
@@ -231,13 +234,12 @@ def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
     lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
     return LocalJudge(
         pass_score=lines[0] if lines else settings.pass_score,
-        rewriter=None if name is None else load_rewriter(name),
+        rewriter=None if name is None else _load_rewriter(name),
     )
 
 
 @cache
-def load_rewriter(name: str) -> Rewriter:
+def _load_rewriter(name: str) -> Rewriter:
     """Load the embedding model *name* once for all judges of this process: it is large."""
-    # By name: it needs an extra that few install.
-    rewriter: Rewriter = import_module("monitor.contrib.embedding").make_rewriter(name)
+    rewriter: Rewriter = _extra("embedding").make_rewriter(name)
     return rewriter

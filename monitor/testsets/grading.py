@@ -16,8 +16,8 @@ from monitor.models.passing import Direction, PassRule, band_of
 from monitor.queue.consumer import connect
 from monitor.report.format import plain_text, score
 from monitor.scoring.limits.budget import caps_from
+from monitor.scoring.measures import weighted_average
 from monitor.scoring.metric_config import resolve_metrics
-from monitor.scoring.metrics.measures import weighted_average
 from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import asks_judge, make_scorer
 from monitor.settings import Settings

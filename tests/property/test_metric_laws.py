@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from monitor.models.passing import Direction, PassRule
 from monitor.scoring.batch import summarise
 from monitor.scoring.entailment import StreamingGrounding
-from monitor.scoring.metrics import agent, citations, evidence, groundedness, retrieval
-from monitor.scoring.metrics.measures import (
+from monitor.scoring.measures import (
     normalised_entropy,
     simple_average,
     weighted_average,
     weighted_mean,
 )
+from monitor.scoring.metrics import agent, citations, groundedness, retrieval
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.sentences import split_sentences
 from monitor.settings import Settings
@@ -38,7 +38,7 @@ def test_micro_f1_composes_through_its_counts(one, other):
         return retrieval.Counts(*(sum(column) for column in zip(*queries, strict=True)))
 
     parts = [whole(part) for part in (one, other) if part]
-    assert retrieval.micro_f1(one + other) == retrieval.micro_f1(parts)
+    assert retrieval.micro_average_f1(one + other) == retrieval.micro_average_f1(parts)
 
 
 @given(st.lists(shares, min_size=1, max_size=5), st.lists(shares, min_size=1, max_size=5))
@@ -56,15 +56,15 @@ def test_minimum_composes(one, other):
 def test_chains_that_hold_compose_where_they_meet(chain, first, last):
     one, other = sorted([*chain, first]), sorted([last, *chain])
     meets = one[-1] <= other[0]
-    assert evidence.chain_break(one) is evidence.chain_break(other) is None
-    assert (evidence.chain_break(one + other) is None) == meets
+    assert agent.chain_break(one) is agent.chain_break(other) is None
+    assert (agent.chain_break(one + other) is None) == meets
 
 
 @given(ids, relevant, st.integers(1, 10))
 def test_retrieval_scores_are_shares_and_grow_with_k(retrieved, wanted, k):
-    for score in (retrieval.precision_at_k, retrieval.recall_at_k, retrieval.f1_at_k):
+    for score in (retrieval.precision_of, retrieval.recall_of, retrieval.f1_of):
         assert 0 <= score(retrieved, wanted, k) <= 1
-    assert retrieval.recall_at_k(retrieved, wanted, k) <= retrieval.recall_at_k(
+    assert retrieval.recall_of(retrieved, wanted, k) <= retrieval.recall_of(
         retrieved, wanted, k + 1
     )
 

@@ -1,37 +1,36 @@
 """The metrics that ship, a family a module: what each needs, how it is scored, and its formula."""
 
+from dataclasses import replace
+
 from monitor.scoring.declaration import Metric
 from monitor.scoring.metrics import (
     agent,
+    answers,
     citations,
     consistency,
-    evidence,
     groundedness,
     quality,
-    reference,
-    relevance,
     retrieval,
-    safety,
 )
 
+_FAMILIES = (groundedness, answers, retrieval, citations, quality, agent, consistency)
 #: Every metric by its name, in the order of the manual; settings, tables and alerts use the name.
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, Metric] = {  # first the two that are scored by default
+    "groundedness": groundedness.groundedness,
+    "relevance": answers.relevance,
+} | {
     metric.declaration.name: metric
-    for metric in (
-        groundedness.groundedness,
-        relevance.relevance,  # the two that are scored by default
-        *groundedness.METRICS,
-        *relevance.METRICS,
-        *retrieval.METRICS,
-        *citations.METRICS,
-        *evidence.METRICS,
-        *reference.METRICS,
-        *quality.METRICS,
-        *safety.METRICS,
-        *agent.METRICS,
-        *consistency.METRICS,
-    )
+    for family in _FAMILIES
+    for metric in (*vars(family).values(), *getattr(family, "TABLES", ()))
+    if isinstance(metric, Metric)
 }
+#: Second names of one number, kept for those who use them.
+ALIASES = {"unified_agent_efficiency": "agent_overall_score"}
+for _name, _of in ALIASES.items():
+    _what = f"The same as `{_of}`, under the name it had in earlier releases."
+    METRICS[_name] = replace(
+        METRICS[_of], declaration=replace(METRICS[_of].declaration, name=_name, what=_what)
+    )
 #: Metrics that have another name now.
 RENAMED = {
     "risk_level_consistency": "level_consistency",

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from monitor.models import Interaction
 from monitor.scoring.base import Finding
-from monitor.scoring.declaration import Computed, Metric, NoParameters, computed, lookup
+from monitor.scoring.declaration import Computed, NoParameters, computed, lookup
 
 _SOURCE = "ours: agent efficiency"
 _CONFIDENCES = ((0.7, 0.3), (0.5, 0.2), (0.3, 0.1))
@@ -42,22 +42,15 @@ def _number(value: Any) -> float | None:
 
 
 @computed(
-    name="intent_correctness",
-    what="Whether the agent understood the task.",
     formula="0.4 name parsed + 0.3 type found + up to 0.3 confidence",
     requires=("expected.name", "metadata.parsed"),
     source=_SOURCE,
 )
 def intent_correctness(interaction: Interaction, _: NoParameters) -> Finding:
-    """Compare ``metadata.parsed`` (name, type, confidence) with ``expected.name``."""
-    parsed = interaction.metadata["parsed"]
-    score = intent_score(
-        str((interaction.expected or {})["name"]),
-        str(parsed.get("name") or ""),
-        parsed.get("type"),
-        _number(parsed.get("confidence")),
-    )
-    return Finding(score=score)
+    """Whether the agent understood the task."""
+    parsed, wanted = interaction.metadata["parsed"], (interaction.expected or {})["name"]
+    name, confidence = str(parsed.get("name") or ""), _number(parsed.get("confidence"))
+    return Finding(score=intent_score(str(wanted), name, parsed.get("type"), confidence))
 
 
 class PlanRules(NoParameters):
@@ -79,15 +72,13 @@ def plan_score(steps: Sequence[str], p: PlanRules) -> float:
 
 
 @computed(
-    name="plan_quality",
-    what="Whether the plan has a fitting size, gathers data and analyses it.",
     formula="0.3 size in [3, 10] + 0.35 gathering step + 0.35 analysis step",
     requires=("metadata.plan",),
     source=_SOURCE,
     parameters=PlanRules,
 )
 def plan_quality(interaction: Interaction, p: PlanRules) -> Finding:
-    """Read ``metadata.plan``, a list of steps."""
+    """Whether the plan has a fitting size, gathers data and analyses it."""
     steps = [str(step) for step in interaction.metadata["plan"]]
     return Finding(score=plan_score(steps, p), details={"steps": len(steps)})
 
@@ -112,7 +103,7 @@ def tool_recall(selected: Collection[str], expected: Collection[str]) -> float:
     return tool_precision(expected, selected)
 
 
-def _tools(name: str, what: str, formula: str, score: Callable[..., float]) -> Computed:
+def _tools(score: Callable[..., float], **declared: Any) -> Computed:
     def compute(interaction: Interaction, p: ToolRules) -> Finding:
         tools = (interaction.expected or {}).get("tools")
         if tools is None:
@@ -122,21 +113,27 @@ def _tools(name: str, what: str, formula: str, score: Callable[..., float]) -> C
         if not expected:
             return Finding(skipped="no_expected_tools")
         selected = sorted({call.name for call in interaction.tool_calls})
-        return Finding(
-            score=score(selected, expected),
-            explanation=f"expected {', '.join(sorted(expected))};"
-            f" called {', '.join(selected) or 'none'}.",
-        )
+        called = ", ".join(selected) or "none"
+        said = f"expected {', '.join(sorted(expected))}; called {called}."
+        return Finding(score=score(selected, expected), explanation=said)
 
-    return computed(
-        name=name,
-        what=what,
-        formula=formula,
-        requires=(),
-        source=_SOURCE,
-        skips=("no_expected_tools",),
-        parameters=ToolRules,
-    )(compute)
+    skips = ("no_expected_tools",)
+    shared = {"requires": (), "source": _SOURCE, "skips": skips, "parameters": ToolRules}
+    return computed(**shared, **declared)(compute)
+
+
+tool_choice_correctness = _tools(
+    tool_precision,
+    name="tool_choice_correctness",
+    what="Share of the tools called that were expected: precision.",
+    formula="expected and called / called",
+)
+tool_completeness = _tools(
+    tool_recall,
+    name="tool_completeness",
+    what="Share of the expected tools that were called: recall.",
+    formula="expected and called / expected",
+)
 
 
 class TrajectoryRules(NoParameters):
@@ -163,10 +160,13 @@ def trajectory_score(actual: Sequence[str], expected: Sequence[str]) -> float:
     return _JACCARD_WEIGHT * jaccard + (1 - _JACCARD_WEIGHT) * order
 
 
+def _missing(names: Sequence[str], there: Collection[str], what: str) -> str:
+    missing = [name for name in names if name not in there]
+    return f"missing: {', '.join(missing)}." if missing else f"no {what} is missing."
+
+
 @computed(
-    name="trajectory_match",
     version="2",
-    what="Whether the agent took the expected steps in the expected order.",
     formula="0.6 Jaccard(steps) + 0.4 pairs in order / pairs; Jaccard alone for one step",
     requires=("metadata.trajectory",),
     source=_SOURCE,
@@ -174,17 +174,14 @@ def trajectory_score(actual: Sequence[str], expected: Sequence[str]) -> float:
     parameters=TrajectoryRules,
 )
 def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
-    """Compare ``metadata.trajectory`` with ``expected.trajectory``, else the parameter."""
+    """Whether the agent took the expected steps in the expected order."""
     steps = (interaction.expected or {}).get("trajectory")
     expected = [str(step) for step in (p.expected_trajectory if steps is None else steps)]
     if not expected:
         return Finding(skipped="no_expected_trajectory")
     actual = [str(step) for step in interaction.metadata["trajectory"]]
-    missing = [step for step in expected if step not in actual]
-    return Finding(
-        score=trajectory_score(actual, expected),
-        explanation=f"missing: {', '.join(missing)}." if missing else "no step is missing.",
-    )
+    said = _missing(expected, actual, "step")
+    return Finding(score=trajectory_score(actual, expected), explanation=said)
 
 
 class AnswerFields(NoParameters):
@@ -225,8 +222,6 @@ def answer_score(answer: Mapping[str, Any], p: AnswerFields) -> float:
 
 
 @computed(
-    name="final_answer_quality",
-    what="Whether the final answer has all fields, with valid values.",
     formula="0.5 fields + 0.15 level + 0.15 score + 0.1 confidence + 0.1 reasoning",
     requires=("output",),
     source=_SOURCE,
@@ -234,7 +229,11 @@ def answer_score(answer: Mapping[str, Any], p: AnswerFields) -> float:
     parameters=AnswerFields,
 )
 def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
-    """Read ``metadata.answer``, else the output as a JSON object."""
+    """
+    Whether the final answer has all fields, with valid values.
+
+    It is ``metadata.answer``, else the output as a JSON object.
+    """
     answer: Any = interaction.metadata.get("answer")
     if not answer:
         try:
@@ -243,11 +242,7 @@ def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
             answer = None
     if not isinstance(answer, dict):
         return Finding(skipped="no_structured_answer")
-    missing = [name for name in p.required if name not in answer]
-    return Finding(
-        score=answer_score(answer, p),
-        explanation=f"missing: {', '.join(missing)}." if missing else "no field is missing.",
-    )
+    return Finding(score=answer_score(answer, p), explanation=_missing(p.required, answer, "field"))
 
 
 class Limit(NoParameters):
@@ -263,7 +258,10 @@ class LatencyLimit(NoParameters):
 
 
 def _limited(
-    name: str, what: str, value: Callable[[Interaction], float | None], rules: type[NoParameters]
+    name: str,
+    what: str,
+    value: Callable[[Interaction], float | None],
+    parameters: type[NoParameters] = Limit,
 ) -> Computed:
     """Make a metric of a figure that should stay below a limit."""
 
@@ -281,7 +279,7 @@ def _limited(
         requires=(),
         source="ours: figure against a limit",
         skips=(f"no_{name}",),
-        parameters=rules,
+        parameters=parameters,
     )(compute)
 
 
@@ -291,39 +289,54 @@ def _steps(interaction: Interaction) -> float | None:
     return float(len(steps)) if count is None and steps else count
 
 
-METRICS: tuple[Metric, ...] = (
-    intent_correctness,
-    plan_quality,
-    _tools(
-        "tool_choice_correctness",
-        "Share of the tools called that were expected: precision.",
-        "expected and called / called",
-        tool_precision,
-    ),
-    _tools(
-        "tool_completeness",
-        "Share of the expected tools that were called: recall.",
-        "expected and called / expected",
-        tool_recall,
-    ),
-    trajectory_match,
-    final_answer_quality,
-    _limited("step_count", "Steps taken", _steps, Limit),
-    _limited(
-        "tool_calls",
-        "Tools called",
-        # An app that never calls tools has no figure; a trajectory without a call has one.
-        lambda each: (
-            float(len(each.tool_calls))
-            if each.tool_calls or each.metadata.get("trajectory")
-            else None
-        ),
-        Limit,
-    ),
-    _limited(
-        "latency_ms",
-        "Time taken",
-        lambda each: _number(each.metadata.get("latency_ms")),
-        LatencyLimit,
-    ),
+def _calls(interaction: Interaction) -> float | None:
+    # An app that never calls tools has no figure; a trajectory without a call has one.
+    calls = interaction.tool_calls
+    return float(len(calls)) if calls or interaction.metadata.get("trajectory") else None
+
+
+step_count = _limited("step_count", "Steps taken", _steps)
+tool_calls = _limited("tool_calls", "Tools called", _calls)
+latency_ms = _limited(
+    "latency_ms",
+    "Time taken",
+    lambda each: _number(each.metadata.get("latency_ms")),
+    LatencyLimit,
 )
+
+
+class ChainRules(NoParameters):
+    """How far confidence may fall from one step to the next."""
+
+    threshold: float = Field(0.0, ge=0, le=1)
+
+
+def chain_break(confidences: Sequence[float], threshold: float = 0.0) -> int | None:
+    """
+    Return the index of the first step that falls more than *threshold* below the step before.
+
+    None when every step keeps or raises the confidence; a chain of one step or none cannot
+    break.
+    """
+    steps = enumerate(pairwise(confidences), start=1)
+    return next((n for n, (before, after) in steps if after < before - threshold), None)
+
+
+@computed(
+    formula="1 if every step ≥ the one before - threshold, else 0",
+    requires=("metadata.verification_chain",),
+    source="ours: monotone confidence",
+    parameters=ChainRules,
+)
+def chain_integrity(interaction: Interaction, p: ChainRules) -> Finding:
+    """
+    Whether confidence never falls along a chain of verification steps.
+
+    The chain holds confidences, or objects that have one.
+    """
+    chain = interaction.metadata["verification_chain"]
+    steps = [float(step["confidence"] if isinstance(step, dict) else step) for step in chain]
+    broken = chain_break(steps, p.threshold)
+    said = f"confidence falls at step {(broken or 0) + 1}."
+    said = "no step lowers the confidence." if broken is None else said
+    return Finding(score=float(broken is None), explanation=said)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -19,13 +20,12 @@ from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
     Cost,
     JudgementMetric,
-    Metric,
     NoParameters,
     computed,
     read,
 )
 from monitor.scoring.entailment import MOST_PASSAGES, Entailment
-from monitor.scoring.metrics.measures import share, weighted_mean
+from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
 from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
 
@@ -224,6 +224,7 @@ def _of_citations(
     def made(
         function: Callable[[CitedAnswer, Entailment, Interaction, Any], Finding],
     ) -> JudgementMetric:
+        @wraps(function)
         def evaluate(judgement: Judgement, interaction: Interaction, p: Any) -> Finding:
             answer = CitedAnswer.of(interaction)
             if not answer.has_citations:
@@ -239,15 +240,13 @@ def _of_citations(
 
 
 @_of_citations(
-    name="citation_accuracy",
-    what="Share of the citations whose passage carries what is said.",
     formula="citations with entailment above 0.8 / citations",
     source="Gao et al. 2023, ALCE (arXiv:2305.14627), citation precision",
 )
 def citation_accuracy(
     answer: CitedAnswer, entailment: Entailment, _: Interaction, __: NoParameters
 ) -> Finding:
-    """Check every citation; one that leads nowhere is wrong."""
+    """Share of the citations whose passage carries what is said."""
     found = [
         None if passage is None else entailment.support(claim, passage)
         for claim, cited in enumerate(answer.claims)
@@ -266,15 +265,13 @@ def citation_accuracy(
 
 
 @computed(
-    name="citation_accuracy_grace",
     version="2",
-    what="Share of the claims that cite the passage they should.",
     formula="claims whose citations name the true passage / claims",
     requires=("output", "contexts", "expected.citations"),
     source="GRACE: grounded RAG with citations",
 )
 def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Finding:
-    """Compare with ``expected.citations``: ids or places, one a claim or one a cited claim."""
+    """Share of the claims that cite the passage they should."""
     answer = CitedAnswer.of(interaction)
     total = len((interaction.expected or {})["citations"])
     truth = answer.truth(interaction)
@@ -286,8 +283,6 @@ def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Findin
 
 
 @_of_citations(
-    name="citation_quality",
-    what="Whether citations exist, point to the right passage and are grounded.",
     formula="0.4 existence + 0.3 accuracy + 0.3 grounding",
     source="ours: existence, accuracy and grounding of each citation",
 )
@@ -295,7 +290,7 @@ def citation_quality(
     answer: CitedAnswer, entailment: Entailment, interaction: Interaction, _: NoParameters
 ) -> Finding:
     """
-    Average over citations.
+    Whether citations exist, point to the right passage and are grounded.
 
     Right is the passage in ``expected.citations`` for that claim; without it, the one that
     entails the claim best of all.
@@ -319,12 +314,7 @@ class Support(NoParameters):
 
 
 def _graph(
-    name: str,
-    what: str,
-    formula: str,
-    score: Callable[[set[str], set[str]], float],
-    *,
-    needs_support: bool,
+    score: Callable[[set[str], set[str]], float], *, needs_support: bool, **declared: Any
 ) -> JudgementMetric:
     """Make a metric of the passages that are cited and those that support a cited claim."""
 
@@ -347,14 +337,25 @@ def _graph(
             return Finding(skipped="nothing_supports", details=details)
         return Finding(score=score(named, supporting), details=details)
 
-    return _of_citations(
-        *("nothing_supports",) * needs_support,
-        name=name,
-        what=what,
-        formula=formula,
-        source="Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages",
-        parameters=Support,
-    )(evaluate)
+    skips = ("nothing_supports",) * needs_support
+    source = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
+    return _of_citations(*skips, source=source, parameters=Support, **declared)(evaluate)
+
+
+citation_precision = _graph(
+    share_within,
+    needs_support=False,
+    name="citation_precision",
+    what="Share of the cited passages that support what is said.",
+    formula="cited and supporting / cited",
+)
+citation_completeness = _graph(
+    lambda cited, supporting: share_within(supporting, cited),
+    needs_support=True,
+    name="citation_completeness",
+    what="Share of the supporting passages that are cited.",
+    formula="cited and supporting / supporting",
+)
 
 
 class Sources(NoParameters):
@@ -365,8 +366,6 @@ class Sources(NoParameters):
 
 
 @read(
-    name="multi_source_coverage",
-    what="Share of the claims needing several sources that cite as many.",
     formula="claims with at least N citations / claims needing N sources",
     source="ours: citations over the graph of passages",
     skips=("no_claim_needs_several", "unsupported_text"),
@@ -375,7 +374,7 @@ class Sources(NoParameters):
 )
 def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sources) -> Finding:
     """
-    Compare needed and given citations of each of the first 200 claims.
+    Share of the claims needing several sources that cite as many.
 
     ``expected.sources_needed`` lists how many each sentence needs; without it a claim needs
     several when several passages support it.
@@ -397,25 +396,3 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     if not any(needed >= p.least for needed, _ in pairs):
         return Finding(skipped="no_claim_needs_several")
     return Finding(score=covered_share(pairs, p.least))
-
-
-METRICS: tuple[Metric, ...] = (
-    citation_accuracy,
-    citation_accuracy_grace,
-    citation_quality,
-    _graph(
-        "citation_precision",
-        "Share of the cited passages that support what is said.",
-        "cited and supporting / cited",
-        share_within,
-        needs_support=False,
-    ),
-    _graph(
-        "citation_completeness",
-        "Share of the supporting passages that are cited.",
-        "cited and supporting / supporting",
-        lambda cited, supporting: share_within(supporting, cited),
-        needs_support=True,
-    ),
-    multi_source_coverage,
-)

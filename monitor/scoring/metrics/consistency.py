@@ -18,8 +18,8 @@ from pydantic import Field
 from monitor.models import Interaction
 from monitor.models.passing import Direction
 from monitor.scoring.base import Finding
-from monitor.scoring.declaration import Computed, Metric, NoParameters, computed
-from monitor.scoring.metrics.measures import (
+from monitor.scoring.declaration import Computed, NoParameters, computed
+from monitor.scoring.measures import (
     NEEDS_EMBEDDING,
     Similarity,
     configured_similarity,
@@ -41,7 +41,7 @@ def agreement(labels: Sequence[str]) -> float:
     return share(max(Counter(labels).values(), default=0), len(labels))
 
 
-def score_consistency(values: Sequence[float], scale: float) -> float:
+def steadiness(values: Sequence[float], scale: float) -> float:
     """Return 1 - std / (scale / 2), in [0, 1]: half the scale is the largest deviation."""
     return max(0.0, 1 - population_std(values) / (scale / 2))
 
@@ -89,7 +89,7 @@ class _Runs:
         return agreement(self.levels())
 
     def steady(self) -> float:
-        return score_consistency(self.scores(), self.p.scale)
+        return steadiness(self.scores(), self.p.scale)
 
     def near(self) -> float:
         return range_agreement(self.scores(), self.p.scale)
@@ -124,14 +124,74 @@ def _metric(
     )(compute)
 
 
+level_consistency = _metric(
+    "runs",
+    _Runs.same_level,
+    name="level_consistency",
+    what="Share of runs with the same level.",
+    formula="runs with the commonest level / runs",
+)
+score_consistency = _metric(
+    "runs",
+    _Runs.steady,
+    name="score_consistency",
+    what="How close the scores of several runs are.",
+    formula="1 - std / (scale / 2)",
+)
+score_std = _metric(
+    "runs",
+    lambda runs: 1 - runs.steady(),
+    lambda runs: population_std(runs.scores()),
+    name="score_std",
+    what="Standard deviation of the scores of several runs; the deviation is in the metadata.",
+    formula="std / (scale / 2)",
+    direction=Direction.LOWER,
+)
+overall_consistency = _metric(
+    "runs",
+    lambda runs: weighted_mean([runs.same_level(), runs.steady()]),
+    name="overall_consistency",
+    what="Consistency of levels and scores of several runs.",
+    formula="mean of level_consistency and score_consistency",
+)
+level_agreement = _metric(
+    "models",
+    _Runs.same_level,
+    name="level_agreement",
+    what="Share of models that agree on the level.",
+    formula="models with the commonest level / models",
+)
+score_range = _metric(
+    "models",
+    lambda runs: 1 - runs.near(),
+    lambda runs: value_range(runs.scores()),
+    name="score_range",
+    what="Largest minus smallest score across models; the range is in the metadata.",
+    formula="(max - min) / scale",
+    direction=Direction.LOWER,
+)
+confidence_agreement = _metric(
+    "models",
+    _Runs.equally_confident,
+    name="confidence_agreement",
+    what="How close the models' confidences are.",
+    formula="1 - (max - min)",
+)
+cross_model_agreement = _metric(
+    "models",
+    lambda runs: weighted_mean([runs.same_level(), runs.near(), runs.equally_confident()]),
+    name="cross_model_agreement",
+    what="Agreement of models on level, score and confidence.",
+    formula="mean of level agreement, 1 - range / scale, confidence agreement",
+)
+
+
 def _answers(interaction: Interaction) -> list[str]:
     return [str(each) for each in interaction.metadata["answers"]]
 
 
 @computed(
-    name="semantic_similarity",
     version="2",
-    what="How alike several answers to the same question are in meaning.",
     formula="mean cosine of embeddings over all pairs of the first 20",
     requires=("metadata.answers",),
     source="Reimers and Gurevych 2019, Sentence-BERT (arXiv:1908.10084)",
@@ -140,7 +200,7 @@ def _answers(interaction: Interaction) -> list[str]:
     embeds=True,
 )
 def semantic_similarity(interaction: Interaction, _: NoParameters) -> Finding:
-    """Compare all pairs of ``metadata.answers``."""
+    """How alike several answers to the same question are in meaning."""
     answers = _answers(interaction)[:_MOST_ANSWERS]
     if len(answers) < _LEAST:
         return Finding(skipped="fewer_than_two_runs")
@@ -167,9 +227,7 @@ def groups_of_equal(answers: Sequence[str], alike: Similarity | None = None) -> 
 
 
 @computed(
-    name="answer_uncertainty",
     version="2",
-    what="How much sampled answers to the same question differ in meaning.",
     formula="-Σ p log2 p over groups of one meaning, over log2 n; the bits are in the metadata",
     requires=("metadata.answers",),
     source="Farquhar et al. 2024, semantic entropy (Nature 630)",
@@ -179,7 +237,7 @@ def groups_of_equal(answers: Sequence[str], alike: Similarity | None = None) -> 
     embeds=True,
 )
 def answer_uncertainty(interaction: Interaction, _: NoParameters) -> Finding:
-    """Group ``metadata.answers`` by meaning: 0 all mean the same, 1 all differ."""
+    """How much sampled answers to the same question differ in meaning."""
     answers = _answers(interaction)
     if len(answers) < _LEAST:
         return Finding(skipped="fewer_than_two_runs")
@@ -192,69 +250,3 @@ def answer_uncertainty(interaction: Interaction, _: NoParameters) -> Finding:
         score=normalised_entropy(weights, most=len(answers)),
         details={"bits": round(entropy_bits(weights), 6)},
     )
-
-
-METRICS: tuple[Metric, ...] = (
-    _metric(
-        "runs",
-        _Runs.same_level,
-        name="level_consistency",
-        what="Share of runs with the same level.",
-        formula="runs with the commonest level / runs",
-    ),
-    _metric(
-        "runs",
-        _Runs.steady,
-        name="score_consistency",
-        what="How close the scores of several runs are.",
-        formula="1 - std / (scale / 2)",
-    ),
-    _metric(
-        "runs",
-        lambda runs: 1 - runs.steady(),
-        lambda runs: population_std(runs.scores()),
-        name="score_std",
-        what="Standard deviation of the scores of several runs; the deviation is in the metadata.",
-        formula="std / (scale / 2)",
-        direction=Direction.LOWER,
-    ),
-    _metric(
-        "runs",
-        lambda runs: weighted_mean([runs.same_level(), runs.steady()]),
-        name="overall_consistency",
-        what="Consistency of levels and scores of several runs.",
-        formula="mean of level_consistency and score_consistency",
-    ),
-    _metric(
-        "models",
-        _Runs.same_level,
-        name="level_agreement",
-        what="Share of models that agree on the level.",
-        formula="models with the commonest level / models",
-    ),
-    _metric(
-        "models",
-        lambda runs: 1 - runs.near(),
-        lambda runs: value_range(runs.scores()),
-        name="score_range",
-        what="Largest minus smallest score across models; the range is in the metadata.",
-        formula="(max - min) / scale",
-        direction=Direction.LOWER,
-    ),
-    _metric(
-        "models",
-        _Runs.equally_confident,
-        name="confidence_agreement",
-        what="How close the models' confidences are.",
-        formula="1 - (max - min)",
-    ),
-    _metric(
-        "models",
-        lambda runs: weighted_mean([runs.same_level(), runs.near(), runs.equally_confident()]),
-        name="cross_model_agreement",
-        what="Agreement of models on level, score and confidence.",
-        formula="mean of level agreement, 1 - range / scale, confidence agreement",
-    ),
-    semantic_similarity,
-    answer_uncertainty,
-)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import combinations
 from typing import Any, Literal
 
 from monitor.models import Interaction
 from monitor.models.passing import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
-from monitor.scoring.declaration import Cost, JudgementMetric, Metric, NoParameters, read
+from monitor.scoring.declaration import Cost, JudgementMetric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
-from monitor.scoring.metrics.measures import lexical_cosine, share, weighted_mean
+from monitor.scoring.measures import lexical_cosine, share, weighted_mean
 from monitor.stats.summary import normal_interval
 
 _SHARED: dict[str, Any] = {
@@ -46,6 +47,7 @@ def of_claims(
     """Make a metric of what an answer states, skipped where that is nothing."""
 
     def made(function: Callable[[list[Claim], Interaction, Any], Finding]) -> JudgementMetric:
+        @wraps(function)
         def evaluate(judgement: Judgement, interaction: Interaction, p: Any) -> Finding:
             if claims := stated(judgement):
                 return function(claims, interaction, p)
@@ -57,9 +59,7 @@ def of_claims(
 
 
 @read(
-    name="groundedness",
     version="2",
-    what="Whether the passages support what the answer states.",
     formula="calibrated probability for the whole answer (local); mean support of its statements"
     " (judge, NLI)",
     source="deepset, Groundedness Score",
@@ -67,7 +67,11 @@ def of_claims(
     **_SHARED | {"skips": ("no_claim", "unsupported_text", "right_refusal")},
 )
 def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
-    """Read groundedness; refusals and small talk are left out, never counted as grounded."""
+    """
+    Whether the passages support what the answer states.
+
+    Refusals and small talk are left out, never counted as grounded.
+    """
     if not judgement.readable:
         return Finding(skipped="unsupported_text")
     claims = stated(judgement)
@@ -150,24 +154,18 @@ def semantic_weights(statements: Sequence[str], query: str) -> list[float]:
 
 
 @of_claims(
-    name="faithfulness",
-    what="Share of the answer's statements that its passages support.",
     formula="Σ w · supported / Σ w; w uniform, 1 / position or nearness to the query",
     source="Es et al. 2023, RAGAS (arXiv:2309.15217); DeepEval",
     parameters=ClaimWeights,
 )
 def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights) -> Finding:
-    """Count supported claims; the 95 % interval is in the details."""
-    texts = [claim.text for claim in claims]
-    weights = None
-    if p.weights == "position":
-        weights = position_weights(texts)
-    elif p.weights == "semantic":
-        weights = semantic_weights(texts, interaction.query or "")
+    """Share of the answer's statements that its passages support."""
+    texts, query = [claim.text for claim in claims], interaction.query or ""
+    weights = {"position": position_weights(texts), "semantic": semantic_weights(texts, query)}
     verified = [claim.verdict is ClaimVerdict.SUPPORTED for claim in claims]
     interval = normal_interval(sum(verified), len(verified))
     return Finding(
-        score=weighted_mean(verified, weights),
+        score=weighted_mean(verified, weights.get(p.weights)),
         explanation=f"{sum(verified)} of {len(verified)} statements are supported.",
         details={
             "statements": len(verified),
@@ -179,15 +177,13 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
 
 
 @of_claims(
-    name="hallucination",
     version="2",
-    what="Share of the answer's statements that contradict the passages or go beyond them.",
     formula="(contradicted + not found + with a false quote) / statements",
     source="DeepEval, HallucinationMetric",
     direction=Direction.LOWER,
 )
 def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
-    """Count the claims that are not supported; a quote that proves nothing supports nothing."""
+    """Share of the answer's statements that contradict the passages or go beyond them."""
     counts = Counter(claim.verdict for claim in claims)
     wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
     contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
@@ -201,14 +197,12 @@ def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Find
 
 
 @of_claims(
-    name="contradicted_contexts",
-    what="Share of the passages that the answer contradicts.",
     formula="contradicted passages / passages",
     source="DeepEval, HallucinationMetric by contexts",
     direction=Direction.LOWER,
 )
 def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: object) -> Finding:
-    """Count the passages that a contradicted claim points at: one passage a claim."""
+    """Share of the passages that the answer contradicts."""
     found = {each.context_index for each in claims if each.verdict is ClaimVerdict.CONTRADICTED}
     named = [n for n in range(1, len(interaction.contexts) + 1) if n - 1 in found]
     total = len(interaction.contexts)
@@ -220,13 +214,11 @@ def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: obje
 
 
 @of_claims(
-    name="grounding_score",
-    what="Mean support of the answer's statements by the passages.",
     formula="1/n Σ max over passages of P(entailment)",
     source="deepset, Groundedness Score",
 )
 def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
-    """Average the support of the claims."""
+    """Mean support of the answer's statements by the passages."""
     score = weighted_mean([claim.support for claim in claims])
     return Finding(score=score, details={"statements": len(claims)})
 
@@ -263,8 +255,6 @@ def with_pairs(
 
 
 @of_claims(
-    name="multi_document_grounding",
-    what="Like grounding_score, with pairs of passages where the support is undecided.",
     formula="1/n Σ max over passages, and over pairs below 0.8, of P(entailment)",
     source="deepset, Groundedness Score, over sets of passages",
 )
@@ -272,7 +262,9 @@ def multi_document_grounding(
     claims: list[Claim], interaction: Interaction, _: NoParameters
 ) -> Finding:
     """
-    Try pairs of the first 8 passages where the back end is neither sure that a claim is
+    Like grounding_score, with pairs of passages where the support is undecided.
+
+    Pairs of the first 8 passages are tried where the back end is neither sure that a claim is
     supported nor that it is not; a judge reads all passages at once and is always sure.
     """
     open_ones = [
@@ -292,13 +284,3 @@ def multi_document_grounding(
     score = with_pairs([claim.support for claim in claims], len(passages), pair)
     shown = min(len(interaction.contexts), MOST_PASSAGES)
     return Finding(score=score, details={"statements": len(claims), "passages": shown})
-
-
-METRICS: tuple[Metric, ...] = (
-    groundedness,
-    faithfulness,
-    hallucination,
-    contradicted_contexts,
-    grounding_score,
-    multi_document_grounding,
-)

@@ -1,36 +1,56 @@
 """
-How good the retrieved passages are: their ranking against ``expected.relevant``, and what the
-judge says of them.
+The retrieved passages: their ranking against ``expected.relevant``, what the judge says of
+them, whether they differ or contradict each other, and how good they are as evidence.
 
 A ranking is a sequence of ids, the best first; an id that occurs twice counts once, at its
-first place. All scores are in [0, 1], higher is better.
+first place. All scores are in [0, 1], higher is better unless declared.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from monitor.models import Interaction
+from monitor.models.passing import Direction
 from monitor.models.status import WINDOW_WEIGHT
-from monitor.scoring.base import Finding
+from monitor.scoring.base import Claim, Finding, check_cpu
 from monitor.scoring.declaration import (
     Answers,
     Computed,
     Criterion,
     Form,
-    Metric,
     NoParameters,
     asked,
     computed,
+    named_share,
 )
-from monitor.scoring.metrics.measures import named_share, share
-from monitor.scoring.metrics.relevance import RELEVANT_PASSAGES
+from monitor.scoring.entailment import MOST_PASSAGES, contradictions
+from monitor.scoring.measures import (
+    entropy_bits,
+    lexical_cosine,
+    normalised_entropy,
+    share,
+    weighted_mean,
+)
+from monitor.scoring.metrics.groundedness import of_claims
+from monitor.scoring.sentences import split_sentences
 
 _NEEDS = ("contexts", "expected.relevant")
+_MANNING = "Manning et al. 2008, Introduction to Information Retrieval, 8.4"
+_RIJSBERGEN = "van Rijsbergen 1979, Information Retrieval"
+_MOST_SENTENCES = 10
+RELEVANT_PASSAGES = Criterion(
+    "relevant_passages",
+    "Which passages hold information that helps to answer the query?",
+    Form.PASSAGES,
+)
 USEFUL_SENTENCES = Criterion(
     "useful_share",
     "What share of the sentences of all passages together is needed to answer the query?",
@@ -39,6 +59,12 @@ FOUND_REFERENCE = Criterion(
     "reference_in_passages",
     "Which sentences of the reference are wholly supported by the passages?",
     Form.REFERENCE,
+)
+CONTRADICTING = Criterion(
+    "contradicting_passages",
+    "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`, the"
+    " plainest first, at most five; or `none`.",
+    Form.TEXTS,
 )
 
 
@@ -50,40 +76,32 @@ class Counts(NamedTuple):
     false_negatives: int
 
 
-def precision_at_k(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
+def precision_of(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
     """
     Return the share of the first *k* places that hold a relevant passage.
 
     The divisor is *k* even where fewer were retrieved: an empty place is not a hit.
-
-    Raises
-    ------
-    ValueError
-        If *k* is below 1.
+    Raises ``ValueError`` if *k* is below 1.
     """
     return share(_hits(retrieved, relevant, k), k)
 
 
-def recall_at_k(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
+def recall_of(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
     """
     Return the share of the relevant passages that are among the first *k*.
 
-    Raises
-    ------
-    ValueError
-        If *k* is below 1, or nothing is relevant: recall is then not defined.
+    Raises ``ValueError`` if *k* is below 1, or nothing is relevant: recall is then not defined.
     """
-    return share(_hits(retrieved, relevant, _checked(k)), len(set(relevant)))
+    return share(_hits(retrieved, relevant, k), len(set(relevant)))
 
 
-def f1_at_k(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
+def f1_of(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
     """Return the harmonic mean of precision and recall at *k*; 0 when both are 0."""
-    precision = precision_at_k(retrieved, relevant, k)
-    recall = recall_at_k(retrieved, relevant, k)
+    precision, recall = precision_of(retrieved, relevant, k), recall_of(retrieved, relevant, k)
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def reciprocal_rank(retrieved: Sequence[str], relevant: Collection[str]) -> float:
+def reciprocal_rank(retrieved: Sequence[str], relevant: Collection[str], _: int = 0) -> float:
     """Return one over the place of the first relevant passage; 0 when there is none."""
     places = (place for place, each in enumerate(retrieved, start=1) if each in relevant)
     return 1 / next(places, math.inf)
@@ -98,17 +116,14 @@ def normalised_dcg(retrieved: Sequence[str], gains: Mapping[str, float], k: int)
     """
     Return the discounted gain of the first *k* over that of the best possible ranking.
 
-    The ideal ranking is made of all passages with a gain, retrieved or not.
-
-    Raises
-    ------
-    ValueError
-        If *k* is below 1, or no passage has a gain above 0.
+    The ideal ranking is made of all passages with a gain, retrieved or not. Raises
+    ``ValueError`` if *k* is below 1, or no passage has a gain above 0.
     """
-    ideal = dcg(sorted(gains.values(), reverse=True)[: _checked(k)])
+    first = _first(retrieved, k)
+    ideal = dcg(sorted(gains.values(), reverse=True)[:k])
     if not ideal > 0:
         raise ValueError("nDCG is not defined when no passage has a gain above 0")
-    return dcg([gains.get(each, 0.0) for each in _unique(retrieved)[:k]]) / ideal
+    return dcg([gains.get(each, 0.0) for each in first]) / ideal
 
 
 def counts(retrieved: Collection[str], relevant: Collection[str]) -> Counts:
@@ -123,15 +138,14 @@ def f1(each: Counts) -> float:
     return 2 * each.true_positives / total if total else 0.0
 
 
-def macro_f1(queries: Sequence[Counts]) -> float:
+def macro_average_f1(queries: Sequence[Counts]) -> float:
     """Return the mean of the F1 of each query: all queries weigh the same; 0 for none."""
-    return math.fsum(f1(each) for each in queries) / max(1, len(queries))
+    return math.fsum(map(f1, queries)) / max(1, len(queries))
 
 
-def micro_f1(queries: Sequence[Counts]) -> float:
+def micro_average_f1(queries: Sequence[Counts]) -> float:
     """Return the F1 of the counts summed over all queries: larger queries weigh more."""
-    sums = (sum(column) for column in zip(*queries, strict=True))
-    return f1(Counts(*sums)) if queries else 0.0
+    return f1(Counts(*map(sum, zip(*queries, strict=True)))) if queries else 0.0
 
 
 def average_precision(relevant: Sequence[bool]) -> float:
@@ -140,26 +154,18 @@ def average_precision(relevant: Sequence[bool]) -> float:
 
     Early relevant passages count more; 0 when none is relevant.
     """
-    hits, total = 0, 0.0
-    for place, is_relevant in enumerate(relevant, start=1):
-        if is_relevant:
-            hits += 1
-            total += hits / place
-    return total / hits if hits else 0.0
+    places = [place for place, is_relevant in enumerate(relevant, start=1) if is_relevant]
+    return math.fsum(n / place for n, place in enumerate(places, start=1)) / max(1, len(places))
 
 
-def _checked(k: int) -> int:
+def _first(retrieved: Sequence[str], k: int) -> list[str]:
     if k < 1:
         raise ValueError(f"k is {k}; it should be at least 1")
-    return k
-
-
-def _unique(retrieved: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(retrieved))
+    return list(dict.fromkeys(retrieved))[:k]
 
 
 def _hits(retrieved: Sequence[str], relevant: Collection[str], k: int) -> int:
-    return sum(each in relevant for each in _unique(retrieved)[: _checked(k)])
+    return sum(each in relevant for each in _first(retrieved, k))
 
 
 class AtK(NoParameters):
@@ -174,37 +180,37 @@ def passage_ids(interaction: Interaction) -> list[str]:
 
 
 def relevant_gains(interaction: Interaction) -> dict[str, float]:
-    """Read ``expected.relevant``: a list of ids, or an object of ids with gains."""
+    """Read ``expected.relevant``, a list of ids or an object of ids with gains above 0."""
     relevant: Any = (interaction.expected or {}).get("relevant") or ()
-    if isinstance(relevant, dict):
-        return {str(key): float(gain) for key, gain in relevant.items()}
-    return {str(each): 1.0 for each in relevant}
+    gains = relevant if isinstance(relevant, dict) else dict.fromkeys(relevant, 1.0)
+    return {str(key): float(gain) for key, gain in gains.items() if float(gain) > 0}
 
 
 def relevant_ids(interaction: Interaction) -> set[str]:
     """Name the passages that have a gain above 0."""
-    return {key for key, gain in relevant_gains(interaction).items() if gain > 0}
+    return set(relevant_gains(interaction))
 
 
 def _ranked(
     score: Callable[[list[str], dict[str, float], int], float], **declared: Any
 ) -> Computed:
     """Make a metric of a score of (ranking, gains above 0, k)."""
-    has_k = declared.get("parameters") is AtK
 
     def compute(interaction: Interaction, p: Any) -> Finding:
-        gains = {key: gain for key, gain in relevant_gains(interaction).items() if gain > 0}
+        gains = relevant_gains(interaction)
         if not gains:
             return Finding(skipped="nothing_relevant")
-        k = p.k if has_k else len(interaction.contexts)
-        details = {"k": k, "relevant": len(gains)} if has_k else {}
+        k = p.k if isinstance(p, AtK) else len(interaction.contexts)
+        details = {"k": k, "relevant": len(gains)} if isinstance(p, AtK) else {}
         return Finding(score=min(1.0, score(passage_ids(interaction), gains, k)), details=details)
 
-    return computed(requires=_NEEDS, skips=("nothing_relevant",), **declared)(compute)
+    shared = {"requires": _NEEDS, "skips": ("nothing_relevant",), "parameters": AtK}
+    return computed(**shared | declared)(compute)
 
 
-def _f1(name: str, what: str, version: str = "1", *, summed: bool = False) -> Computed:
-    """Make a metric of the F1 of a query; *summed*: a window sums the counts of its queries."""
+def _f1(**declared: Any) -> Computed:
+    """Make a metric of the F1 of a query; of version 2 a window sums the counts of its queries."""
+    summed = "version" in declared
 
     def compute(interaction: Interaction, _: NoParameters) -> Finding:
         found = counts(passage_ids(interaction), relevant_ids(interaction))
@@ -213,45 +219,50 @@ def _f1(name: str, what: str, version: str = "1", *, summed: bool = False) -> Co
         weight = {WINDOW_WEIGHT: size} if summed else {}
         return Finding(score=f1(found), details=found._asdict() | weight)
 
-    return computed(
-        name=name,
-        what=what,
-        version=version,
-        formula="2TP / (2TP + FP + FN)",
-        requires=_NEEDS,
-        source="van Rijsbergen 1979, Information Retrieval",
-        pass_score=0.5,
-    )(compute)
+    formula = "2TP / (2TP + FP + FN)"
+    shared = {"requires": _NEEDS, "source": _RIJSBERGEN, "pass_score": 0.5, "formula": formula}
+    return computed(**shared, **declared)(compute)
+
+
+contextual_relevancy = named_share(
+    RELEVANT_PASSAGES,
+    "places",
+    noted="relevant",
+    name="contextual_relevancy",
+    what="Share of the passages that help to answer the query.",
+    formula="relevant passages / passages",
+    requires=("query", "contexts"),
+    source="DeepEval, ContextualRelevancyMetric",
+    pass_score=0.5,
+)
 
 
 @asked(
     RELEVANT_PASSAGES,
-    name="contextual_precision",
-    what="Whether the passages that help come before those that do not.",
     formula="Σ precision@i · relevant_i / Σ relevant_i",
     requires=("query", "contexts"),
     source="DeepEval, ContextualPrecisionMetric",
 )
 def contextual_precision(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Weigh early passages more, among those that the judge could see."""
-    said = answers[RELEVANT_PASSAGES.name]
+    """Whether the passages that help come before those that do not."""
+    said = answers["relevant_passages"]
     flags = [place in said.numbers for place in answers.places]
     return Finding(score=average_precision(flags), explanation=said.reasoning)
 
 
 @asked(
     USEFUL_SENTENCES,
-    name="context_precision",
-    what="Share of the passages' sentences that are needed for the answer, as the judge"
-    " estimates it.",
     formula="relevant sentences / sentences",
     requires=("query", "contexts"),
     source="Es et al. 2023, RAGAS (arXiv:2309.15217), context relevance",
     pass_score=0.5,
 )
 def context_precision(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Take the judge's estimate of the share."""
-    said = answers[USEFUL_SENTENCES.name]
+    """
+    Share of the passages' sentences that are needed for the answer, as the judge estimates
+    it.
+    """
+    said = answers["useful_share"]
     return Finding(score=said.score, explanation=said.reasoning)
 
 
@@ -264,60 +275,193 @@ context_recall = named_share(
     requires=("contexts", "expected.answer"),
     source="RAGAS, context recall",
 )
-
-
-METRICS: tuple[Metric, ...] = (
-    contextual_precision,
-    context_precision,
-    context_recall,
-    _ranked(
-        precision_at_k,
-        name="precision_at_k",
-        what="Share of the first k places with a relevant passage.",
-        formula="relevant in the first k / k",
-        source="Manning et al. 2008, Introduction to Information Retrieval, 8.4",
-        parameters=AtK,
-        pass_score=0.5,
-    ),
-    _ranked(
-        recall_at_k,
-        name="recall_at_k",
-        what="Share of the relevant passages among the first k.",
-        formula="relevant in the first k / relevant",
-        source="Manning et al. 2008, Introduction to Information Retrieval, 8.4",
-        parameters=AtK,
-    ),
-    _ranked(
-        f1_at_k,
-        name="f1_at_k",
-        what="Precision and recall at k in one.",
-        formula="2 P R / (P + R)",
-        source="van Rijsbergen 1979, Information Retrieval",
-        parameters=AtK,
-        pass_score=0.5,
-    ),
-    _ranked(
-        lambda ids, gains, _: reciprocal_rank(ids, gains),
-        name="mrr",
-        what="How early the first relevant passage comes; the window's mean is MRR.",
-        formula="1 / place of the first relevant passage",
-        source="Voorhees 1999, TREC-8 Question Answering Track",
-        pass_score=0.5,
-    ),
-    _ranked(
-        normalised_dcg,
-        name="ndcg_at_k",
-        what="How well the passages are ranked, by their gains.",
-        formula="DCG@k / IDCG@k, DCG = Σ gain / log2(place + 1)",
-        source="Järvelin and Kekäläinen 2002",
-        parameters=AtK,
-    ),
-    _f1("macro_f1", "F1 of all passages of a query; the window's mean is macro F1."),
-    _f1(
-        "micro_f1",
-        "F1 of all passages of a query; queries weigh by their passages, so the window's mean is"
-        " micro F1, from summed counts.",
-        "2",
-        summed=True,
-    ),
+precision_at_k = _ranked(
+    precision_of,
+    name="precision_at_k",
+    what="Share of the first k places with a relevant passage.",
+    formula="relevant in the first k / k",
+    source=_MANNING,
+    pass_score=0.5,
 )
+recall_at_k = _ranked(
+    recall_of,
+    name="recall_at_k",
+    what="Share of the relevant passages among the first k.",
+    formula="relevant in the first k / relevant",
+    source=_MANNING,
+)
+f1_at_k = _ranked(
+    f1_of,
+    name="f1_at_k",
+    what="Precision and recall at k in one.",
+    formula="2 P R / (P + R)",
+    source=_RIJSBERGEN,
+    pass_score=0.5,
+)
+mrr = _ranked(
+    reciprocal_rank,
+    name="mrr",
+    what="How early the first relevant passage comes; the window's mean is MRR.",
+    formula="1 / place of the first relevant passage",
+    source="Voorhees 1999, TREC-8 Question Answering Track",
+    parameters=NoParameters,
+    pass_score=0.5,
+)
+ndcg_at_k = _ranked(
+    normalised_dcg,
+    name="ndcg_at_k",
+    what="How well the passages are ranked, by their gains.",
+    formula="DCG@k / IDCG@k, DCG = Σ gain / log2(place + 1)",
+    source="Järvelin and Kekäläinen 2002",
+)
+macro_f1 = _f1(
+    name="macro_f1",
+    what="F1 of all passages of a query; the window's mean is macro F1.",
+)
+micro_f1 = _f1(
+    name="micro_f1",
+    what="F1 of all passages of a query; queries weigh by their passages, so the window's mean is"
+    " micro F1, from summed counts.",
+    version="2",
+)
+
+
+class DiversityWeights(NoParameters):
+    """What a passage's share is."""
+
+    weights: Literal["query", "score"] = Field(
+        "query", description="Nearness to the query by word stems, or the retriever's own score."
+    )
+
+
+@computed(
+    formula="-Σ p log2 p / log2 n, p = weight / Σ weights; the bits are in the metadata",
+    requires=("contexts",),
+    source="Shannon 1948, entropy",
+    skips=("one_passage", "no_weights"),
+    parameters=DiversityWeights,
+    pass_score=0.5,
+)
+def context_diversity(interaction: Interaction, p: DiversityWeights) -> Finding:
+    """How evenly the passages share the information; broad, or from one passage only."""
+    passages = interaction.contexts
+    if len(passages) == 1:
+        return Finding(skipped="one_passage")
+    weights = [
+        max(0.0, each.score or 0.0)
+        if p.weights == "score"
+        else lexical_cosine(each.text, interaction.query or "")
+        for each in passages
+    ]
+    if not any(weights):
+        return Finding(skipped="no_weights")
+    bits = round(entropy_bits(weights), 6)
+    return Finding(score=normalised_entropy(weights), details={"bits": bits})
+
+
+def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
+    """Compare each of the first 20 passages with the first 10 sentences of every other."""
+    texts = [each.text for each in interaction.contexts][:MOST_PASSAGES]
+    lines = [split_sentences(text)[:_MOST_SENTENCES] for text in texts]
+    hits: set[tuple[int, int]] = set()
+    for i, premise in enumerate(texts):
+        check_cpu()
+        owned = [(j, line) for j, each in enumerate(lines) if j != i for line in each]
+        flags = contradictions(premise, [line for _, line in owned])
+        found = (j for (j, _), flag in zip(owned, flags, strict=True) if flag)
+        hits |= {(min(i, j) + 1, max(i, j) + 1) for j in found}
+    return _contradicting(hits, len(texts), "by numbers, opposites and negations")
+
+
+@asked(
+    CONTRADICTING,
+    formula="contradicting pairs (at most five by the judge) / pairs",
+    requires=("contexts",),
+    source="ours: pairs of passages",
+    backend="judge, in the second shared call; else word rules",
+    direction=Direction.LOWER,
+    skips=("one_passage",),
+    screen=screen_passages,
+    unmet_too=lambda interaction: "one_passage" if len(interaction.contexts) == 1 else None,
+)
+def passage_contradictions(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+    """Share of the pairs of passages that contradict each other."""
+    said = answers["contradicting_passages"]
+    named = {tuple(sorted(map(int, re.findall(r"\d+", text)[:2]))) for text in said.texts}
+    pairs = [pair for pair in combinations(answers.places, 2) if pair in named]
+    return _contradicting(pairs, len(answers.places), "says the judge")
+
+
+def _contradicting(pairs: Collection[tuple[int, int]], passages: int, how: str) -> Finding:
+    if passages < 2:  # noqa: PLR2004 - a pair
+        return Finding(skipped="one_passage")
+    found = sorted(pairs)
+    named = ", ".join(f"{i} and {j}" for i, j in found[:10])
+    said = f"passages {named} contradict each other" if found else "no passages contradict"
+    return Finding(
+        score=share(len(found), math.comb(passages, 2)),
+        explanation=f"{said}, {how}.",
+        details={"pairs": found[:50]},
+    )
+
+
+class EvidenceRules(NoParameters):
+    """What counts as enough, recent and trusted."""
+
+    enough_sources: int = Field(3, ge=1)
+    half_life_days: float = Field(365.0, gt=0)
+    authorities: dict[str, float] = Field(
+        default_factory=dict, description="Authority of sources, in [0, 1]; others have 0.5."
+    )
+
+
+def quality_of_evidence(
+    support: float, diversity: float, recency: float, authority: float
+) -> float:
+    """Return 0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority, each in [0, 1]."""
+    return 0.4 * support + 0.3 * diversity + 0.2 * recency + 0.1 * authority
+
+
+def source_diversity(sources: Sequence[str], enough: int = 3) -> float:
+    """Return independent sources over *enough* of them, at most 1."""
+    return min(1.0, len(set(sources)) / enough)
+
+
+def recency(published: datetime, now: datetime, half_life: timedelta) -> float:
+    """Halve with every *half_life* of age; 1 for what is new."""
+    return math.pow(0.5, max(timedelta(0), now - published) / half_life)
+
+
+@of_claims(
+    formula="0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority",
+    source="ours: weights and factors as given",
+    skips=("no_claim", "unsupported_text"),
+    parameters=EvidenceRules,
+    pass_score=0.5,
+)
+def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceRules) -> Finding:
+    """
+    How strong, independent, recent and trusted the evidence for the answer is.
+
+    Read are ``source`` and ``published`` (ISO 8601) of each passage. One without a source counts
+    as its own, one without a date as half as recent as can be at the interaction's own time.
+    """
+    extras = [each.model_extra or {} for each in interaction.contexts[:MOST_PASSAGES]]
+    sources = [str(extra.get("source") or f"#{i}") for i, extra in enumerate(extras)]
+    now = interaction.timestamp or datetime.now(UTC)
+    half_life = timedelta(days=p.half_life_days)
+
+    def recency_of(published: Any) -> float:
+        try:
+            at = datetime.fromisoformat(str(published))
+        except ValueError:
+            return 0.5
+        return recency(at if at.tzinfo else at.replace(tzinfo=UTC), now, half_life)
+
+    factors = {
+        "support": weighted_mean([claim.support for claim in claims]),
+        "diversity": source_diversity(sources, p.enough_sources),
+        "recency": weighted_mean([recency_of(extra.get("published")) for extra in extras]),
+        "authority": weighted_mean([p.authorities.get(source, 0.5) for source in sources]),
+    }
+    return Finding(score=quality_of_evidence(**factors), details=factors)

@@ -118,5 +118,7 @@ def test_window_of_micro_f1_is_the_f1_of_summed_counts():
         )
         tallies.append(tally_of(found, sample_rate=0.5, pass_score=0.5))
         counts.append(retrieval.counts(retrieved, relevant))
-    assert window_stats(total(tallies)).average_score == pytest.approx(retrieval.micro_f1(counts))
-    assert retrieval.micro_f1(counts) != pytest.approx(retrieval.macro_f1(counts))
+    assert window_stats(total(tallies)).average_score == pytest.approx(
+        retrieval.micro_average_f1(counts)
+    )
+    assert retrieval.micro_average_f1(counts) != pytest.approx(retrieval.macro_average_f1(counts))

@@ -9,9 +9,15 @@ from monitor.errors import SettingsError
 from monitor.models.passing import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
-from monitor.scoring.metric_config import known_metrics, resolve_metrics, unmet_needs
+from monitor.scoring.metric_config import (
+    MetricsFile,
+    function_metric,
+    known_metrics,
+    metrics_of_entry,
+    resolve_metrics,
+    unmet_needs,
+)
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.own_metrics import MetricsFile, function_metric, metrics_of_entry
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -144,7 +150,7 @@ def test_weighted_score_of_what_there_is_not_is_refused(choose, text, message):
 
 def test_several_questions_are_a_rubric(choose):
     [bound] = choose('[tone.criteria]\nfriendly = "Friendly?"\nshort = "Short?"', "tone")
-    asked = bound.metric.criteria(bound.parameters)
+    asked = bound.metric.criteria
     assert [each.name for each in asked] == ["tone.friendly", "tone.short"]
 
 
@@ -164,7 +170,7 @@ def test_changed_function_is_a_new_version():
 
 def test_question_to_the_judge_is_a_metric_in_two_lines(choose):
     [bound] = choose('[tone]\ncriteria = "Friendly?"\nscale = "1-5"', "tone")
-    [criterion] = bound.metric.criteria(bound.parameters)
+    [criterion] = bound.metric.criteria
     assert (criterion.question, criterion.form) == ("Friendly?", Form.RATING)
     assert "needs_judge" in bound.declaration.skips
 

@@ -9,9 +9,9 @@ import pytest
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer, Form, JudgementMetric, Reply
+from monitor.scoring.measures import lexical_cosine
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.metrics.measures import lexical_cosine
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings
 

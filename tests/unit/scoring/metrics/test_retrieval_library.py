@@ -49,9 +49,9 @@ def test_precision_recall_and_f1_equal_the_librarys(seed):
     precision, recall, f1, _ = precision_recall_fscore_support(
         truth, found, average="binary", zero_division=0
     )
-    assert retrieval.precision_at_k(order, relevant, k) == pytest.approx(precision)
-    assert retrieval.recall_at_k(order, relevant, k) == pytest.approx(recall)
-    assert retrieval.f1_at_k(order, relevant, k) == pytest.approx(f1)
+    assert retrieval.precision_of(order, relevant, k) == pytest.approx(precision)
+    assert retrieval.recall_of(order, relevant, k) == pytest.approx(recall)
+    assert retrieval.f1_of(order, relevant, k) == pytest.approx(f1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -83,7 +83,10 @@ def test_macro_and_micro_f1_equal_the_librarys(seed):
     truth = np.array([[doc in relevant for doc in DOCS] for _, relevant in queries])
     found = np.array([[doc in retrieved for doc in DOCS] for retrieved, _ in queries])
     counts = [retrieval.counts(retrieved, relevant) for retrieved, relevant in queries]
-    for average, ours in (("samples", retrieval.macro_f1), ("micro", retrieval.micro_f1)):
+    for average, ours in (
+        ("samples", retrieval.macro_average_f1),
+        ("micro", retrieval.micro_average_f1),
+    ):
         assert ours(counts) == pytest.approx(
             f1_score(truth, found, average=average, zero_division=0)
         )

@@ -2,8 +2,8 @@
 
 import pytest
 
+from monitor.scoring.measures import weighted_average, weighted_mean
 from monitor.scoring.metrics import METRICS, quality
-from monitor.scoring.metrics.measures import weighted_average, weighted_mean
 
 RUBRIC_WEIGHTS = METRICS["rubric_overall_score"].weights
 

@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from monitor.models.passing import Direction, advice_for, band_of
-from monitor.scoring.metric_config import known_metrics
-from monitor.scoring.metrics import METRICS, agent, consistency
-from monitor.scoring.metrics.measures import (
+from monitor.scoring.measures import (
     population_std,
     share,
     weighted_average,
     weighted_mean,
 )
-from monitor.scoring.own_metrics import read_metrics_file
+from monitor.scoring.metric_config import known_metrics, read_metrics_file
+from monitor.scoring.metrics import METRICS, agent, consistency
 
 RAG_WEIGHTS = METRICS["rag_overall_score"].weights
 AGENT_WEIGHTS = METRICS["agent_overall_score"].weights
@@ -162,8 +161,8 @@ def test_final_answer_quality_loses_what_is_not_valid(change, lost):
 
 def test_same_model_consistency():
     assert consistency.agreement(["low", "low", "high", "low"]) == 0.75
-    assert consistency.score_consistency([70, 70, 70], 100) == 1.0
-    assert consistency.score_consistency([0, 100], 100) == 0.0
+    assert consistency.steadiness([70, 70, 70], 100) == 1.0
+    assert consistency.steadiness([0, 100], 100) == 0.0
     assert population_std([60, 80]) == 10.0
 
 
@@ -176,7 +175,7 @@ def test_overall_quality_score():
     scores = {
         "unified_accuracy": 0.9,
         "unified_consistency": 0.8,
-        "unified_agent_efficiency": 0.7,
+        "agent_overall_score": 0.7,
     }
     expected = 0.9 * 0.35 + 0.8 * 0.25 + 0.7 * 0.4
     assert weighted_average(scores, UNIFIED_WEIGHTS) == pytest.approx(expected)

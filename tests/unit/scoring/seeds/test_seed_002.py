@@ -7,21 +7,21 @@ import pytest
 
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer
-from monitor.scoring.metrics import (
-    METRICS,
-    citations,
-    consistency,
-    evidence,
-    groundedness,
-    retrieval,
-)
-from monitor.scoring.metrics.measures import (
+from monitor.scoring.measures import (
     compared_by,
     entropy_bits,
     lexical_cosine,
     normalised_entropy,
     share,
     weighted_mean,
+)
+from monitor.scoring.metrics import (
+    METRICS,
+    agent,
+    citations,
+    consistency,
+    groundedness,
+    retrieval,
 )
 from monitor.stats.summary import normal_interval
 from monitor.testing import make_interaction
@@ -101,18 +101,18 @@ FIVE = ["d1", "d2", "d3", "d4", "d5"]
 
 
 def test_precision_at_k_example():
-    assert retrieval.precision_at_k(FIVE, {"d1", "d3", "d4"}, 5) == 0.6
+    assert retrieval.precision_of(FIVE, {"d1", "d3", "d4"}, 5) == 0.6
 
 
 def test_recall_at_k_example():
     retrieved = [f"d{n}" for n in range(10)]
     relevant = {f"d{n}" for n in range(5)} | {"x", "y", "z"}
-    assert retrieval.recall_at_k(retrieved, relevant, 10) == 0.625
+    assert retrieval.recall_of(retrieved, relevant, 10) == 0.625
 
 
 def test_f1_at_k_is_the_harmonic_mean():
-    assert retrieval.f1_at_k(FIVE, {"d1", "d3", "x"}, 5) == pytest.approx(0.5)
-    assert retrieval.f1_at_k(FIVE, {"x"}, 5) == 0
+    assert retrieval.f1_of(FIVE, {"d1", "d3", "x"}, 5) == pytest.approx(0.5)
+    assert retrieval.f1_of(FIVE, {"x"}, 5) == 0
 
 
 def test_mrr_example():
@@ -182,9 +182,9 @@ def test_confidence_interval_example():
 
 def test_macro_and_micro_f1():
     queries = [retrieval.Counts(1, 0, 0), retrieval.Counts(1, 3, 5)]
-    assert retrieval.macro_f1(queries) == pytest.approx((1 + 0.2) / 2)
-    assert retrieval.micro_f1(queries) == pytest.approx(4 / 12)
-    assert retrieval.macro_f1([]) == retrieval.micro_f1([]) == 0
+    assert retrieval.macro_average_f1(queries) == pytest.approx((1 + 0.2) / 2)
+    assert retrieval.micro_average_f1(queries) == pytest.approx(4 / 12)
+    assert retrieval.macro_average_f1([]) == retrieval.micro_average_f1([]) == 0
 
 
 def test_context_diversity_in_bits():
@@ -274,22 +274,22 @@ def test_negative_rejection(output, score):
 
 
 def test_chain_integrity_wants_confidence_to_be_kept():
-    assert evidence.chain_break([0.5, 0.5, 0.9]) is None
-    assert evidence.chain_break([0.5, 0.4]) == 1
-    assert evidence.chain_break([0.5, 0.45], threshold=0.1) is None
-    assert evidence.chain_break([0.5, 0.6, 0.2]) == 2
+    assert agent.chain_break([0.5, 0.5, 0.9]) is None
+    assert agent.chain_break([0.5, 0.4]) == 1
+    assert agent.chain_break([0.5, 0.45], threshold=0.1) is None
+    assert agent.chain_break([0.5, 0.6, 0.2]) == 2
 
 
 def test_evidence_quality_weights():
-    assert evidence.quality_of_evidence(1, 0.5, 0.5, 0) == pytest.approx(0.65)
+    assert retrieval.quality_of_evidence(1, 0.5, 0.5, 0) == pytest.approx(0.65)
 
 
 def test_evidence_is_half_as_recent_after_its_half_life():
     now = datetime(2026, 1, 1, tzinfo=UTC)
     year = timedelta(days=365)
-    assert evidence.recency(now - year, now, year) == 0.5
-    assert evidence.recency(now + year, now, year) == 1
-    assert evidence.source_diversity(["a", "a", "b"]) == pytest.approx(2 / 3)
+    assert retrieval.recency(now - year, now, year) == 0.5
+    assert retrieval.recency(now + year, now, year) == 1
+    assert retrieval.source_diversity(["a", "a", "b"]) == pytest.approx(2 / 3)
 
 
 # Appendix: Metric Calculation Examples
@@ -347,8 +347,8 @@ def test_citations_are_read_however_they_stand(answer, cited):
         lambda: share(0, 0),
         lambda: citations.correct_share([]),
         lambda: citations.covered_share([(1, 1)]),
-        lambda: retrieval.precision_at_k([], {"a"}, 0),
-        lambda: retrieval.recall_at_k([], set(), 1),
+        lambda: retrieval.precision_of([], {"a"}, 0),
+        lambda: retrieval.recall_of([], set(), 1),
         lambda: retrieval.normalised_dcg([], {"a": 0}, 1),
         lambda: share(2, 1),
         lambda: entropy_bits([0, 0]),

@@ -29,7 +29,7 @@ from monitor.scoring.batch import (
     summarise,
     temporal_evaluation,
 )
-from monitor.scoring.metrics.measures import simple_average
+from monitor.scoring.measures import simple_average
 from monitor.scoring.metrics.quality import length_score, measure
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
@@ -77,7 +77,7 @@ def test_length_outside_its_range_scores_less(words, verdict, score):
 
 def test_length_counts_characters_words_and_sentences():
     counted = measure("It's a well-known fact. Prof. Lee agrees!")
-    assert (counted.characters, counted.words, counted.sentences) == (41, 7, 2)
+    assert counted == (41, 7, 2)
 
 
 @pytest.mark.parametrize(

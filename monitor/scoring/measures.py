@@ -7,11 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Protocol
 
-from monitor.models import Interaction
-from monitor.scoring.base import Finding
-from monitor.scoring.declaration import Answers, Criterion, RubricMetric, asked
 from monitor.scoring.words import words
 
 
@@ -45,37 +42,10 @@ def compared_by(similarity: Similarity | None) -> Iterator[None]:
 
 
 def share(part: int, whole: int) -> float:
-    """
-    Return *part* of *whole*, in [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If *whole* is below 1, or *part* is not in [0, whole].
-    """
+    """Return *part* of *whole*; ``ValueError`` if *whole* < 1 or *part* is not in [0, whole]."""
     if whole < 1 or not 0 <= part <= whole:
         raise ValueError(f"{part} of {whole} is not a share")
     return part / whole
-
-
-def named_share(
-    criterion: Criterion, of: str, *, good: bool = True, noted: str = "", **declared: Any
-) -> RubricMetric:
-    """
-    Make a metric of the share of what was sent that the judge names.
-
-    *of* says of what: ``sentences``, ``places`` of passages or ``reference``. Unless *good* the
-    score is the share of the others; the numbers are on record under *noted*.
-    """
-
-    def evaluate(answers: Answers, _: Interaction, __: Any) -> Finding:
-        said = answers[criterion.name]
-        part = share(len(said.numbers), len(getattr(answers, of)))
-        details = {noted: list(said.numbers)} if noted else {}
-        score = part if good else 1 - part
-        return Finding(score=score, explanation=said.reasoning, details=details)
-
-    return asked(criterion, **declared)(evaluate)
 
 
 def weighted_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:

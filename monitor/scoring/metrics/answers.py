@@ -1,6 +1,10 @@
 """
-The answer against what was expected of it: a reference answer, and the abilities that the RGB
-benchmark names (noise, missing answers, false passages, several passages at once).
+The answer against its query, and against what was expected of it: a reference answer, and the
+abilities that the RGB benchmark names (noise, missing answers, false passages, several passages).
+
+Three metrics ask whether the answer serves the query and mean different things: `relevance` is
+one verdict on the whole answer, `answer_relevancy` the share of its sentences that serve the
+query, and `answer_relevance` how near questions made from the answer come to the query.
 """
 
 from __future__ import annotations
@@ -11,21 +15,39 @@ from typing import Any
 from pydantic import Field
 
 from monitor.models import FactualAccuracyEvaluation, Interaction
-from monitor.scoring.base import Finding
+from monitor.models.passing import OWN_LEAST, PassRule
+from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
     Answers,
+    Cost,
     Criterion,
     Form,
-    Metric,
     NoParameters,
     asked,
     computed,
+    named_share,
+    read,
 )
-from monitor.scoring.metrics.measures import configured_similarity, share, weighted_mean
+from monitor.scoring.measures import (
+    NEEDS_EMBEDDING,
+    configured_similarity,
+    share,
+    weighted_mean,
+)
 from monitor.scoring.metrics.retrieval import relevant_ids
 from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences
 
 _RGB = "Chen et al. 2023, RGB (arXiv:2309.01431)"
+IRRELEVANT = Criterion(
+    "irrelevant_sentences",
+    "Which sentences of the answer do nothing to answer the query?",
+    Form.SENTENCES,
+)
+QUESTIONS = Criterion(
+    "questions",
+    "Write three questions, in the words of the answer, to which the answer would be the reply.",
+    Form.TEXTS,
+)
 WRONG_SENTENCES = Criterion(
     "wrong_sentences",
     "Which sentences of the answer are not supported by the reference?",
@@ -56,6 +78,70 @@ NOTICED_FALSE = Criterion(
 )
 
 
+@read(
+    formula="calibrated probability (local); yes 1, partly 0.5, no 0 (judge)",
+    requires=("output", "query"),
+    source="TruLens, RAG Triad",
+    backend="local scorer or judge, in the shared call",
+    cost=Cost.JUDGE,
+    skips=(
+        "unsupported_text",
+        "nothing_asked",
+        "small_talk",
+        "instruction",
+        "terse_answer",
+        "unclear_reference",
+        "right_refusal",
+    ),
+    local_rule=PassRule(OWN_LEAST),
+)
+def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+    """Whether the answer as a whole answers the query."""
+    skipped = None
+    if judgement.declined_rightly:
+        skipped = "right_refusal"
+    elif judgement.relevance is None and judgement.relevance_skipped != "nothing_asked":
+        skipped = judgement.relevance_skipped
+    elif not judgement.readable:
+        skipped = "unsupported_text"
+    elif judgement.relevance is None:
+        skipped = "nothing_asked"
+    if skipped:
+        return Finding(skipped=skipped)
+    return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)
+
+
+answer_relevancy = named_share(
+    IRRELEVANT,
+    "sentences",
+    good=False,
+    noted="irrelevant",
+    name="answer_relevancy",
+    what="Share of the answer's statements that address the query.",
+    formula="relevant statements / statements",
+    requires=("query", "output"),
+    source="DeepEval, AnswerRelevancyMetric",
+)
+
+
+@asked(
+    QUESTIONS,
+    version="2",
+    formula="1/n Σ cosine(query, question made from the answer), of embeddings",
+    requires=("query", "output"),
+    source="Es et al. 2023, RAGAS (arXiv:2309.15217)",
+    skips=(NEEDS_EMBEDDING,),
+    embeds=True,
+)
+def answer_relevance(answers: Answers, interaction: Interaction, _: Any) -> Finding:
+    """How near questions made from the answer are to the query."""
+    similarity = configured_similarity()
+    if similarity is None:
+        return Finding(skipped=NEEDS_EMBEDDING)
+    near = [similarity(interaction.query or "", text) for text in answers["questions"].texts]
+    return Finding(score=weighted_mean(near), details={"similarities": [round(x, 4) for x in near]})
+
+
 class Correctness(NoParameters):
     """How much verification weighs against similarity."""
 
@@ -64,8 +150,6 @@ class Correctness(NoParameters):
 
 @asked(
     WRONG_SENTENCES,
-    name="answer_correctness",
-    what="Whether the answer agrees with the reference.",
     version="2",
     formula="0.6 statements supported by the reference + 0.4 cosine of embeddings; without an"
     " embedding model the statements alone",
@@ -76,8 +160,8 @@ class Correctness(NoParameters):
     embeds=True,
 )
 def answer_correctness(answers: Answers, interaction: Interaction, p: Correctness) -> Finding:
-    """Verify against ``expected.answer``, and compare the meaning where a model can."""
-    said = answers[WRONG_SENTENCES.name]
+    """Whether the answer agrees with the reference."""
+    said = answers["wrong_sentences"]
     faithful = 1 - share(len(said.numbers), len(answers.sentences))
     similarity = configured_similarity()
     if similarity is None:
@@ -104,8 +188,6 @@ class Importance(NoParameters):
 @asked(
     WRONG_SENTENCES,
     MAJOR_SENTENCES,
-    name="factual_accuracy",
-    what="Share of the claims that agree with the ground truth, main claims counting twice.",
     formula="Σ importance · verified / Σ importance",
     requires=("output", "expected.answer"),
     source="ours: claim verification weighted by importance",
@@ -113,36 +195,39 @@ class Importance(NoParameters):
     record=FactualAccuracyEvaluation,
 )
 def factual_accuracy(answers: Answers, _: Interaction, p: Importance) -> Finding:
-    """Verify the sentences one by one; the claims are on record."""
-    said = answers[WRONG_SENTENCES.name]
-    wrong, major = set(said.numbers), set(answers[MAJOR_SENTENCES.name].numbers)
-    numbers = range(1, len(answers.sentences) + 1)
-    verified = [number not in wrong for number in numbers]
-    importance = [p.major if number in major else p.minor for number in numbers]
-    claims = [
-        {"claim": text[:300], "verified": holds, "importance": weight}
-        for text, holds, weight in zip(answers.sentences, verified, importance, strict=True)
+    """Share of the claims that agree with the ground truth, main claims counting twice."""
+    said, major = answers["wrong_sentences"], answers["major_sentences"].numbers
+    claims: list[dict[str, Any]] = [
+        {
+            "claim": text[:300],
+            "verified": number not in said.numbers,
+            "importance": p.major if number in major else p.minor,
+        }
+        for number, text in enumerate(answers.sentences, start=1)
     ]
+    verified, importance = ([each[of] for each in claims] for of in ("verified", "importance"))
     return Finding(
         score=weighted_mean(verified, importance),
         explanation=said.reasoning,
-        details={"factual_claims": claims[:50], "hallucination_detected": bool(wrong)},
+        details={"factual_claims": claims[:50], "hallucination_detected": bool(said.numbers)},
     )
+
+
+def _covered(answers: Answers) -> float:
+    """Return the share of the sentences of ``expected.answer`` that the answer also states."""
+    return share(len(answers["reference_in_answer"].numbers), len(answers.reference))
 
 
 @asked(
     COVERED_REFERENCE,
     SYNTHESIS,
-    name="information_integration",
-    what="How much of the reference the answer covers, and how well it combines passages.",
     formula="0.6 covered facts / facts + 0.4 synthesis",
     requires=("output", "contexts", "expected.answer"),
     source=_RGB,
 )
 def information_integration(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
-    """Count facts of ``expected.answer`` by its sentences."""
-    covered = share(len(answers[COVERED_REFERENCE.name].numbers), len(answers.reference))
-    said = answers[SYNTHESIS.name]
+    """How much of the reference the answer covers, and how well it combines passages."""
+    covered, said = _covered(answers), answers["synthesis"]
     synthesis = said.score or 0.0
     return Finding(
         score=0.6 * covered + 0.4 * synthesis,
@@ -158,8 +243,6 @@ def _noise(interaction: Interaction) -> int:
 
 @asked(
     COVERED_REFERENCE,
-    name="noise_robustness",
-    what="Whether the answer is right although some passages are useless.",
     formula="covered facts / facts, where at least one passage is not in expected.relevant",
     requires=("output", "contexts", "expected.answer", "expected.relevant"),
     source=_RGB,
@@ -167,22 +250,19 @@ def _noise(interaction: Interaction) -> int:
     unmet_too=lambda interaction: None if _noise(interaction) > 0 else "no_noise",
 )
 def noise_robustness(answers: Answers, interaction: Interaction, _: NoParameters) -> Finding:
-    """Count facts of ``expected.answer`` by its sentences."""
-    covered = share(len(answers[COVERED_REFERENCE.name].numbers), len(answers.reference))
-    return Finding(score=covered, details={"noise": _noise(interaction)})
+    """Whether the answer is right although some passages are useless."""
+    return Finding(score=_covered(answers), details={"noise": _noise(interaction)})
 
 
 @asked(
     NOTICED_FALSE,
-    name="counterfactual_robustness",
-    what="Whether the answer recognises passages that are false.",
     formula="false passages recognised / false passages",
     requires=("output", "contexts", "expected.false_passages"),
     source=_RGB,
 )
 def counterfactual_robustness(answers: Answers, interaction: Interaction, _: Any) -> Finding:
-    """Compare with ``expected.false_passages``, places from 1."""
-    said = answers[NOTICED_FALSE.name]
+    """Whether the answer recognises passages that are false."""
+    said = answers["noticed_false"]
     wanted = [int(place) for place in (interaction.expected or {})["false_passages"]]
     noticed = sum(place in said.numbers for place in wanted)
     return Finding(score=share(noticed, len(wanted)), explanation=said.reasoning)
@@ -190,16 +270,16 @@ def counterfactual_robustness(answers: Answers, interaction: Interaction, _: Any
 
 @asked(
     ACKNOWLEDGED,
-    name="contradiction_handling",
-    what="Share of the contradictions between passages that the answer points out, as the judge"
-    " estimates it.",
     formula="contradictions identified / contradictions",
     requires=("output", "contexts", "expected.contradictions"),
     source=_RGB,
 )
 def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -> Finding:
-    """Turn the estimated share into a count of ``expected.contradictions``."""
-    said = answers[ACKNOWLEDGED.name]
+    """
+    Share of the contradictions between passages that the answer points out, as the judge
+    estimates it.
+    """
+    said = answers["acknowledged"]
     actual = len((interaction.expected or {})["contradictions"])
     identified = round((said.score or 0.0) * actual)
     return Finding(
@@ -218,9 +298,7 @@ _TERSE = re.compile(
 
 
 @computed(
-    name="negative_rejection",
     version="2",
-    what="Whether a question without an answer is declined; the window's mean is the rate.",
     formula="declined / questions with expected.unanswerable",
     requires=("output", "expected.unanswerable"),
     source=_RGB,
@@ -228,26 +306,12 @@ _TERSE = re.compile(
     skips=("answerable",),
 )
 def negative_rejection(interaction: Interaction, _: NoParameters) -> Finding:
-    """Look for a refusal that states nothing besides."""
+    """Whether a question without an answer is declined; the window's mean is the rate."""
     if not (interaction.expected or {}).get("unanswerable"):
         return Finding(skipped="answerable")
     sentences = split_sentences(interaction.output)
     declined = bool(_TERSE.fullmatch(interaction.output.strip())) or (
-        any(is_refusal(each) for each in sentences)
-        and not any(is_checkable(each) for each in sentences)
+        any(map(is_refusal, sentences)) and not any(map(is_checkable, sentences))
     )
-    return Finding(
-        score=float(declined),
-        explanation="it declines." if declined else "it answers where nothing is known.",
-    )
-
-
-METRICS: tuple[Metric, ...] = (
-    answer_correctness,
-    factual_accuracy,
-    information_integration,
-    noise_robustness,
-    counterfactual_robustness,
-    contradiction_handling,
-    negative_rejection,
-)
+    said = "it declines." if declined else "it answers where nothing is known."
+    return Finding(score=float(declined), explanation=said)
