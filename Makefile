@@ -13,7 +13,7 @@ demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recov
 	@$(BIN)/groundwatch demo
 
 test: $(DEV)  ## every test, against real servers on loopback
-	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV)  ## format, lint, types, and the direction of imports
 	$(BIN)/ruff format --check .

@@ -325,7 +325,7 @@ class Fields(BaseModel):
     )
     redis_url: Annotated[str, AfterValidator(a_redis_url)] | None = Field(
         None,
-        description="Redis or Valkey; TLS and sentinels: docs/deploy.md. Unset: the one that "
+        description="Redis or Valkey; TLS and sentinels: docs/redis.md. Unset: the one that "
         f"`groundwatch up` runs, else `{DEFAULT_REDIS_URL}`.",
     )
     database_url: str | None = Field(
@@ -444,7 +444,7 @@ class Fields(BaseModel):
     )
     alerts_file: Annotated[Path, AfterValidator(a_home)] | None = Field(
         None,
-        description="Channels, routes and maintenance windows as a TOML file; see docs/alerts.md.",
+        description="Channels, routes and maintenance windows as a TOML file; see docs/routes.md.",
     )
     dead_mans_switch: DeadMansSwitchCalls = _table(DeadMansSwitchCalls)
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")

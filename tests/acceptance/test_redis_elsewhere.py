@@ -78,7 +78,7 @@ def guarded(redis_server, redis_url, tmp_path):
     authority.issue_cert("client@example.org").private_key_and_cert_chain_pem.write_to_path(
         str(tmp_path / "client.pem")
     )
-    manual = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "redis.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```acl\n(.*?)```", manual, re.DOTALL)
     users = [line.split()[1:] for line in block.splitlines()]
     with TlsFront(context, to_port=redis_server.port) as door, closing(connect(redis_url)) as admin:

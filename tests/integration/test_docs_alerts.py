@@ -14,14 +14,15 @@ from monitor.cli.alerts import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "alerts.md").read_text(encoding="utf-8")
+ROUTES = (DOCS / "routes.md").read_text(encoding="utf-8")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
+def blocks(language, page):
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
 
 
 def commands():
-    (block,) = blocks("sh")
+    (block,) = blocks("sh", PAGE)
     return [line.split("#")[0].strip() for line in block.splitlines()]
 
 
@@ -37,7 +38,7 @@ def test_every_command_of_the_page_runs(line, sqlite_url, monkeypatch):
 def test_the_routes_file_of_the_page_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     monkeypatch.setenv("SMTP_URL", "smtp://mail.example.org:587")
-    (text,) = blocks("toml")
+    (text,) = blocks("toml", ROUTES)
     secret = tmp_path / "pagerduty"
     secret.write_text("k" * 32)
     path = tmp_path / "alerts.toml"

@@ -19,7 +19,7 @@ from monitor.settings import Settings
 from support.tls_front import TlsFront
 from workers.celery import make_app
 
-DEPLOY = Path(__file__).parents[2] / "docs" / "deploy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "redis.md"
 
 
 def by_hook(url):
@@ -109,8 +109,8 @@ def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to(
 
 
 def acl_lines():
-    """Read the users that docs/deploy.md prints."""
-    (block,) = re.findall(r"```acl\n(.*?)```", DEPLOY.read_text(encoding="utf-8"), re.DOTALL)
+    """Read the users that docs/redis.md prints."""
+    (block,) = re.findall(r"```acl\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return [line.split() for line in block.splitlines()]
 
 
