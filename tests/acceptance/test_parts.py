@@ -13,8 +13,8 @@ import sys
 
 import pytest
 
-from monitor.testing.receivers import SlackReceiver
 from support.judge_server import JudgeServer
+from support.receivers import SlackReceiver
 
 APP = "shop"
 PASSAGE = "Refunds are paid back to the original card within five working days."

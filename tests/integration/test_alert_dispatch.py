@@ -19,7 +19,7 @@ from monitor.settings import Settings
 from monitor.store.alert_tables import incidents, outbox
 from monitor.store.engine import Store
 from monitor.testing.factories import make_verdict
-from monitor.testing.receivers import MailAnswer, MailReceiver, SlackAnswer, SlackReceiver
+from support.receivers import MailAnswer, MailReceiver, SlackAnswer, SlackReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

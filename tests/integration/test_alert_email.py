@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from alerts.channels.email import EmailChannel
 from alerts.drill import send_test
 from monitor.errors import DeliveryError
-from monitor.testing.receivers import MailAnswer, MailReceiver
+from support.receivers import MailAnswer, MailReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.testing.factories import make_verdict
-from monitor.testing.receivers import MailReceiver, SlackReceiver
+from support.receivers import MailReceiver, SlackReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

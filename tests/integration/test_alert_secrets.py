@@ -24,7 +24,7 @@ from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.tables import metadata
 from monitor.testing.factories import make_verdict
-from monitor.testing.receivers import MailReceiver, SlackAnswer, SlackReceiver
+from support.receivers import MailReceiver, SlackAnswer, SlackReceiver
 from support.vendor_receiver import Reaction, VendorReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from alerts.channels.base import HttpAnswer
 from alerts.channels.slack import SlackChannel, webhook_refusal
 from alerts.drill import send_test
 from monitor.errors import DeliveryError
-from monitor.testing.receivers import SlackAnswer, SlackReceiver
+from support.receivers import SlackAnswer, SlackReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.verdicts import save_verdicts
 from monitor.testing.factories import make_verdict
-from monitor.testing.receivers import SlackAnswer, SlackReceiver
+from support.receivers import SlackAnswer, SlackReceiver
 
 NOBODY = "redis://127.0.0.1:1/0"
 #: Loads the command once and runs each job in a fork of its own: the same, without the wait.

@@ -33,7 +33,7 @@ from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts
 from monitor.testing.factories import make_verdict
-from monitor.testing.receivers import MailReceiver, SlackReceiver
+from support.receivers import MailReceiver, SlackReceiver
 from workers.reports import DigestJob, read_digest
 
 DAY = timedelta(days=1)

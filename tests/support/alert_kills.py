@@ -24,7 +24,7 @@ from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.testing.factories import make_verdict
-from monitor.testing.receivers import MailReceiver, SlackAnswer, SlackReceiver
+from support.receivers import MailReceiver, SlackAnswer, SlackReceiver
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)

@@ -25,9 +25,9 @@ from monitor.store.insights import ReleaseMark, add_mark
 from monitor.store.lease import acquire
 from monitor.store.write import record
 from monitor.testing import make_sample
-from monitor.testing.receivers import SlackReceiver
 from monitor.web.app import make_app
 from monitor.web.site import Site
+from support.receivers import SlackReceiver
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.scoring_run import ScoringRules, result_of
