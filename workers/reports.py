@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -20,13 +21,7 @@ from alerts.digest import enqueue_once, is_due, is_first, note_first, recipients
 from alerts.queries import dead_letters_since, incidents_since, outbox_counts, sent_since
 from monitor.models import ROOT, Tally, Verdict
 from monitor.models.insight import Insight
-from monitor.report.build import (
-    AppFacts,
-    blind_when_stale,
-    build_report,
-    make_ledger,
-    newest_only,
-)
+from monitor.report.build import AppFacts, blind_when_stale, build_report, make_ledger, newest_only
 from monitor.report.digest import (
     Cadence,
     Digest,
@@ -38,21 +33,14 @@ from monitor.report.digest import (
     build_digest,
     last_period,
 )
-from monitor.report.model import Ledger, Report, ReportedChange, Worst
+from monitor.report.model import Report, ReportedChange, Worst
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_findings, read_insights, read_marks, read_states
 from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
-from monitor.store.ledger import (
-    Booking,
-    Kind,
-    last_heartbeat,
-    last_heartbeats,
-    read_between,
-    read_totals,
-)
+from monitor.store.ledger import Kind, last_heartbeats, read_between, read_totals
 from monitor.store.query import Stream, active_streams, series
 from monitor.store.samples import unscored, worst_samples
 from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
@@ -72,88 +60,66 @@ def read_status(
     store: Store, settings: Settings, *, now: datetime, app: str | None = None
 ) -> Report:
     """Read the overview: verdicts and ledger, without series and samples."""
-    with store.read() as connection:
-        verdicts = verdicts_by_app(connection, settings, now, app)
-        totals = read_totals(connection, app)
-        heartbeats = last_heartbeats(connection)
-        fleet = [] if app else fleet_falls(connection)
-        since_s = now.timestamp() - settings.windows.status_window_s
-        within = read_between(connection, since_s, app=app)
-        facts = [
-            AppFacts(
-                app=name,
-                verdicts=verdicts.get(name, []),
-                ledger=make_ledger(plain_counts(totals.get(name))),
-                recent=_by_kind(within.get(name, Counter())),
-                last_heartbeat=heartbeats.get(name),
-            )
-            for name in sorted(verdicts.keys() | totals.keys())
-        ]
-    return build_report(
-        facts,
-        now=now,
-        fleet=fleet,
-        window_s=settings.windows.status_window_s,
-        status_window_s=settings.windows.status_window_s,
-    )
+    window_s = settings.windows.status_window_s
+    return _read(store, settings, now=now, window_s=window_s, app=app, whole=False)
 
 
 def read_report(
     store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None = None
 ) -> Report:
     """Read everything that a report over the last *window_s* seconds says."""
+    return _read(store, settings, now=now, window_s=window_s, app=app, whole=True)
+
+
+def _read(
+    store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None, whole: bool
+) -> Report:
+    """Read what a report over the last *window_s* seconds says, *whole* or as an overview."""
+    windows, since = settings.windows, now - timedelta(seconds=window_s)
     # About fifty steps of whole buckets.
-    bucket_s = settings.windows.bucket_s
-    step_s = max(1, -(-window_s // _STEPS // bucket_s)) * bucket_s
-    since = now - timedelta(seconds=window_s)
+    step_s = max(1, -(-window_s // _STEPS // windows.bucket_s)) * windows.bucket_s
     with store.read() as connection:
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
-        facts = [
-            _app_facts(
-                connection, name, verdicts.get(name, []),
-                now=now, since=since, status_window_s=settings.windows.status_window_s,
-                step_s=step_s, ledger=make_ledger(plain_counts(totals.get(name))),
-            )
-            for name in sorted(verdicts.keys() | totals.keys())
-        ]  # fmt: skip
+        within = read_between(connection, since.timestamp(), app=app)
+        heartbeats = last_heartbeats(connection)
+        facts = []
+        for name in sorted(verdicts.keys() | totals.keys()):
+            recent = dict.fromkeys((kind.value for kind in Kind), 0)
+            for (kind, _), n in within.get(name, Counter()).items():
+                recent[kind.value] += n
+            mine = verdicts.get(name, [])
+            metrics = sorted({verdict.metric for verdict in mine}) if whole else None
+            more = {} if metrics is None else _explained(
+                connection, name, metrics, now=now, since=since, step_s=step_s,
+                status_window_s=windows.status_window_s,
+            )  # fmt: skip
+            facts.append(AppFacts(
+                app=name, verdicts=mine, ledger=make_ledger(totals.get(name, {})), recent=recent,
+                last_heartbeat=heartbeats.get(name), **more,
+            ))  # fmt: skip
         fleet = [] if app else fleet_falls(connection)
-        deliveries = {str(state): n for state, n in outbox_counts(connection).items()}
+        sent = {str(state): n for state, n in outbox_counts(connection).items()} if whole else {}
     return build_report(
-        facts,
-        now=now,
-        fleet=fleet,
-        window_s=window_s,
-        status_window_s=settings.windows.status_window_s,
-        deliveries=deliveries,
-        step_s=step_s,
-    )
+        facts, now=now, fleet=fleet, window_s=window_s, deliveries=sent,
+        status_window_s=windows.status_window_s, step_s=step_s if whole else None,
+    )  # fmt: skip
 
 
-def _by_kind(counted: Counter[Booking]) -> dict[str, int]:
-    """Sum the counts of each kind, whatever the reason."""
-    sums = dict.fromkeys((kind.value for kind in Kind), 0)
-    for (kind, _), n in counted.items():
-        sums[kind.value] += n
-    return sums
-
-
-def _app_facts(
+def _explained(
     connection: Connection,
     app: str,
-    verdicts: list[Verdict],
+    metrics: Sequence[str],
     *,
     now: datetime,
     since: datetime,
-    status_window_s: int,
     step_s: int,
-    ledger: Ledger,
-) -> AppFacts:
-    metrics = sorted({verdict.metric for verdict in verdicts})
+    status_window_s: int,
+) -> dict[str, Any]:
+    """Read what a whole report says of an app beside its verdicts and counts."""
     without = {
         metric: unscored(connection, app=app, metric=metric, since=since) for metric in metrics
     }
-    within = read_between(connection, since.timestamp(), app=app)
     from_s = int(since.timestamp()) // step_s * step_s
     streams = {
         stream.stream_id: stream.key.metric
@@ -161,53 +127,42 @@ def _app_facts(
     }
     tallies = series(connection, streams, from_s=from_s, step_s=step_s)
     _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
-    return AppFacts(
-        app=app,
-        verdicts=verdicts,
-        ledger=ledger,
-        recent=_by_kind(within.get(app, Counter())),
-        series={streams[stream_id]: found for stream_id, found in tallies.items()},
-        changes=[
+    return {
+        "series": {streams[stream_id]: found for stream_id, found in tallies.items()},
+        "changes": [
             report_change(change)
             for change in read_changes(connection, since=since, app=app)
             if change.window_s == status_window_s
         ],
-        incidents=incidents_since(connection, since, app=app),
-        worst={
+        "incidents": incidents_since(connection, since, app=app),
+        "worst": {
             metric: [
                 Worst(
-                    interaction_id=item.interaction_id,
-                    at=item.occurred_at,
-                    score=item.score,
+                    interaction_id=item.interaction_id, at=item.occurred_at, score=item.score,
                     explanation=item.evaluation.explanation or "",
                 )
                 for item in worst_samples(connection, app=app, metric=metric, since=since)
             ]
             for metric in metrics
         },
-        failed={metric: found.failed for metric, found in without.items()},
-        skipped={metric: found.skipped for metric, found in without.items()},
-        insights=read_explained(connection, app, now=now, since=since),
-        labels={
+        "failed": {metric: found.failed for metric, found in without.items()},
+        "skipped": {metric: found.skipped for metric, found in without.items()},
+        "insights": read_explained(connection, app, now=now, since=since),
+        "labels": {
             (found.metric, found.evaluator_version): found.confusion
             for found in agreements(connection, app=app)
         },
-        inputs=of_apps[app].inputs if app in of_apps else (),
-        last_heartbeat=last_heartbeat(connection, app),
-    )
+        "inputs": of_apps[app].inputs if app in of_apps else (),
+    }  # fmt: skip
 
 
 def report_change(change: StatusChange) -> ReportedChange:
     """Return what a report says of a change of status."""
+    verdict = change.verdict
     return ReportedChange(
-        at=change.at,
-        metric=change.metric,
-        before=change.before,
-        after=change.after,
-        pass_rate=change.verdict.pass_rate,
-        n=change.verdict.n,
-        reason=change.verdict.reason,
-    )
+        at=change.at, metric=change.metric, before=change.before, after=change.after,
+        pass_rate=verdict.pass_rate, n=verdict.n, reason=verdict.reason,
+    )  # fmt: skip
 
 
 def read_explained(
@@ -222,11 +177,6 @@ def read_explained(
         )
         for (_, metric), insight in of_metrics.items()
     }
-
-
-def plain_counts(counts: Counter[Booking] | None) -> dict[tuple[str, str], int]:
-    """Return counts with plain words for keys, as reports take them."""
-    return {(kind.value, reason): n for (kind, reason), n in (counts or {}).items()}
 
 
 def verdicts_by_app(
@@ -254,13 +204,9 @@ def read_digest(store: Store, settings: Settings, period: Period, *, now: dateti
     with store.read() as connection:
         facts = _digest_facts(connection, settings, period, now)
     return build_digest(
-        facts,
-        period=period,
-        now=now,
-        zone=settings.digest_schedule.digest_timezone,
-        warning_rate=settings.warning_rate,
-        critical_rate=settings.critical_rate,
-    )
+        facts, period=period, now=now, zone=settings.digest_schedule.digest_timezone,
+        warning_rate=settings.warning_rate, critical_rate=settings.critical_rate,
+    )  # fmt: skip
 
 
 def _digest_facts(
@@ -281,12 +227,8 @@ def _digest_facts(
     else:
         step_s = max(1, -(-int(end_s - start_s) // _MOST_POINTS // bucket_s)) * bucket_s
     streams = active_streams(connection, since_s=int(before_s))
-    tallies = series(
-        connection,
-        [stream.stream_id for stream in streams],
-        from_s=int(before_s) // step_s * step_s,
-        step_s=step_s,
-    )
+    ids, from_s = [stream.stream_id for stream in streams], int(before_s) // step_s * step_s
+    tallies = series(connection, ids, from_s=from_s, step_s=step_s)
     steps = {
         (stream.key.app, stream.key.metric): _Steps(stream, tallies.get(stream.stream_id, {}))
         for stream in streams
@@ -297,15 +239,11 @@ def _digest_facts(
     before = {key: item.between(edges[0], edges[1]) for key, item in steps.items()}
     sums = {key: item.between(edges[1], edges[2]) for key, item in steps.items()}
     states = read_states(connection, [item.stream.stream_id for item in steps.values()])
-    pairs = [
-        Pair(
-            *key,
-            before[key],
-            sums[key],
-            float(states.get(item.stream.stream_id, {}).get("design_effect", 1.0)),
-        )
+    effects = {
+        key: float(states.get(item.stream.stream_id, {}).get("design_effect", 1.0))
         for key, item in steps.items()
-    ]
+    }
+    pairs = [Pair(*key, before[key], sums[key], effects[key]) for key in steps]
     ledgers = read_between(connection, start_s, end_s)
     known = {*ledgers, *(verdict.app for verdict in verdicts)}
     changes: dict[str, list[ReportedChange]] = {}
@@ -329,7 +267,7 @@ def _digest_facts(
         movements=movements(pairs, min_n=settings.min_n),
         # What has enough scores now and none before.
         new_series=[k for k in steps if sums[k].n >= settings.min_n and not before[k].n],
-        ledgers={app: make_ledger(plain_counts(ledgers.get(app))) for app in known},
+        ledgers={app: make_ledger(ledgers.get(app, {})) for app in known},
         cost_usd=sum(tally.cost_microusd for tally in sums.values()) / 1e6,
         cost_before_usd=sum(tally.cost_microusd for tally in before.values()) / 1e6,
         courses={key: _course(item, sums[key], edges, step_s) for key, item in steps.items()},

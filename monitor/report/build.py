@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
@@ -58,31 +59,14 @@ def build_report(
     """
     Assemble a report, the worst app first and within it the worst metric.
 
-    Parameters
-    ----------
-    facts
-        One item an app.
-    now
-        When the report is made.
-    window_s
-        How far back it looks, in seconds.
-    status_window_s
-        Window of the verdicts that lead; the others are listed beside.
-    deliveries
-        Alert messages by their state.
-    fleet
-        The falls of apps together that go on.
-    step_s
-        Width of one step of the charts, in seconds; without it there are none.
+    It covers the last *window_s* seconds, and the verdicts of *status_window_s* lead. *deliveries*
+    are alert messages by their state, *fleet* the falls of apps together that go on. Charts have
+    steps of *step_s* seconds; without it there are none.
     """
     apps = [_app(item, now, window_s, status_window_s, step_s) for item in facts]
     apps.sort(key=lambda app: (SEVERITY.index(app.status), app.app))
     return Report(
-        generated_at=now,
-        window_s=window_s,
-        apps=apps,
-        fleet=fleet,
-        deliveries=dict(deliveries or {}),
+        generated_at=now, window_s=window_s, apps=apps, fleet=fleet, deliveries=deliveries or {}
     )
 
 
@@ -101,14 +85,13 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
     age_s = (now - verdict.evaluated_at).total_seconds()
     if age_s <= stale_after_s:
         return verdict
+    was = f"not evaluated for {duration(age_s)} (it was {WORDS[verdict.status]})"
     return verdict.model_copy(
         update={
-            "status": Status.BLIND,
-            "since": verdict.evaluated_at,
-            "reason": f"not evaluated for {duration(age_s)} (it was {WORDS[verdict.status]});"
-            " does a scheduler run?",
+            "status": Status.BLIND, "since": verdict.evaluated_at,
+            "reason": f"{was}; does a scheduler run?",
         }
-    )
+    )  # fmt: skip
 
 
 def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
@@ -122,15 +105,11 @@ def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
         return verdict
     since = utc_time(verdict.status_since, now)
     held = f"{WORDS[verdict.status]} since {since}, by the scores before it"
-    return verdict.model_copy(
-        update={
-            "status": Status.INSUFFICIENT_DATA,
-            "reason": f"no scores in this window; {held}",
-        }
-    )
+    reason = f"no scores in this window; {held}"
+    return verdict.model_copy(update={"status": Status.INSUFFICIENT_DATA, "reason": reason})
 
 
-def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
+def make_ledger(counts: Mapping[Any, int]) -> Ledger:
     """
     Return counts by (kind, reason) summed to a ledger that adds up.
 
@@ -147,17 +126,10 @@ def make_ledger(counts: Mapping[tuple[str, str], int]) -> Ledger:
     sampled = max(sampled, ended)
     seen = max(seen, sampled)
     return Ledger(
-        seen=seen,
-        errored=_by_reason(counts, "errored"),
-        sampled=sampled,
-        not_sampled=seen - sampled,
-        dropped=dropped,
-        queued=sampled - ended,
-        scored=scored,
-        failed=failed,
-        skipped=skipped,
-        expired=expired,
-    )
+        seen=seen, errored=_by_reason(counts, "errored"), sampled=sampled,
+        not_sampled=seen - sampled, dropped=dropped, queued=sampled - ended, scored=scored,
+        failed=failed, skipped=skipped, expired=expired,
+    )  # fmt: skip
 
 
 def recent_counts(counts: Mapping[str, int]) -> dict[str, int]:
@@ -201,16 +173,11 @@ def _app(
     ]
     metrics.sort(key=lambda item: (SEVERITY.index(item.verdict.status), item.metric))
     return AppReport(
-        app=facts.app,
-        metrics=metrics,
-        ledger=facts.ledger,
-        recent=recent_counts(facts.recent),
-        changes=facts.changes,
-        incidents=facts.incidents,
-        inputs=facts.inputs,
+        app=facts.app, metrics=metrics, ledger=facts.ledger, recent=recent_counts(facts.recent),
+        changes=facts.changes, incidents=facts.incidents, inputs=facts.inputs,
         last_heartbeat=facts.last_heartbeat,
         cost_usd=sum(t.cost_microusd for of in facts.series.values() for t in of.values()) / 1e6,
-    )
+    )  # fmt: skip
 
 
 def _series(
@@ -230,7 +197,7 @@ def _series(
     return points
 
 
-def _by_reason(counts: Mapping[tuple[str, str], int], kind: str) -> dict[str, int]:
+def _by_reason(counts: Mapping[Any, int], kind: str) -> dict[str, int]:
     return {reason: n for (name, reason), n in sorted(counts.items()) if name == kind and n}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -21,7 +21,7 @@ from monitor.store.samples import unscored
 from monitor.web import charts, schema, time_range
 from monitor.web.auth import RefusedError
 from monitor.web.detail import read_recent
-from monitor.web.overview import Glance, Row
+from monitor.web.overview import Glance
 from monitor.web.site import Site, answer_json, incident_for, incidents_for
 from monitor.web.time_range import TimeRange
 
@@ -45,7 +45,7 @@ class Api:
         return answer_json(
             schema.StatusAnswer(
                 generated_at=found.report.generated_at,
-                status=found.status,
+                status=found.report.status,
                 counts=dict(found.counts),
                 open_incidents=len(found.incidents),
                 fleet=found.report.fleet,
@@ -98,10 +98,8 @@ class Api:
             )
             for step in found.series.steps
         ]
-        answer = schema.SeriesAnswer(
-            app=app, metric=metric, step_s=found.series.step_s, steps=steps
-        )
-        return answer_json(answer)
+        step_s = found.series.step_s
+        return answer_json(schema.SeriesAnswer(app=app, metric=metric, step_s=step_s, steps=steps))
 
     def incidents(self, request: Request) -> Response:
         """Return the incidents of thirty days."""
@@ -119,12 +117,10 @@ class Api:
             found = incident_for(request, connection, incident_id)
             if found is None:
                 raise _none()
-            answer = schema.IncidentAnswer(
-                incident=found.incident,
-                timeline=[event.timeline_event() for event in found.events],
-                deliveries=found.deliveries,
-            )
-        return answer_json(answer)
+            timeline = [event.timeline_event() for event in found.events]
+            return answer_json(schema.IncidentAnswer(
+                incident=found.incident, timeline=timeline, deliveries=found.deliveries
+            ))  # fmt: skip
 
     def openapi(self, request: Request) -> Response:  # noqa: ARG002  # as routes are called
         """Return the OpenAPI document."""
@@ -142,45 +138,31 @@ class Api:
         status = worst_status([v.status for v in verdicts])
         worst = next((v for v in verdicts if v.status is status), None)
         value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
+        headers = {"Cache-Control": "no-cache"}
         return Response(
-            charts.badge(app, status, value),
-            media_type="image/svg+xml",
-            headers={"Cache-Control": "no-cache"},
+            charts.badge(app, status, value), media_type="image/svg+xml", headers=headers
         )
 
 
 def _status_of(verdict: Verdict) -> schema.MetricStatus:
     drift = verdict.drift
+    same = ("app", "metric", "status", "since", "evaluated_at", "window_s", "n_failed", "n_skipped",
+            "cost_usd", "policy", "reason", "evaluator_version")  # fmt: skip
+    rate = schema.RateInterval(
+        value=verdict.pass_rate, lo=verdict.low, hi=verdict.high, n=verdict.n
+    )
+    before = (drift.reference_pass_rate, drift.reference_n) if drift else (None, 0)
     return schema.MetricStatus(
-        app=verdict.app,
-        metric=verdict.metric,
-        status=verdict.status,
-        since=verdict.since,
-        evaluated_at=verdict.evaluated_at,
-        window_s=verdict.window_s,
-        pass_rate=schema.RateInterval(
-            value=verdict.pass_rate, lo=verdict.low, hi=verdict.high, n=verdict.n
-        ),
+        **{name: getattr(verdict, name) for name in same},
+        pass_rate=rate,
         mean_score=verdict.average_score,
-        reference_pass_rate=schema.RateInterval(
-            value=drift.reference_pass_rate if drift else None,
-            lo=None,
-            hi=None,
-            n=drift.reference_n if drift else 0,
-        ),
-        n_failed=verdict.n_failed,
-        n_skipped=verdict.n_skipped,
-        cost_usd=verdict.cost_usd,
-        policy=verdict.policy,
-        reason=verdict.reason,
-        evaluator_version=verdict.evaluator_version,
+        reference_pass_rate=schema.RateInterval(value=before[0], lo=None, hi=None, n=before[1]),
     )
 
 
 def _key(request: Request) -> tuple[str, str]:
-    return time_range.unslug(request.path_params["app"]), time_range.unslug(
-        request.path_params["metric"]
-    )
+    app, metric = (time_range.unslug(request.path_params[name]) for name in ("app", "metric"))
+    return app, metric
 
 
 def _paged(
@@ -227,6 +209,27 @@ _NUMBERS = {
     Status.HEALTHY: 0, Status.WARNING: 1, Status.CRITICAL: 2,
     Status.INSUFFICIENT_DATA: -1, Status.BLIND: -2,
 }  # fmt: skip
+#: Of an app and metric: name, what it is, value.
+_OF_ROWS: Sequence[tuple[str, str, Callable[[Verdict], float | None]]] = (
+    ("status", "0 healthy, 1 warning, 2 critical, -1 not enough data, -2 blind.",
+     lambda verdict: _NUMBERS[verdict.status]),
+    ("pass_rate", "Pass rate on which the status rests.", lambda verdict: verdict.pass_rate),
+    ("pass_rate_low", "Its lower bound.", lambda verdict: verdict.low),
+    ("pass_rate_high", "Its upper bound, which decides.", lambda verdict: verdict.high),
+    ("samples", "Scores that the pass rate is based on.", lambda verdict: verdict.n),
+    ("failed", "Failed evaluations in the status window.", lambda verdict: verdict.n_failed),
+)  # fmt: skip
+#: Of an app's ledger: name, field, what it is.
+_OF_LEDGER = (
+    ("seen", "seen", "Interactions that hooks saw."),
+    ("sampled", "sampled", "Interactions that were sampled."),
+    ("scored", "scored", "Samples that have a score."),
+    ("errored", "errored", "Requests of the app that failed."),
+    ("dropped", "dropped", "Samples that hooks dropped."),
+    ("failed_samples", "failed", "Samples that could not be scored."),
+    ("skipped", "skipped", "Samples with nothing to judge."),
+    ("expired", "expired", "Samples that waited too long to be of use."),
+)
 
 
 def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
@@ -245,96 +248,57 @@ class _Snapshot:
 
     def collect(self) -> Iterator[Metric]:
         """Yield one metric family after the other."""
-        rows = self._glance.rows[:_MOST_ROWS]
-        yield from _of_rows(rows, self._now)
-        yield _gauge(
-            "groundwatch_rows_left_out", "Apps and metrics left out, beyond the limit.",
-            len(self._glance.rows) - len(rows),
-        )  # fmt: skip
-        apps = self._glance.report.apps[:_MOST_ROWS]
-        for name, says in (
-            ("seen", "Interactions that hooks saw."),
-            ("sampled", "Interactions that were sampled."),
-            ("scored", "Samples that have a score."),
-        ):
+        glance, now = self._glance, self._now
+        rows = [row.verdict for row in glance.rows[:_MOST_ROWS]]
+        for name, says, value_of in _OF_ROWS:
+            yield _gauge(name, says, {(v.app, v.metric): value_of(v) for v in rows}, _KEY)
+        ages = {(v.app, v.metric): (now - v.evaluated_at).total_seconds() for v in rows}
+        yield _gauge("evaluation_age_seconds", "Since the status was computed.", ages, _KEY)
+        left_out = len(glance.rows) - len(rows)
+        yield _gauge("rows_left_out", "Apps and metrics left out, beyond the limit.", left_out)
+        for name, field, says in _OF_LEDGER:
             family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
-            for app in apps:
-                family.add_metric([app.app[:_MOST_LABEL_CHARS]], getattr(app.ledger, name))
+            for app in glance.report.apps[:_MOST_ROWS]:
+                found = getattr(app.ledger, field)
+                n = found if isinstance(found, int) else sum(found.values())
+                family.add_metric([app.app[:_MOST_LABEL_CHARS]], n)
             yield family
-        for name, says in (
-            ("errored", "Requests of the app that failed."),
-            ("dropped", "Samples that hooks dropped."),
-            ("failed_samples", "Samples that could not be scored."),
-            ("skipped", "Samples with nothing to judge."),
-            ("expired", "Samples that waited too long to be of use."),
-        ):
-            family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
-            for app in apps:
-                counts = getattr(app.ledger, name.removesuffix("_samples"))
-                family.add_metric([app.app[:_MOST_LABEL_CHARS]], sum(counts.values()))
-            yield family
-        if self._glance.pipeline.is_whole:
-            yield from _of_pipeline(self._glance)
-
-
-def _of_rows(rows: Sequence[Row], now: datetime) -> Iterator[Metric]:
-    figures: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
-        ("status", "0 healthy, 1 warning, 2 critical, -1 not enough data, -2 blind.",
-         lambda row: _NUMBERS[row.verdict.status]),
-        ("pass_rate", "Pass rate on which the status rests.", lambda row: row.verdict.pass_rate),
-        ("pass_rate_low", "Its lower bound.", lambda row: row.verdict.low),
-        ("pass_rate_high", "Its upper bound, which decides.", lambda row: row.verdict.high),
-        ("samples", "Scores that the pass rate is based on.", lambda row: row.verdict.n),
-        ("failed", "Failed evaluations in the status window.", lambda row: row.verdict.n_failed),
-        ("evaluation_age_seconds", "Since the status was computed.",
-         lambda row: (now - row.verdict.evaluated_at).total_seconds()),
-    )  # fmt: skip
-    for name, says, value_of in figures:
-        family = GaugeMetricFamily(f"groundwatch_{name}", says, labels=_KEY)
-        for row in rows:
-            value = value_of(row)
-            if value is not None:
-                key = [text[:_MOST_LABEL_CHARS] for text in (row.verdict.app, row.verdict.metric)]
-                family.add_metric(key, value)
-        yield family
+        if glance.pipeline.is_whole:
+            yield from _of_pipeline(glance)
 
 
 def _of_pipeline(glance: Glance) -> Iterator[Metric]:
     found = glance.pipeline
     if found.waiting is not None:
-        yield _gauge("groundwatch_queue_samples", "Samples that wait.", found.waiting)
-        yield _gauge(
-            "groundwatch_queue_oldest_seconds", "How long the oldest has waited.",
-            found.oldest_s or 0.0,
-        )  # fmt: skip
+        yield _gauge("queue_samples", "Samples that wait.", found.waiting)
+        oldest_s = found.oldest_s or 0.0
+        yield _gauge("queue_oldest_seconds", "How long the oldest has waited.", oldest_s)
     if found.stalls is not None:
-        yield CounterMetricFamily(
-            "groundwatch_worker_stalls", "Workers that ended themselves for want of progress.",
-            value=found.stalls,
-        )  # fmt: skip
-    events = CounterMetricFamily(
-        "groundwatch_evaluation_events", "OpenTelemetry events about evaluations.",
-        labels=("outcome",),
-    )  # fmt: skip
+        says = "Workers that ended themselves for want of progress."
+        yield CounterMetricFamily("groundwatch_worker_stalls", says, value=found.stalls)
+    says = "OpenTelemetry events about evaluations."
+    events = CounterMetricFamily("groundwatch_evaluation_events", says, labels=("outcome",))
     for outcome in ("sent", "failed", "dropped"):
         events.add_metric([outcome], found.events.get(outcome, 0))
     yield events
-    yield _gauge("groundwatch_redis_up", "Whether Redis answers.", int(found.waiting is not None))
-    yield _gauge(
-        "groundwatch_judge_cost_today_usd", "What the judge cost since midnight UTC.",
-        found.cost_today_usd or 0.0,
-    )  # fmt: skip
-    yield _gauge(
-        "groundwatch_judge_cost_month_usd", "The same this month.", found.cost_month_usd or 0.0
-    )
-    yield _gauge("groundwatch_open_incidents", "Open incidents.", len(glance.incidents))
-    family = GaugeMetricFamily(
-        "groundwatch_alert_messages", "Alert messages by their state.", labels=("state",)
-    )
-    for state, n in found.outbox.items():
-        family.add_metric([state], n)
-    yield family
+    yield _gauge("redis_up", "Whether Redis answers.", int(found.waiting is not None))
+    today, month = found.cost_today_usd or 0.0, found.cost_month_usd or 0.0
+    yield _gauge("judge_cost_today_usd", "What the judge cost since midnight UTC.", today)
+    yield _gauge("judge_cost_month_usd", "The same this month.", month)
+    yield _gauge("open_incidents", "Open incidents.", len(glance.incidents))
+    states = {(state,): n for state, n in found.outbox.items()}
+    yield _gauge("alert_messages", "Alert messages by their state.", states, ("state",))
 
 
-def _gauge(name: str, says: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, says, value=value)
+def _gauge(
+    name: str,
+    says: str,
+    values: float | Mapping[Any, float | None],
+    labels: Sequence[str] = (),
+) -> Metric:
+    """Return a gauge, or one a label; what has no value is left out."""
+    family = GaugeMetricFamily(f"groundwatch_{name}", says, labels=labels)
+    for key, value in (values if isinstance(values, Mapping) else {(): values}).items():
+        if value is not None:
+            family.add_metric([text[:_MOST_LABEL_CHARS] for text in key], value)
+    return family

@@ -20,7 +20,6 @@ from starlette.routing import BaseRoute
 from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.web import charts
-from monitor.web.actions import Acts
 from monitor.web.api import Api
 from monitor.web.app_pages import AppPages
 from monitor.web.auth import FEEDBACK_PATH, Doorkeeper, RefusedError, SecureHeaders, path_of
@@ -31,7 +30,7 @@ from monitor.web.labelling import Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
 from monitor.web.site import FEEDBACK_SCRIPT, Site
-from monitor.web.writing import Writing
+from monitor.web.writing import Acts, Writing
 
 _A_YEAR = "public, max-age=31536000, immutable"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -59,11 +58,16 @@ def make_app(site: Site) -> Starlette:
         yield
         site.close()
 
-    pages, apps, acts, api = Pages(site), AppPages(site), Acts(site), Api(site)
-    labelling = Labelling(site)
-    inbox, incident, samples = FeedbackInbox(site), IncidentPages(site), SampleViews(site)
-    writing = Writing(site)
+    pages, apps, incident, samples = (
+        Pages(site),
+        AppPages(site),
+        IncidentPages(site),
+        SampleViews(site),
+    )
+    api, writing, acts, labelling = Api(site), Writing(site), Acts(site), Labelling(site)
+    inbox = FeedbackInbox(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
+    of_incident = "/api/v1/incidents/{incident_id}"
     routes = [
         Route("/", pages.glance),
         Route("/app/{app}", apps.overview),
@@ -93,12 +97,8 @@ def make_app(site: Site) -> Starlette:
         Route(of_metric, api.metric),
         Route(f"{of_metric}/series", api.series),
         Route("/api/v1/incidents", api.incidents),
-        Route("/api/v1/incidents/{incident_id}", api.incident),
-        Route(
-            "/api/v1/incidents/{incident_id}/acknowledgements",
-            writing.add_acknowledgement,
-            methods=["POST"],
-        ),
+        Route(of_incident, api.incident),
+        Route(f"{of_incident}/acknowledgements", writing.add_acknowledgement, methods=["POST"]),
         Route("/api/v1/deploys", writing.deploys),
         Route("/api/v1/deploys", writing.add_deploy, methods=["POST"]),
         Route("/api/v1/silences", writing.silences),
@@ -129,10 +129,8 @@ def make_app(site: Site) -> Starlette:
             Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
         ],
         exception_handlers={
-            HTTPException: refuse.of_http,
-            GroundwatchError: refuse.of_ours,
-            RefusedError: refuse.of_request,
-            Exception: refuse.of_bug,
+            kind: refuse.on_error
+            for kind in (HTTPException, GroundwatchError, RefusedError, Exception)
         },
     )
     app.state.refuse = refuse
@@ -207,22 +205,17 @@ class _Refusals:
         answer.headers.update(error.headers)
         return answer
 
-    async def of_request(self, request: Request, error: Exception) -> Response:
-        """Refuse what an endpoint refused."""
-        return self.at_the_door(request, error)
-
-    async def of_http(self, request: Request, error: Exception) -> Response:
-        """Refuse what the router refused."""
-        assert isinstance(error, HTTPException)
-        title = HTTPStatus(error.status_code).phrase.lower()
-        return self(request, error.status_code, title, "there is nothing at this address")
-
-    async def of_ours(self, request: Request, error: Exception) -> Response:
-        """Return 503: the store does not answer, or another of our own errors."""
-        log.warning("page_not_served", error=type(error).__name__)
-        return self(request, 503, "not possible now", "the store cannot be read; is it there?")
-
-    async def of_bug(self, request: Request, error: Exception) -> Response:
-        """Return 500; the log names the kind of the error only."""
-        log.error("page_failed", error=type(error).__name__, path=path_of(request)[:200])
+    async def on_error(self, request: Request, error: Exception) -> Response:
+        """Answer an error; the log names the kind of one that should not have been only."""
+        name = type(error).__name__
+        if isinstance(error, RefusedError):
+            return self.at_the_door(request, error)
+        if isinstance(error, HTTPException):  # of the router
+            title = HTTPStatus(error.status_code).phrase.lower()
+            return self(request, error.status_code, title, "there is nothing at this address")
+        if isinstance(error, GroundwatchError):
+            log.warning("page_not_served", error=name)
+            why = "the store cannot be read; is it there?"
+            return self(request, 503, "not possible now", why)
+        log.error("page_failed", error=name, path=path_of(request)[:200])
         return PlainTextResponse("something is wrong with this page; it is in the log\n", 500)

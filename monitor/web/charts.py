@@ -11,7 +11,7 @@ from itertools import pairwise
 from markupsafe import Markup, escape
 
 from monitor.models import Status
-from monitor.report.format import percent
+from monitor.report.format import duration, percent
 from monitor.report.model import scored_runs
 from monitor.report.words import ICONS, WORDS
 from monitor.web.time_series import Cell, ChartMark, SeriesPoint, ShadedSpan, TimeSeries
@@ -22,6 +22,8 @@ _MOST_LABEL = 24
 _STRETCHED = frozenset({"spark", "strip"})
 _HOUR, _DAY = 3600, 86_400
 _LEVELS = {"warning": "warning", "critical": "critical"}  # what a class of the style may be
+#: Lines are drawn in so many units a pixel: whole numbers are exact enough, and short.
+_UNITS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,6 @@ class _Frame:
     to_s: float
     low: float
     high: float = 1.0
-    digits: int = 1  #: behind the point of a coordinate
 
     def x(self, at_s: float) -> float:
         share = (at_s - self.from_s) / max(1.0, self.to_s - self.from_s)
@@ -54,46 +55,31 @@ class _Frame:
         share = (rate - self.low) / (self.high - self.low)
         return self.bottom - min(1.0, max(0.0, share)) * (self.bottom - self.top)
 
-    def xs(self, ats: Sequence[float]) -> list[int]:
-        """Place times, all of them within the frame, in units of the last digit."""
-        unit = 10**self.digits
-        across = unit * (self.right - self.left) / max(1.0, self.to_s - self.from_s)
-        left = unit * self.left - self.from_s * across
-        return [round(left + at * across) for at in ats]
+    def path(self, ats: Sequence[float], rates: Sequence[float], units: int) -> str:
+        """
+        Return a line from point to point, each as its distance from the last: packs best.
 
-    def ys(self, rates: Sequence[float]) -> list[int]:
-        """Place rates, all of them within the frame, in units of the last digit."""
-        unit = 10**self.digits
-        up = unit * (self.bottom - self.top) / (self.high - self.low)
-        bottom = unit * self.bottom + self.low * up
-        return [round(bottom - rate * up) for rate in rates]
-
-    def path(self, xs: Sequence[int], ys: Sequence[int]) -> str:
-        """Return a line from point to point, each as its distance from the last: packs best."""
+        All points must lie within the frame; coordinates are whole, *units* a pixel.
+        """
+        across = units * (self.right - self.left) / max(1.0, self.to_s - self.from_s)
+        up = units * (self.bottom - self.top) / (self.high - self.low)
+        left, bottom = units * self.left - self.from_s * across, units * self.bottom + self.low * up
+        xs = [round(left + at * across) for at in ats]
+        ys = [round(bottom - rate * up) for rate in rates]
         moves = zip(pairwise(xs), pairwise(ys), strict=True)
-        if self.digits == 0:
-            rest = "l".join([f"{x - a} {y - b}" for (a, x), (b, y) in moves])
-            return f"M{xs[0]} {ys[0]}" + (f"l{rest}" if rest else "")
-        unit = 10**self.digits
-        rest = "l".join([f"{_n((x - a) / unit)} {_n((y - b) / unit)}" for (a, x), (b, y) in moves])
-        return f"M{_n(xs[0] / unit)} {_n(ys[0] / unit)}" + (f"l{rest}" if rest else "")
+        return "l".join([f"M{xs[0]} {ys[0]}", *(f"{x - a} {y - b}" for (a, x), (b, y) in moves)])
 
 
 def svg_sparkline(series: TimeSeries, lines: ChartThresholds) -> Markup:
     """Return a small chart: band, line, both thresholds, and gaps as gaps."""
-    # Ten units a step: whole numbers are exact enough, and short.
-    width, height = 10 * max(1, len(series.steps)), 100
+    width, height = _UNITS * max(1, len(series.steps)), 100
     frame = _Frame(
-        left=0, right=width, top=4, bottom=height - 4, digits=0,
-        from_s=series.from_s, to_s=series.to_s, low=_lowest(series, lines),
+        left=0, right=width, top=4, bottom=height - 4, from_s=series.from_s, to_s=series.to_s,
+        low=_lowest(series, lines),
     )  # fmt: skip
-    return _svg(
-        "spark", width, height, _in_words(series),
-        [
-            *_gaps(series, frame), *_band(series, frame), *_thresholds(frame, lines),
-            *_line(series, frame),
-        ],
-    )  # fmt: skip
+    band, line = _course(series, frame, 1)
+    parts = [*_gaps(series, frame), band, *_thresholds(frame, lines), line]
+    return _svg("spark", width, height, _in_words(series), parts)
 
 
 def series_chart(
@@ -117,47 +103,67 @@ def series_chart(
         for i, s in enumerate(series.steps)
         if s.rate is not None
     ]
-    data = {
-        "from": str(series.from_s), "to": str(series.to_s), "step": str(series.step_s),
-        "values": " ".join(values),
-    }  # fmt: skip
     frame = _Frame(
         left=64, right=width - 8, top=22, bottom=height - 24,
         from_s=series.from_s, to_s=series.to_s,
         low=min(_lowest(series, lines), 1.0 if reference is None else reference - _ROOM),
     )  # fmt: skip
+    data = {
+        "from": str(series.from_s), "to": str(series.to_s), "step": str(series.step_s),
+        "values": " ".join(values), "left": _n(frame.left), "right": _n(frame.right),
+    }  # fmt: skip
     shading = [
-        f'<rect class="span {_LEVELS.get(span.level, "unknown")}"'
-        f' x="{_n(frame.x(span.from_s))}" y="{_n(frame.top)}"'
-        f' width="{_n(max(1.0, frame.x(span.to_s) - frame.x(span.from_s)))}"'
-        f' height="{_n(frame.bottom - frame.top)}"/>'
+        _block(f"span {_LEVELS.get(span.level, 'unknown')}", frame, span.from_s, span.to_s)
         for span in spans
         if span.to_s > frame.from_s and span.from_s < frame.to_s
     ]
-    across = f'x1="{_n(frame.left)}" x2="{_n(frame.right)}"'
-    dotted = []
-    if reference is not None:
-        y = _n(frame.y(reference))
-        dotted = [f'<line class="reference" {across} y1="{y}" y2="{y}"/>']
     releases = [
-        f'<g class="mark"><line x1="{_n(x)}" x2="{_n(x)}"'
-        f' y1="{_n(frame.top)}" y2="{_n(frame.bottom)}"/>'
-        f'<text x="{_n(x)}" y="{_n(frame.top - 7)}"'
-        f' text-anchor="{"end" if x > frame.right - 90 else "start"}">'
-        f"{escape(mark.label[:_MOST_LABEL])}</text></g>"
+        f'<g class="mark">{_line("", x, x, frame.top, frame.bottom)}'
+        + _text("", x, frame.top - 7, "end" if x > frame.right - 90 else "start", mark.label)
+        + "</g>"
         for mark in marks
         if frame.from_s <= mark.at_s <= frame.to_s
         for x in (frame.x(mark.at_s),)
     ]
-    return _svg(
-        "series", width, height, _in_words(series, spans),
-        [
-            *shading, *_axes(frame), *_gaps(series, frame), *_band(series, frame),
-            *dotted, *_thresholds(frame, lines),
-            *_line(series, frame), *releases,
-        ],
-        data | {"left": _n(frame.left), "right": _n(frame.right)},
-    )  # fmt: skip
+    band, line = (f'<g transform="scale({1 / _UNITS})">{part}</g>' if part else ""
+                  for part in _course(series, frame, _UNITS))  # fmt: skip
+    dotted = [] if reference is None else [_level("reference", frame, reference)]
+    parts = [
+        *shading, *_axes(frame), *_gaps(series, frame), band, *dotted,
+        *_thresholds(frame, lines), line, *releases,
+    ]  # fmt: skip
+    return _svg("series", width, height, _in_words(series, spans), parts, data)
+
+
+def volume_chart(counts: Mapping[str, Sequence[int]], *, from_s: int, step_s: int) -> Markup:
+    """
+    Return counts by kind as rows of bars, one a step; each row has a scale of its own.
+
+    So what failed is seen beside what was sampled, and that beside what came. *from_s* is the
+    start of the first step in epoch seconds.
+    """
+    width, row, left = 720, 46, 96
+    steps = max((len(found) for found in counts.values()), default=0)
+    step = (width - 8 - left) / max(1, steps)
+    parts, said = [], []
+    for i, (kind, found) in enumerate(counts.items()):
+        most, foot = max((*found, 0)), (i + 1) * row
+        parts.append(_line("axis", left, width - 8, foot, foot))
+        for y, text in ((foot - 16, kind), (foot - 3, f"to {most:,}")):
+            parts.append(_text("tick", left - 6, y, "end", text))
+        parts += [
+            _bar(f"bar of-{kind}", left + j * step + 0.5, foot - high, step - 1, high)
+            for j, n in enumerate(found)
+            if n
+            for high in (max(1.0, (row - 8) * n / most),)
+        ]
+        said.append(f"{sum(found):,} {kind}, at most {most:,} a step")
+    bottom, to_s = len(counts) * row, from_s + steps * step_s
+    frame = _Frame(
+        left=left, right=width - 8, top=0, bottom=bottom, from_s=from_s, to_s=to_s, low=0
+    )
+    words = f"Steps of {duration(step_s)}: {'; '.join(said)}."
+    return _svg("volume", width, bottom + 20, words, [*parts, *_times(frame)])
 
 
 def histograms(
@@ -188,37 +194,32 @@ def histograms(
         return f'<a href="{escape(f"{samples}&{scores}")}" aria-label="{words}">'
 
     bars = [
-        link(i) + f'<rect class="bar{"" if (i + 0.5) / len(now) >= pass_score else " failing"}"'
-        f' x="{_n(left + i * step + 1)}" y="{_n(y(share))}"'
-        f' width="{_n(step - 2)}" height="{_n(bottom - y(share))}"/>' + ("</a>" if samples else "")
+        link(i) + _bar(
+            "bar" if (i + 0.5) / len(now) >= pass_score else "bar failing",
+            left + i * step + 1, y(share), step - 2, bottom - y(share),
+        ) + ("</a>" if samples else "")
         for i, share in enumerate(shares_now)
         if share
-    ]
+    ]  # fmt: skip
     outline = "".join(
         f"{'M' if i == 0 else 'L'}{_n(left + i * step)} {_n(y(share))}H{_n(left + (i + 1) * step)}"
         for i, share in enumerate(shares_before)
     )
     at = left + pass_score * (right - left)
     ticks = [
-        f'<text class="tick" x="{_n(left + tenth / 10 * (right - left))}" y="{height - 6}"'
-        f' text-anchor="{_anchor(tenth, 10)}">{tenth / 10:.1f}</text>'
+        _text("tick", left + tenth / 10 * (right - left), height - 6, anchor, f"{tenth / 10:.1f}")
         for tenth in range(0, 11, 2)
+        for anchor in (_anchor(tenth, 10),)
     ]
     words = (
         f"Scores now, {sum(now):,.0f} of them, {_below(now, pass_score)} below the pass score of"
         f" {pass_score:g}; in the reference {sum(before):,.0f}, {_below(before, pass_score)} below."
     )
     parts = [
-        *bars,
-        f'<path class="outline" d="{outline}"/>' if sum(before) else "",
-        f'<line class="threshold warning" x1="{_n(at)}" x2="{_n(at)}" y1="{top}" y2="{bottom}"/>',
-        f'<line class="axis" x1="{left}" x2="{right}" y1="{bottom}" y2="{bottom}"/>',
-        (
-            f'<text class="tick" x="{left - 6}" y="{top + 8}" text-anchor="end">'
-            f"{100 * most:.0f} %</text>"
-        ),
-        *ticks,
-    ]
+        *bars, f'<path class="outline" d="{outline}"/>' if sum(before) else "",
+        _line("threshold warning", at, at, top, bottom), _line("axis", left, right, bottom, bottom),
+        _text("tick", left - 6, top + 8, "end", f"{100 * most:.0f} %"), *ticks,
+    ]  # fmt: skip
     drawn = _svg("histogram", width, height, words, parts)
     # A picture has no links in it.
     return Markup(str(drawn).replace('role="img"', 'role="group"', 1)) if samples else drawn  # noqa: S704
@@ -273,67 +274,80 @@ def _gaps(series: TimeSeries, frame: _Frame) -> list[str]:
             start = start or step
         elif start is not None:
             end_s = step.start_s if step is not None else series.to_s
-            x, end = frame.x(start.start_s), frame.x(end_s)
-            found.append(
-                f'<rect class="gap" x="{_n(x)}" y="{_n(frame.top)}" width="{_n(end - x)}"'
-                f' height="{_n(frame.bottom - frame.top)}"/>'
-            )
+            found.append(_block("gap", frame, start.start_s, end_s))
             start = None
     return found
 
 
-def _band(series: TimeSeries, frame: _Frame) -> list[str]:
-    parts = []
+def _course(series: TimeSeries, frame: _Frame, units: int) -> tuple[str, str]:
+    """Return band and line, each a path; a lone step is drawn over its whole width."""
+    band, line = "", ""
     for _, run in scored_runs(series.steps):
-        ats, steps = _widened(run, series.step_s / 2)
-        xs = frame.xs(ats)
-        upper = frame.ys([step.high or 0.0 for step in steps])
-        lower = frame.ys([step.low or 0.0 for step in steps])
-        parts.append(f"{frame.path(xs + xs[::-1], upper + lower[::-1])}z")
-    return [f'<path class="band" d="{"".join(parts)}"/>'] if parts else []
-
-
-def _line(series: TimeSeries, frame: _Frame) -> list[str]:
-    parts = []
-    for _, run in scored_runs(series.steps):
-        ats, steps = _widened(run, series.step_s / 2)
-        parts.append(frame.path(frame.xs(ats), frame.ys([step.rate or 0.0 for step in steps])))
-    return [f'<path class="line" d="{"".join(parts)}"/>'] if parts else []
-
-
-def _widened(run: Sequence[SeriesPoint], half_s: float) -> tuple[list[float], list[SeriesPoint]]:
-    """Return times and steps, each step at its middle; a lone one over its whole width."""
-    if len(run) == 1:
-        return [run[0].start_s, run[0].start_s + 2 * half_s], [run[0], run[0]]
-    return [step.start_s + half_s for step in run], list(run)
+        ats = [step.start_s + series.step_s / 2 for step in run]
+        if len(run) == 1:
+            ats, run = [run[0].start_s, run[0].start_s + series.step_s], [run[0], run[0]]  # noqa: PLW2901
+        upper, lower = [step.high or 0.0 for step in run], [step.low or 0.0 for step in run]
+        band += frame.path(ats + ats[::-1], upper + lower[::-1], units) + "z"
+        line += frame.path(ats, [step.rate or 0.0 for step in run], units)
+    if not line:
+        return "", ""
+    return f'<path class="band" d="{band}"/>', f'<path class="line" d="{line}"/>'
 
 
 def _thresholds(frame: _Frame, lines: ChartThresholds) -> list[str]:
-    return [
-        f'<line class="threshold {name}" x1="{_n(frame.left)}" x2="{_n(frame.right)}"'
-        f' y1="{_n(frame.y(rate))}" y2="{_n(frame.y(rate))}"/>'
-        for name, rate in (("warning", lines.warning), ("critical", lines.critical))
-    ]
+    pairs = (("warning", lines.warning), ("critical", lines.critical))
+    return [_level(f"threshold {name}", frame, rate) for name, rate in pairs]
 
 
 def _axes(frame: _Frame) -> list[str]:
     step = 0.05 if frame.high - frame.low <= 0.3 else 0.1 if frame.high - frame.low <= 0.6 else 0.2  # noqa: PLR2004
-    first = -int(-frame.low / step // 1)
-    rates = [i * step for i in range(first, round(1 / step) + 1)]
+    rates = [i * step for i in range(-int(-frame.low / step // 1), round(1 / step) + 1)]
     rows = [
-        f'<line class="grid" x1="{_n(frame.left)}" x2="{_n(frame.right)}" y1="{_n(frame.y(rate))}"'
-        f' y2="{_n(frame.y(rate))}"/><text class="tick" x="{_n(frame.left - 6)}"'
-        f' y="{_n(frame.y(rate) + 4)}" text-anchor="end">{100 * rate:.0f} %</text>'
+        _level("grid", frame, rate)
+        + _text("tick", frame.left - 6, frame.y(rate) + 4, "end", f"{100 * rate:.0f} %")
         for rate in rates
     ]
+    return rows + _times(frame)
+
+
+def _times(frame: _Frame) -> list[str]:
+    """Return five moments below the frame; a script shows them in the reader's time zone."""
     span_s = frame.to_s - frame.from_s
     form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
-    columns = [
-        f'<text class="tick" data-at="{at:.0f}" x="{_n(frame.x(at))}" y="{_n(frame.bottom + 16)}"'
-        f' text-anchor="{_anchor(i, 4)}">{datetime.fromtimestamp(at, UTC):{form}}</text>'
-        for i, at in enumerate(frame.from_s + q * (frame.to_s - frame.from_s) / 4 for q in range(5))
-    ]
-    return rows + columns
+    return [
+        _text(
+            "tick", frame.x(at), frame.bottom + 16, _anchor(i, 4),
+            f"{datetime.fromtimestamp(at, UTC):{form}}", f' data-at="{at:.0f}"',
+        )
+        for i, at in enumerate(frame.from_s + quarter * span_s / 4 for quarter in range(5))
+    ]  # fmt: skip
+
+
+def _line(name: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    of = f' class="{name}"' if name else ""
+    return f'<line{of} x1="{_n(x1)}" x2="{_n(x2)}" y1="{_n(y1)}" y2="{_n(y2)}"/>'
+
+
+def _level(name: str, frame: _Frame, rate: float) -> str:
+    """Return a line across the frame."""
+    y = frame.y(rate)
+    return _line(name, frame.left, frame.right, y, y)
+
+
+def _bar(name: str, x: float, y: float, width: float, height: float) -> str:
+    size = f'width="{_n(width)}" height="{_n(height)}"'
+    return f'<rect class="{name}" x="{_n(x)}" y="{_n(y)}" {size}/>'
+
+
+def _block(name: str, frame: _Frame, from_s: float, to_s: float) -> str:
+    """Return a time range as high as the frame."""
+    x = frame.x(from_s)
+    return _bar(name, x, frame.top, max(1.0, frame.x(to_s) - x), frame.bottom - frame.top)
+
+
+def _text(name: str, x: float, y: float, anchor: str, text: str, more: str = "") -> str:
+    of, shown = f' class="{name}"' if name else "", escape(text[:_MOST_LABEL])
+    return f'<text{of}{more} x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{shown}</text>'
 
 
 def _anchor(position: int, last: int) -> str:
@@ -371,32 +385,26 @@ def _n(value: float) -> str:
 
 # A status as a small picture.
 
+_RING = '<circle cx="16" cy="16" r="11" fill="none" stroke-width="4" stroke='
+#: The shape of a tab's icon and the colour of a badge.
+_PICTURES = {
+    Status.HEALTHY: ('<circle cx="16" cy="16" r="12" fill="#2f855a"/>', "#276749"),
+    Status.WARNING: ('<path d="M16 4L30 28H2Z" fill="#b7791f"/>', "#975a16"),
+    Status.CRITICAL: ('<rect x="4" y="4" width="24" height="24" fill="#c53030"/>', "#c53030"),
+    Status.INSUFFICIENT_DATA: (f'{_RING}"#718096"/>', "#4a5568"),
+    Status.BLIND: (f'{_RING}"#6b46c1" stroke-dasharray="6 4"/>', "#553c9a"),
+}
+
 
 def favicon(status: Status) -> Markup:
     """Return the worst status as a shape of its colour, for the tab of a browser."""
-    shapes = {
-        Status.HEALTHY: '<circle cx="16" cy="16" r="12" fill="#2f855a"/>',
-        Status.WARNING: '<path d="M16 4L30 28H2Z" fill="#b7791f"/>',
-        Status.CRITICAL: '<rect x="4" y="4" width="24" height="24" fill="#c53030"/>',
-        Status.INSUFFICIENT_DATA: (
-            '<circle cx="16" cy="16" r="11" fill="none" stroke="#718096" stroke-width="4"/>'
-        ),
-        Status.BLIND: (
-            '<circle cx="16" cy="16" r="11" fill="none" stroke="#6b46c1" stroke-width="4"'
-            ' stroke-dasharray="6 4"/>'
-        ),
-    }
     return Markup(  # noqa: S704  # constants
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">{shapes[status]}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">{_PICTURES[status][0]}</svg>'
     )
 
 
 def badge(label: str, status: Status, value: str) -> Markup:
     """Return a badge for a README: the app's name, its status in words, its rate."""
-    colours = {
-        Status.HEALTHY: "#276749", Status.WARNING: "#975a16", Status.CRITICAL: "#c53030",
-        Status.INSUFFICIENT_DATA: "#4a5568", Status.BLIND: "#553c9a",
-    }  # fmt: skip
     said = f"{ICONS[status]} {WORDS[status]} {value}".strip()
     label = label[:_MOST_LABEL]
     left, right = 12 + 7 * len(label), 12 + 7 * len(said)
@@ -405,7 +413,7 @@ def badge(label: str, status: Status, value: str) -> Markup:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="22" role="img"'
         f' aria-label="{escape(label)}: {escape(said)}">'
         f'<rect width="{left}" height="22" fill="#4a5568"/>'
-        f'<rect x="{left}" width="{right}" height="22" fill="{colours[status]}"/>'
+        f'<rect x="{left}" width="{right}" height="22" fill="{_PICTURES[status][1]}"/>'
         f'<text x="6" y="15" {text}>{escape(label)}</text>'
         f'<text x="{left + 6}" y="15" {text}>{escape(said)}</text></svg>'
     )

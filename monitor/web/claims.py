@@ -11,12 +11,9 @@ from monitor.store.samples import StoredSample
 
 _WORD = re.compile(r"\w+")
 _LABELS = {
-    "supported": "supported",
-    "contradicted": "contradicted",
-    "not_found": "unsupported",
-    "unverified": "unsupported",
-    "no_claim": "no claim",
-}
+    "supported": "supported", "contradicted": "contradicted", "not_found": "unsupported",
+    "unverified": "unsupported", "no_claim": "no claim",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +85,10 @@ def marked_output(output: str, claims: Iterable[ClaimLine]) -> list[MarkedText]:
 
 def marked_passages(texts: Sequence[str], claims: Sequence[ClaimLine]) -> list[list[MarkedText]]:
     """Return each context in pieces, those that support or contradict a claim marked."""
+    evidence = [(c.context_index, (c.evidence, c.kind, c.number)) for c in claims if c.evidence]
     return [
-        _cut(
-            text,
-            [
-                (claim.evidence, claim.kind, claim.number)
-                for claim in claims
-                if claim.evidence and claim.context_index in (index, None)
-            ],
-        )
-        for index, text in enumerate(texts)
+        _cut(text, [wanted for index, wanted in evidence if index in (i, None)])
+        for i, text in enumerate(texts)
     ]
 
 
@@ -123,11 +114,7 @@ def _find(text: str, phrase: str) -> tuple[int, int] | None:
     plain = text.find(phrase) if phrase else -1
     if plain >= 0:
         return plain, plain + len(phrase)
-    wanted = [word.lower() for word in _WORD.findall(phrase)]
-    there = [(m.group().lower(), m.start(), m.end()) for m in _WORD.finditer(text)]
-    if not wanted:
-        return None
-    for i in range(len(there) - len(wanted) + 1):
-        if all(there[i + k][0] == word for k, word in enumerate(wanted)):
-            return there[i][1], there[i + len(wanted) - 1][2]
-    return None
+    words = _WORD.findall(phrase)
+    between = r"[^\w]+".join(map(re.escape, words))
+    found = re.search(rf"\b{between}\b", text, re.IGNORECASE) if words else None
+    return found.span() if found else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -27,12 +27,7 @@ from monitor.store.label_agreement import Agreement, agreements
 from monitor.store.query import Stream, active_streams, read_pass_lines, series, window_tallies
 from monitor.store.rollup import BUCKETS, HOURS, LEVELS
 from monitor.store.rollup import read_marks as read_levels
-from monitor.store.samples import (
-    Unscored,
-    WorstSample,
-    unscored,
-    worst_samples,
-)
+from monitor.store.samples import Unscored, WorstSample, unscored, worst_samples
 from monitor.store.tables import streams
 from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
@@ -40,12 +35,9 @@ from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
 from workers.drift_reference import Reference, References
 from workers.reports import read_explained, read_status, report_change
 
-_WORST = 8
+_WORST, _MOST_SEGMENTS = 8, 40
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
 _CHART_BINS = 20
-
-
-_MOST = 40
 #: Of a chart whose steps are joined, because each has few scores.
 _FEWEST_STEPS, _LEAST_A_STEP = 24, 8
 
@@ -91,22 +83,18 @@ def read_segments(
         connection, from_s=window.from_s, app=stream.key.app, segment=None, histograms=False
     )
     mine = stream.key._replace(segment=ROOT)
+    since_s = window.from_s - references.settings.windows.reference_s
     names = {
         found.stream_id: found.key.segment
-        for found in active_streams(
-            connection,
-            since_s=window.from_s - references.settings.windows.reference_s,
-            segment=None,
-            app=stream.key.app,
-        )
+        for found in active_streams(connection, since_s=since_s, segment=None, app=stream.key.app)
         if found.key._replace(segment=ROOT) == mine and found.key.segment != ROOT
     }
-    root_before = before.get(stream.stream_id, Tally())
-    changes = segment_changes(
-        _of(names, before), _of(names, now),
-        root_before=root_before,
-        root_now=now.get(stream.stream_id, Tally()),
-    )  # fmt: skip
+    of_segments = (
+        {names[key]: tally for key, tally in tallies.items() if key in names}
+        for tallies in (before, now)
+    )
+    root_before, root_now = (of.get(stream.stream_id, Tally()) for of in (before, now))
+    changes = segment_changes(*of_segments, root_before=root_before, root_now=root_now)
     rows = []
     for found in changes:
         if not (found.now.n or found.before.n):
@@ -122,11 +110,8 @@ def read_segments(
                 adds=found.part.rate + found.part.mix if root_before.n else None,
             )
         )  # fmt: skip
-    return SegmentTable(rows=rows[:_MOST], left_out=len(rows[_MOST:]), reference=described)
-
-
-def _of(names: Mapping[int, str], tallies: Mapping[int, Tally]) -> dict[str, Tally]:
-    return {names[key]: tally for key, tally in tallies.items() if key in names}
+    shown, rest = rows[:_MOST_SEGMENTS], rows[_MOST_SEGMENTS:]
+    return SegmentTable(rows=shown, left_out=len(rest), reference=described)
 
 
 def read_app_segments(
@@ -256,9 +241,8 @@ def read_detail(
             segments=segments,
             alert=read_state(connection, key),
             incidents=[
-                i
-                for i in alerts_since(connection, since, app=app)
-                if i.metric == metric and i.opened_at < until
+                alert for alert in alerts_since(connection, since, app=app)
+                if alert.metric == metric and alert.opened_at < until
             ],
             changes=[
                 report_change(change)
@@ -270,21 +254,15 @@ def read_detail(
             deploys=deploys,
             marks=sorted(marks, key=lambda mark: mark.at_s),
             insight=insight,
-            worst=worst_samples(
+            worst=() if not with_worst else worst_samples(
                 connection, app=app, metric=metric, since=since, until=until, limit=_WORST
-            )
-            if with_worst
-            else (),
-            unscored=unscored(connection, app=app, metric=metric, since=since, until=until),
-            labels=next(
-                (
-                    found
-                    for found in agreements(connection, app=app, metric=metric)
-                    if found.evaluator_version == report.verdict.evaluator_version
-                ),
-                None,
             ),
-        )
+            unscored=unscored(connection, app=app, metric=metric, since=since, until=until),
+            labels=next((
+                found for found in agreements(connection, app=app, metric=metric)
+                if found.evaluator_version == report.verdict.evaluator_version
+            ), None),
+        )  # fmt: skip
 
 
 def read_first_score_s(store: Store, app: str, metric: str) -> int | None:
@@ -292,9 +270,7 @@ def read_first_score_s(store: Store, app: str, metric: str) -> int | None:
     mine = (streams.c.app == app) & (streams.c.metric == metric) & (streams.c.segment == ROOT)
     found = []
     with store.read() as connection:
-        for stream_id in (
-            connection.execute(select(streams.c.stream_id).where(mine)).scalars().all()
-        ):
+        for stream_id in connection.scalars(select(streams.c.stream_id).where(mine)).all():
             for level in LEVELS:
                 start_s = level.sums.c.start_s
                 first = select(func.min(start_s)).where(level.sums.c.stream_id == stream_id)

@@ -23,7 +23,6 @@ from monitor.report.render import render_incident
 from monitor.store.insights import read_insights
 from monitor.store.samples import WorstSample, worst_samples
 from monitor.web import time_range as names
-from monitor.web.actions import ACK_HOURS, LASTS
 from monitor.web.auth import Role, principal_of
 from monitor.web.detail import Recent, SegmentTable, read_app_segments, read_deploys, read_recent
 from monitor.web.samples import kept_nowhere
@@ -31,6 +30,7 @@ from monitor.web.site import Site, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import TimeRange
 from monitor.web.time_series import ChartMark, ShadedSpan
+from monitor.web.writing import ACK_HOURS, LASTS
 from workers.reports import EXPLAINED_FOR
 
 _MOST_CHARTS, _LEAST_A_STEP = 3, 8

@@ -19,10 +19,9 @@ from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import MOST_NOTE_CHARS, Taken, labels_of, read_record, take_labels
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
-from monitor.web.actions import Form, posted, see
 from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of
 from monitor.web.site import Site, answer_json
-from monitor.web.writing import check_may_write, read_json
+from monitor.web.writing import Form, check_may_write, posted, read_json, see
 
 _MOST_LABELS = 1_000
 _MOST_BODY_BYTES = 1_000_000

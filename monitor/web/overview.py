@@ -20,7 +20,7 @@ from monitor.report.model import SEVERITY, Report
 from monitor.scoring.metrics import METRICS
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.ledger import Booking, Kind, read_between
+from monitor.store.ledger import Booking, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
 from monitor.web.time_series import Cell, SeriesPoint, TimeSeries, steps_of, strip, time_series
@@ -60,13 +60,13 @@ class PipelineState:
     """
 
     by_app: Mapping[str, Mapping[Booking, int]]
-    waiting: int | None  #: in the queue; None when Redis does not answer
-    oldest_s: float | None
-    stalls: int | None  #: workers that ended themselves for want of progress, ever
-    events: Mapping[str, int]  #: of OpenTelemetry about evaluations, by how they ended, ever
-    cost_today_usd: float | None
-    cost_month_usd: float | None
-    outbox: Mapping[str, int]
+    waiting: int | None = None  #: in the queue; None when Redis does not answer
+    oldest_s: float | None = None
+    stalls: int | None = None  #: workers that ended themselves for want of progress, ever
+    events: Mapping[str, int] = field(default_factory=dict)  #: of OpenTelemetry, by outcome, ever
+    cost_today_usd: float | None = None
+    cost_month_usd: float | None = None
+    outbox: Mapping[str, int] = field(default_factory=dict)
     is_whole: bool = True
 
     @cached_property
@@ -78,22 +78,12 @@ class PipelineState:
                 found[kind.value] += n
         return found
 
-    def reasons(self, kind: Kind) -> Mapping[str, int]:
-        """Count what ended in one way, by reason."""
+    def by_reason(self, kind: str) -> Mapping[str, int]:
+        """Count what ended in one way, such as "failed", by reason."""
         found: Counter[str] = Counter()
         for booked in self.by_app.values():
-            found.update({name: n for (ended, name), n in booked.items() if ended is kind})
+            found.update({name: n for (ended, name), n in booked.items() if ended == kind})
         return found
-
-    @property
-    def failed(self) -> Mapping[str, int]:
-        """Samples that could not be scored, by reason."""
-        return self.reasons(Kind.FAILED)
-
-    @property
-    def dropped(self) -> Mapping[str, int]:
-        """Samples that hooks dropped, by reason."""
-        return self.reasons(Kind.DROPPED)
 
     @property
     def coverage(self) -> float | None:
@@ -128,16 +118,8 @@ class Glance:
             rows=[row for row in self.rows if row.verdict.app in apps],
             incidents=incidents,
             acks={name: ack for name, ack in self.acks.items() if name in groups},
-            pipeline=PipelineState(
-                by_app=booked, waiting=None, oldest_s=None, stalls=None, events={}, outbox={},
-                cost_today_usd=None, cost_month_usd=None, is_whole=False,
-            ),
-        )  # fmt: skip
-
-    @property
-    def status(self) -> Status:
-        """The worst of all."""
-        return self.report.status
+            pipeline=PipelineState(by_app=booked, is_whole=False),
+        )
 
     def of_retrieval(self, app: str) -> list[Verdict]:
         """Return the verdicts of an app's metrics that look at the contexts and no answer."""
@@ -219,27 +201,21 @@ class GlanceReader:
             charted = self._charted(connection, now)
             changes = self._changes(connection, verdicts, now)
             pipeline = self._pipeline(connection, now)
-        now_s, rows = now.timestamp(), []
-        for verdict in verdicts:
-            key = (verdict.app, verdict.metric)
-            steps, began = charted.get(key, {}), changes.get(key, ())
-            rows.append(
-                Row(
-                    verdict=verdict,
-                    series=time_series(steps, now_s=now_s, span_s=self.span_s, step_s=self.step_s),
-                    cells=strip(began, now_s=now_s, cells=_CELLS, cell_s=self._cell_s),
-                )
+        now_s, span_s, step_s, cell_s = now.timestamp(), self.span_s, self.step_s, self._cell_s
+        rows = [
+            Row(
+                verdict=verdict,
+                series=time_series(charted.get(key, {}), now_s=now_s, span_s=span_s, step_s=step_s),
+                cells=strip(changes.get(key, ()), now_s=now_s, cells=_CELLS, cell_s=cell_s),
             )
+            for verdict in verdicts
+            for key in [(verdict.app, verdict.metric)]
+        ]
         rows.sort(key=lambda r: (SEVERITY.index(r.verdict.status), r.verdict.app, r.verdict.metric))
         return Glance(
-            report=report,
-            rows=rows,
-            incidents=incidents,
-            acks=acks,
-            pipeline=pipeline,
-            span_s=self.span_s,
-            cell_s=self._cell_s,
-        )
+            report=report, rows=rows, incidents=incidents, acks=acks, pipeline=pipeline,
+            span_s=span_s, cell_s=cell_s,
+        )  # fmt: skip
 
     @property
     def _cell_s(self) -> int:
@@ -272,12 +248,8 @@ class GlanceReader:
     ) -> dict[Key, list[tuple[float, Status]]]:
         since = now - timedelta(seconds=_CELLS * self._cell_s)
         last_id = self._changed[-1].change_id if self._changed else 0
-        self._changed += read_steps(
-            connection,
-            since=since,
-            window_s=self.settings.windows.status_window_s,
-            after_id=last_id,
-        )
+        window_s = self.settings.windows.status_window_s
+        self._changed += read_steps(connection, since=since, window_s=window_s, after_id=last_id)
         # The last one stays, so that it is known which were read.
         gone = sum(step.at_s < since.timestamp() for step in self._changed[:-1])
         del self._changed[:gone]
@@ -304,12 +276,7 @@ class GlanceReader:
             self._cost_at = now.timestamp()
         today, month = self._cost
         return PipelineState(
-            by_app=read_between(connection, now.timestamp() - 3600),
-            waiting=queue.waiting,
-            oldest_s=queue.oldest_s,
-            stalls=queue.stalls,
-            events=queue.events,
-            cost_today_usd=today,
-            cost_month_usd=month,
+            by_app=read_between(connection, now.timestamp() - 3600), **queue._asdict(),
+            cost_today_usd=today, cost_month_usd=month,
             outbox={str(state): n for state, n in outbox_counts(connection).items() if n},
-        )
+        )  # fmt: skip

@@ -76,7 +76,8 @@ class Pages:
         short = [app for app in shown if app.app not in names_in_full]
         counts = Counter(app.status for app in apps)
         page = self.site.fill(
-            request, "glance.html", status=found.status, glance=found, wanted=wanted, text=text,
+            request, "glance.html", status=found.report.status, glance=found,
+            wanted=wanted, text=text,
             statuses={plain_text(app.app, 60): app.status for app in apps},
             counts=[(status, counts[status]) for status in SEVERITY if counts[status]],
             full=[(app.app, rows[app.app]) for app in in_full],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
@@ -352,45 +352,53 @@ def _filters() -> list[dict[str, Any]]:
     return [*found, {"name": "sort", "in": "query", "description": said, "schema": orders}]
 
 
-#: Path to (what it tells, shape of the answer, parameters of the query).
-_PATHS: dict[str, tuple[str, type[BaseModel], list[dict[str, Any]]]] = {
-    "/api/v1/status": ("Everything at a glance", StatusAnswer, []),
-    "/api/v1/metrics": ("All apps and metrics", MetricsPage, [_APP_ONLY, *_CURSOR]),
-    "/api/v1/apps/{app}/metrics/{metric}": ("One metric of one app", MetricAnswer, []),
-    "/api/v1/apps/{app}/metrics/{metric}/series": ("Its time series", SeriesAnswer, [_SPAN]),
-    "/api/v1/incidents": ("Incidents of thirty days", IncidentsPage, [_APP_ONLY, *_CURSOR]),
-    "/api/v1/incidents/{incident_id}": ("One incident", IncidentAnswer, []),
-    "/api/v1/samples": ("Samples; needs the role reader", SamplesPage, [*_filters(), *_CURSOR]),
-    "/api/v1/samples/{sample_id}": ("One sample; needs the role reader", SampleAnswer, []),
-    "/api/v1/deploys": ("Deploys of ninety days", DeploysAnswer, [_APP_ONLY]),
-    "/api/v1/silences": ("Silences that are not over", SilencesAnswer, []),
-    "/api/v1/test-cases": (
-        "Test cases by what people labelled; needs the role reader",
-        CasesAnswer,
-        [_APP_ONLY | {"required": True}, _METRIC, _ANNOTATORS],
-    ),
-    "/api/v1/labels": ("How evaluators and people agree", AgreementsAnswer, [_APP_ONLY, _METRIC]),
-}
-#: What is written: method and path to (what it does, shape of the body, of the answer).
-_WRITTEN: dict[tuple[str, str], tuple[str, type[BaseModel] | None, type[BaseModel]]] = {
-    ("post", "/api/v1/deploys"): ("Record a deploy; scope deploys", SentDeploy, DeployAnswer),
-    ("post", "/api/v1/incidents/{incident_id}/acknowledgements"): (
-        "Acknowledge an incident; scope acknowledgements",
-        SentAcknowledgement, AcknowledgementAnswer,
-    ),
-    ("post", "/api/v1/silences"): ("Add a silence; scope silences", SentSilence, SilenceAnswer),
-    ("delete", "/api/v1/silences/{silence_id}"): (
-        "End a silence; scope silences", None, SilenceAnswer,
-    ),
-    ("post", "/api/v1/labels"): ("Store labels; scope labels", LabelRecord, LabelsTaken),
-    ("post", "/api/v1/feedback"): (
-        "Store what a user said; scope feedback, or a page of GROUNDWATCH_FEEDBACK_ORIGINS",
-        SentFeedback, FeedbackTaken,
-    ),
-    ("post", "/api/v1/test-cases"): (
-        "Make test cases of samples; needs the role reader", SentCases, CasesAnswer,
-    ),
-}  # fmt: skip
+class _Operation(NamedTuple):
+    """What a method of a path does, the shapes of its body and its answer, and its parameters."""
+
+    method: str
+    path: str
+    says: str
+    answer: type[BaseModel]
+    sent: type[BaseModel] | None = None
+    query: Sequence[dict[str, Any]] = ()
+
+
+_METRIC_PATH = "/api/v1/apps/{app}/metrics/{metric}"
+_INCIDENT_PATH = "/api/v1/incidents/{incident_id}"
+_OPERATIONS = [
+    _Operation(*each) for each in (
+        ("get", "/api/v1/status", "Everything at a glance", StatusAnswer),
+        ("get", "/api/v1/metrics", "All apps and metrics", MetricsPage, None,
+         [_APP_ONLY, *_CURSOR]),
+        ("get", _METRIC_PATH, "One metric of one app", MetricAnswer),
+        ("get", f"{_METRIC_PATH}/series", "Its time series", SeriesAnswer, None, [_SPAN]),
+        ("get", "/api/v1/incidents", "Incidents of thirty days", IncidentsPage, None,
+         [_APP_ONLY, *_CURSOR]),
+        ("get", _INCIDENT_PATH, "One incident", IncidentAnswer),
+        ("get", "/api/v1/samples", "Samples; needs the role reader", SamplesPage, None,
+         [*_filters(), *_CURSOR]),
+        ("get", "/api/v1/samples/{sample_id}", "One sample; needs the role reader", SampleAnswer),
+        ("get", "/api/v1/deploys", "Deploys of ninety days", DeploysAnswer, None, [_APP_ONLY]),
+        ("get", "/api/v1/silences", "Silences that are not over", SilencesAnswer),
+        ("get", "/api/v1/test-cases", "Test cases by what people labelled; needs the role reader",
+         CasesAnswer, None, [_APP_ONLY | {"required": True}, _METRIC, _ANNOTATORS]),
+        ("get", "/api/v1/labels", "How evaluators and people agree", AgreementsAnswer, None,
+         [_APP_ONLY, _METRIC]),
+        ("post", "/api/v1/deploys", "Record a deploy; scope deploys", DeployAnswer, SentDeploy),
+        ("post", f"{_INCIDENT_PATH}/acknowledgements",
+         "Acknowledge an incident; scope acknowledgements",
+         AcknowledgementAnswer, SentAcknowledgement),
+        ("post", "/api/v1/silences", "Add a silence; scope silences", SilenceAnswer, SentSilence),
+        ("delete", "/api/v1/silences/{silence_id}", "End a silence; scope silences",
+         SilenceAnswer),
+        ("post", "/api/v1/labels", "Store labels; scope labels", LabelsTaken, LabelRecord),
+        ("post", "/api/v1/feedback",
+         "Store what a user said; scope feedback, or a page of GROUNDWATCH_FEEDBACK_ORIGINS",
+         FeedbackTaken, SentFeedback),
+        ("post", "/api/v1/test-cases", "Make test cases of samples; needs the role reader",
+         CasesAnswer, SentCases),
+    )
+]  # fmt: skip
 #: Sent as a list.
 _LISTS = frozenset({"/api/v1/labels"})
 _REFUSALS = {
@@ -404,26 +412,14 @@ _REFUSALS = {
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the API."""
-    shapes = [shape for _, shape, _ in _PATHS.values()] + [Problem]
-    shapes += [answer for *_, answer in _WRITTEN.values()]
-    unique = [(shape, "serialization") for shape in dict.fromkeys(shapes)]
-    unique += [(sent, "validation") for _, sent, _ in _WRITTEN.values() if sent is not None]
+    shapes = dict.fromkeys((*(each.answer for each in _OPERATIONS), Problem))
+    unique = [(shape, "serialization") for shape in shapes]
+    unique += [(each.sent, "validation") for each in _OPERATIONS if each.sent is not None]
     where = "#/components/schemas/{model}"
     refs, defined = models_json_schema(unique, ref_template=where)  # type: ignore[arg-type]
-    paths: dict[str, dict[str, Any]] = {
-        path: {"get": _operation(path, says, refs[shape, "serialization"], query, refs)}
-        for path, (says, shape, query) in _PATHS.items()
-    }
-    for (method, path), (says, sent, shape) in _WRITTEN.items():
-        operation = _operation(path, says, refs[shape, "serialization"], [], refs)
-        operation["operationId"] += f"_{method}"
-        if sent is not None:
-            shape_sent: dict[str, Any] = refs[sent, "validation"]
-            if path in _LISTS:
-                shape_sent = {"type": "array", "items": shape_sent, "minItems": 1}
-            body = {"content": {"application/json": {"schema": shape_sent}}, "required": True}
-            operation["requestBody"] = body
-        paths.setdefault(path, {})[method] = operation
+    paths: dict[str, dict[str, Any]] = {}
+    for each in _OPERATIONS:
+        paths.setdefault(each.path, {})[each.method] = _described(each, refs)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -445,22 +441,30 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _operation(
-    path: str, says: str, answer: dict[str, Any], query: list[dict[str, Any]], refs: Any
-) -> dict[str, Any]:
-    parts = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    in_path = [
-        {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
-        for part in parts
-    ]
+def _described(each: _Operation, refs: Any) -> dict[str, Any]:
+    path = each.path.split("/")
     problem = {"application/problem+json": {"schema": refs[Problem, "serialization"]}}
-    return {
-        "summary": says,
-        "operationId": "_".join(p for p in path.split("/")[3:] if not p.startswith("{"))
-        + ("_one" if path.endswith("}") else ""),
-        "parameters": in_path + query,
+    answer = {"application/json": {"schema": refs[each.answer, "serialization"]}}
+    name = "_".join(part for part in path[3:] if not part.startswith("{"))
+    name += "_one" if path[-1].endswith("}") else ""
+    operation = {
+        "summary": each.says,
+        "operationId": name if each.method == "get" else f"{name}_{each.method}",
+        "parameters": [
+            {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+            for part in path
+            if part.startswith("{")
+        ]
+        + list(each.query),
         "responses": {
-            "200": {"description": says, "content": {"application/json": {"schema": answer}}},
+            "200": {"description": each.says, "content": answer},
             **{code: {"description": why, "content": problem} for code, why in _REFUSALS.items()},
         },
     }
+    if each.sent is not None:
+        shape = refs[each.sent, "validation"]
+        if each.path in _LISTS:
+            shape = {"type": "array", "items": shape, "minItems": 1}
+        body = {"content": {"application/json": {"schema": shape}}, "required": True}
+        operation["requestBody"] = body
+    return operation

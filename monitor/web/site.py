@@ -99,7 +99,7 @@ class Site:
         status = values.pop("status", None)
         if status is None:
             try:
-                status = self.glance_for(request).status
+                status = self.glance_for(request).report.status
             except GroundwatchError:
                 status = Status.BLIND
         return self.templates.get_template(template).render(
