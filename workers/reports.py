@@ -27,6 +27,7 @@ from monitor.report.digest import (
     Digest,
     DigestFacts,
     DigestPoint,
+    DigestSeries,
     Period,
     Release,
     Schedule,
@@ -270,7 +271,11 @@ def _digest_facts(
         ledgers={app: make_ledger(ledgers.get(app, {})) for app in known},
         cost_usd=sum(tally.cost_microusd for tally in sums.values()) / 1e6,
         cost_before_usd=sum(tally.cost_microusd for tally in before.values()) / 1e6,
-        courses={key: _course(item, sums[key], edges, step_s) for key, item in steps.items()},
+        courses=[
+            _course(verdict, steps[key], sums[key], edges, step_s)
+            for verdict in verdicts
+            if (key := (verdict.app, verdict.metric)) in steps
+        ],
     )
 
 
@@ -290,23 +295,25 @@ class _Steps:
 
 
 def _course(
-    item: _Steps, whole: Tally, edges: Sequence[int], step_s: int
-) -> tuple[DigestPoint, list[DigestPoint], int]:
+    verdict: Verdict, item: _Steps, whole: Tally, edges: Sequence[int], step_s: int
+) -> DigestSeries:
     """Draw the period in at most 28 steps, and sum it to one."""
     _, start_s, end_s = edges
     width_s = step_s * -(-(end_s - start_s) // step_s // _MOST_POINTS)
     points = [
-        _point(item.between(at_s, min(at_s + width_s, end_s)))
+        DigestPoint(**_rates(item.between(at_s, min(at_s + width_s, end_s))))
         for at_s in range(start_s, end_s, max(width_s, step_s))
     ]
-    return _point(whole), points, whole.n
+    return DigestSeries(
+        app=verdict.app, metric=verdict.metric, status=verdict.status, n=whole.n, points=points,
+        **_rates(whole),
+    )  # fmt: skip
 
 
-def _point(tally: Tally) -> DigestPoint:
+def _rates(tally: Tally) -> dict[str, float | None]:
     found = window_stats(tally)
-    if found.pass_rate is None or found.interval is None:
-        return DigestPoint()
-    return DigestPoint(rate=found.pass_rate, low=found.interval.low, high=found.interval.high)
+    low, high = found.interval or (None, None)
+    return {"rate": None if low is None else found.pass_rate, "low": low, "high": high}
 
 
 class DigestJob:

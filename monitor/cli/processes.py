@@ -234,7 +234,11 @@ def web(
         str | None, typer.Option("--new-token", help="NAME:ROLE; make a bearer token, and end.")
     ] = None,
     password_for: Annotated[
-        str | None, typer.Option("--new-password", help="NAME:ROLE; hash a password, and end.")
+        str | None,
+        typer.Option(
+            "--new-password",
+            help="NAME:ROLE, or NAME:ROLE:APP+APP for some apps only; hash a password, and end.",
+        ),
     ] = None,
     document: Annotated[
         bool, typer.Option("--openapi", help="Print the API's OpenAPI document, and end.")
@@ -307,8 +311,8 @@ def _make_entry(token_for: str | None, password_for: str | None) -> None:
     from monitor.web.auth import Role, new_token, password_entry
 
     text = token_for or password_for or ""
-    name, _, role_name = text.partition(":")
-    if not name or "," in name or role_name.upper() not in Role.__members__:
+    name, role_name, *apps = text.split(":", 2) if ":" in text else (text, "")
+    if not name or "," in name or role_name.upper() not in Role.__members__ or (apps and token_for):
         raise typer.BadParameter(f"{text!r}: write NAME:ROLE, a role is viewer, reader or operator")
     role = Role[role_name.upper()]
     if token_for:
@@ -320,7 +324,7 @@ def _make_entry(token_for: str | None, password_for: str | None) -> None:
         password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
         if len(password) < _SHORTEST_PASSWORD:
             raise typer.BadParameter(f"the password needs {_SHORTEST_PASSWORD} characters or more")
-        entry = password_entry(name, role, password)
+        entry = password_entry(name, role, password, apps[0].split("+") if apps else ())
         err.print(f"add to {variable('web_users')}:")
     typer.echo(entry)
 

@@ -218,12 +218,10 @@ class Digest(_Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestFacts:
-    """What the store knows of a period."""
+    """What the store knows of a period; mappings are by app unless said otherwise."""
 
     verdicts: Sequence[Verdict]  #: of the status window, one a metric
-    changes: Mapping[str, Sequence[ReportedChange]] = field(
-        default_factory=dict
-    )  #: by app, oldest first
+    changes: Mapping[str, Sequence[ReportedChange]] = field(default_factory=dict)  #: oldest first
     releases: Sequence[Release] = ()
     incidents: Sequence[Incident] = ()  #: open at any time in the period
     messages: Mapping[str, int] = field(default_factory=dict)  #: sent, by group of incidents
@@ -233,9 +231,7 @@ class DigestFacts:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
     cost_usd: float = 0.0
     cost_before_usd: float = 0.0
-    courses: Mapping[tuple[str, str], tuple[DigestPoint, Sequence[DigestPoint], int]] = field(
-        default_factory=dict
-    )  #: by app and metric: the whole period, its steps, and its scores
+    courses: Sequence[DigestSeries] = ()
 
 
 def build_digest(
@@ -250,27 +246,15 @@ def build_digest(
     """
     Return a digest: the worst and the largest first, and no list longer than a page.
 
-    Parameters
-    ----------
-    facts
-        What the store knows.
-    period
-        The time it covers.
-    now
-        When it is made; statuses and open incidents are as of then.
-    zone
-        Name of the time zone of its times.
-    warning_rate, critical_rate
-        The thresholds on the charts.
+    Statuses and open incidents are as of *now*; its times are those of the time zone *zone*, and
+    its charts have thresholds at *warning_rate* and *critical_rate*.
     """
     incidents = [item for item in facts.incidents if not item.is_drill]
     statuses: dict[str, list[Status]] = {app: [] for app in facts.ledgers}
     for verdict in facts.verdicts:
         statuses.setdefault(verdict.app, []).append(verdict.status)
     return Digest(
-        name=period.name,
-        start=period.start,
-        end=period.end,
+        **period._asdict(),
         made_at=now,
         zone=zone,
         statuses={app: worst_status(found) for app, found in sorted(statuses.items())},
@@ -299,7 +283,9 @@ def build_digest(
         ],
         cost_usd=facts.cost_usd,
         cost_before_usd=facts.cost_before_usd,
-        courses=_courses(facts),
+        courses=sorted(
+            facts.courses, key=lambda c: (SEVERITY.index(c.status), c.rate or 0.0, c.app)
+        )[:_MOST_SERIES],
         warning_rate=warning_rate,
         critical_rate=critical_rate,
     )
@@ -313,15 +299,11 @@ def _moves(changes: Mapping[str, Sequence[ReportedChange]]) -> list[StatusMove]:
             found.setdefault((app, item.metric), []).append(item)
     moves = [
         StatusMove(
-            app=app,
-            metric=metric,
-            before=items[0].before,
-            after=items[-1].after,
-            changes=len(items),
-            at=items[-1].at,
+            app=app, metric=metric, before=items[0].before, after=items[-1].after,
+            changes=len(items), at=items[-1].at,
         )
         for (app, metric), items in found.items()
-    ]
+    ]  # fmt: skip
     moves.sort(key=lambda move: (SEVERITY.index(move.after), move.app, move.metric))
     return moves[:_MOST_LISTED]
 
@@ -329,22 +311,18 @@ def _moves(changes: Mapping[str, Sequence[ReportedChange]]) -> list[StatusMove]:
 def _episodes(incidents: Sequence[Incident], now: datetime) -> list[Episode]:
     found = [
         Episode(
-            incident_id=item.incident_id,
-            app=item.app,
-            metric=", ".join(item.metrics),
-            level=item.peak_level,
-            opened_at=item.opened_at,
+            incident_id=item.incident_id, app=item.app, metric=", ".join(item.metrics),
+            level=item.peak_level, opened_at=item.opened_at, is_open=item.is_open,
             lasted_s=max(0.0, ((item.resolved_at or now) - item.opened_at).total_seconds()),
-            is_open=item.is_open,
         )
         for item in incidents
-    ]
+    ]  # fmt: skip
     return sorted(
         found, key=lambda e: (not e.is_open, e.level is not Severity.CRITICAL, -e.lasted_s, e.app)
     )
 
 
-_SHORT_S = 600.0
+_SHORT, _NEVER = timedelta(minutes=10), datetime.max.replace(tzinfo=UTC)
 
 
 def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> list[NoisyKey]:
@@ -354,40 +332,11 @@ def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> lis
         by_key.setdefault((alert.app, alert.metric), []).append(alert)
     found = [
         NoisyKey(
-            app=app,
-            metric=metric,
-            incidents=len(items),
-            short=sum(
-                item.resolved_at is not None
-                and (item.resolved_at - item.opened_at).total_seconds() < _SHORT_S
-                for item in items
-            ),
+            app=app, metric=metric, incidents=len(items),
+            short=sum((i.resolved_at or _NEVER) - i.opened_at < _SHORT for i in items),
             messages=sum(messages.get(item.incident_id, 0) for item in items),
         )
         for (app, metric), items in by_key.items()
         if len(items) > 1
-    ]
+    ]  # fmt: skip
     return sorted(found, key=lambda key: (-key.incidents, key.app, key.metric))[:3]
-
-
-def _courses(facts: DigestFacts) -> list[DigestSeries]:
-    """Return the worst time series, and of these the lowest first."""
-    found = []
-    for verdict in facts.verdicts:
-        known = facts.courses.get((verdict.app, verdict.metric))
-        if known is not None:
-            whole, points, n = known
-            found.append(
-                DigestSeries(
-                    app=verdict.app,
-                    metric=verdict.metric,
-                    status=verdict.status,
-                    rate=whole.rate,
-                    low=whole.low,
-                    high=whole.high,
-                    n=n,
-                    points=points,
-                )
-            )
-    found.sort(key=lambda item: (SEVERITY.index(item.status), item.rate or 0.0, item.app))
-    return found[:_MOST_SERIES]

@@ -268,8 +268,9 @@ class WebAccess(Table):
     )
     web_users: SecretStr | None = Field(
         None,
-        description="Who may come with a password, as `name:role:hash`, separated by commas; "
-        "`groundwatch web --new-password NAME:ROLE` makes one.",
+        description="Who may come with a password, as `name:role:hash`, separated by commas, with "
+        "`:app+app` behind it who sees some apps only; `groundwatch web --new-password NAME:ROLE` "
+        "or `NAME:ROLE:APP+APP` makes one.",
     )
     web_proxy_user_header: str | None = Field(
         None, description="Header in which a proxy that has authenticated people names them."

@@ -116,6 +116,7 @@ def make_app(site: Site) -> Starlette:
         Route("/badge/{app}.svg", api.badge),
         *_files(site),
     ]
+    errors = (HTTPException, GroundwatchError, RefusedError, Exception)
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
@@ -128,10 +129,7 @@ def make_app(site: Site) -> Starlette:
             ),
             Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
         ],
-        exception_handlers={
-            kind: refuse.on_error
-            for kind in (HTTPException, GroundwatchError, RefusedError, Exception)
-        },
+        exception_handlers=dict.fromkeys(errors, refuse.on_error),
     )
     app.state.refuse = refuse
     return app

@@ -16,8 +16,8 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import wraps
@@ -26,7 +26,6 @@ from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter, to_thread
 from itsdangerous import BadData, URLSafeTimedSerializer
-from pydantic import SecretStr
 from starlette.authentication import (
     AuthCredentials,
     AuthenticationBackend,
@@ -44,15 +43,18 @@ from monitor.settings import Settings, variable
 from monitor.settings.addresses import is_addressed_here, is_loopback
 from monitor.store.engine import Store
 from monitor.store.tokens import find_token
-from monitor.web.time_range import unslug
+from monitor.web.time_range import slug, unslug
 
 _SCRYPT_MARK = "scrypt$"
-_HASH = re.compile(r"[0-9a-f]{64}|scrypt\$[0-9a-f]{32}\$[0-9a-f]{64}")
+_ENTRY = re.compile(
+    r"([^:]*):(viewer|reader|operator):([0-9a-f]{64}|scrypt\$[0-9a-f]{32}\$[0-9a-f]{64})"
+    r"(?::([\w.~+-]+))?",
+    re.IGNORECASE,
+)
 #: Verifying a password is slow on purpose; one that was right is believed for so long.
 _BELIEVED_S = 300.0
 _MOST_BELIEVED = 1_000
 _FORM_VALID_S = 12 * 3600
-_PARTS = 3
 #: Open to everybody: what a load balancer asks, and what holds no data.
 _OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")
 #: Most passwords waiting to be verified, so that wrong ones do not keep the machine busy.
@@ -123,17 +125,9 @@ class Principal(BaseUser):
         return self.role >= Role.OPERATOR or scope in self.scopes
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    name: str
-    role: Role
-    secret_hash: str
-
-
-@dataclass(slots=True)
 class Access:
     """
-    Who may come in, from the settings.
+    Who may come in, from the settings, and from the tokens in the store if there is one.
 
     Raises
     ------
@@ -141,28 +135,23 @@ class Access:
         If an entry is not of the form that ``groundwatch web --new-...`` prints.
     """
 
-    settings: Settings
-    store: Store | None = None  #: of the tokens that ``groundwatch tokens`` makes
-    tokens: list[_Entry] = field(init=False)
-    users: list[_Entry] = field(init=False)
-    _proxies: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = field(init=False)
-    _believed: dict[bytes, tuple[float, Principal]] = field(init=False, default_factory=dict)
-    _key: bytes = field(init=False, default_factory=lambda: secrets.token_bytes(32))
-    _forms: URLSafeTimedSerializer = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, settings: Settings, store: Store | None = None) -> None:
+        self.settings, self.store = settings, store
+        given = settings.web_access
+        self._believed: dict[bytes, tuple[float, Principal]] = {}
+        self._key = secrets.token_bytes(32)
         # Forms are signed with secrets that all pages of one deployment share, so that a form is
         # taken by any of them, also after a restart. Without a secret, the key is this process's.
-        given = (self.settings.web_access.web_tokens, self.settings.web_access.web_users)
-        shared = [secret.get_secret_value() if secret else "" for secret in given]
-        shared.append(urlsplit(self.settings.database_url or "").password or "")
+        shared = [
+            each.get_secret_value() if each else "" for each in (given.web_tokens, given.web_users)
+        ]
+        shared.append(urlsplit(settings.database_url or "").password or "")
         key = "\n".join(shared).encode() if any(shared) else self._key
         self._forms = URLSafeTimedSerializer(hmac.digest(b"groundwatch forms", key, "sha256"))
-        self.tokens = _entries(self.settings.web_access.web_tokens, "web_tokens")
-        self.users = _entries(self.settings.web_access.web_users, "web_users")
+        self._tokens = _entries(shared[0], "web_tokens")
+        self._users = {who.name: (who, hashed) for who, hashed in _entries(shared[1], "web_users")}
         try:
-            proxies = self.settings.web_access.web_trusted_proxies
-            self._proxies = [ipaddress.ip_network(address) for address in proxies]
+            self._proxies = [ipaddress.ip_network(each) for each in given.web_trusted_proxies]
         except ValueError as error:
             raise SettingsError(f"{variable('web_trusted_proxies')}: {error}") from None
 
@@ -170,7 +159,7 @@ class Access:
     def is_open(self) -> bool:
         """Whether this machine may come in without a token or a password, and nobody else."""
         given = self.settings.web_access
-        is_set = self.tokens or self.users or given.web_proxy_user_header
+        is_set = self._tokens or self._users or given.web_proxy_user_header
         return not (is_set or given.web_require_authentication)
 
     def identify(self, headers: Mapping[str, str], peer: str) -> Principal | None:
@@ -228,9 +217,9 @@ class Access:
 
     def _by_token(self, secret: str) -> Principal | None:
         given, found = hashlib.sha256(secret.encode()).hexdigest(), None
-        for entry in self.tokens:  # all of them: the time must not tell which one
-            if hmac.compare_digest(entry.secret_hash, given):
-                found = Principal(entry.name, entry.role, bearer=True)
+        for who, secret_hash in self._tokens:  # all of them: the time must not tell which one
+            if hmac.compare_digest(secret_hash, given):
+                found = replace(who, bearer=True)
         if found is not None or self.store is None:
             return found
         with self.store.read() as connection:
@@ -251,15 +240,13 @@ class Access:
             name, _, password = base64.b64decode(value, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
-        entry = next((user for user in self.users if user.name == name), None)
-        stored = entry.secret_hash if entry else _NOBODYS
+        principal, stored = self._users.get(name, (None, _NOBODYS))
         salt, _, _ = stored.removeprefix(_SCRYPT_MARK).partition("$")
         is_right = hmac.compare_digest(_hashed(password, bytes.fromhex(salt)), stored)
-        if entry is None or not is_right:
+        if principal is None or not is_right:
             return None
         if len(self._believed) >= _MOST_BELIEVED:
             self._believed.clear()
-        principal = Principal(entry.name, entry.role)
         self._believed[fingerprint] = (time.monotonic(), principal)
         return principal
 
@@ -288,9 +275,10 @@ def new_token(role: Role, name: str) -> tuple[str, str]:
     return token, f"{name}:{role.name.lower()}:{hashlib.sha256(token.encode()).hexdigest()}"
 
 
-def password_entry(name: str, role: Role, password: str) -> str:
-    """Return the entry of the settings for a person with a password."""
-    return f"{name}:{role.name.lower()}:{_hashed(password, secrets.token_bytes(16))}"
+def password_entry(name: str, role: Role, password: str, apps: Collection[str] = ()) -> str:
+    """Return the entry of the settings for a person with a password, who sees these apps only."""
+    entry = f"{name}:{role.name.lower()}:{_hashed(password, secrets.token_bytes(16))}"
+    return f"{entry}:{'+'.join(map(slug, apps))}" if apps else entry
 
 
 def _hashed(password: str, salt: bytes) -> str:
@@ -302,21 +290,20 @@ def _hashed(password: str, salt: bytes) -> str:
 _NOBODYS = f"{_SCRYPT_MARK}{'00' * 16}${'00' * 32}"
 
 
-def _entries(value: SecretStr | None, setting: str) -> list[_Entry]:
-    text = value.get_secret_value() if value is not None else ""
+def _entries(text: str, setting: str) -> list[tuple[Principal, str]]:
+    """Read who has which hash of a secret, and which apps they see if not all."""
     found = []
     for number, item in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
-        parts = item.split(":")
-        if (
-            len(parts) != _PARTS
-            or parts[1].upper() not in Role.__members__
-            or not _HASH.fullmatch(parts[2])
-        ):
+        entry = _ENTRY.fullmatch(item)
+        if entry is None:
             raise SettingsError(
                 f"{variable(setting)}: entry {number} is not name:role:hash with a role of viewer,"
-                " reader or operator; make one with: groundwatch web --new-token or --new-password"
+                " reader or operator, and :app+app behind it for some apps only; make one with:"
+                " groundwatch web --new-token or --new-password"
             )
-        found.append(_Entry(parts[0], Role[parts[1].upper()], parts[2]))
+        name, role, secret_hash, apps = entry.groups()
+        seen = frozenset(map(unslug, apps.split("+"))) if apps else None
+        found.append((Principal(name, Role[role.upper()], apps=seen), secret_hash))
     return found
 
 
@@ -427,12 +414,8 @@ class GuardedRoute(Route):
             refuse: Refuse = request.app.state.refuse
             if self.whole or not principal.may_see(*asked):
                 detail = f"you may see: {', '.join(sorted(principal.apps)) or 'no app'}"
-                refused = (
-                    refuse(request, 403, "this is about all apps", detail)
-                    if self.whole
-                    else refuse(request, 404, "not found", detail)
-                )
-                await refused(scope, receive, send)
+                why = (403, "this is about all apps") if self.whole else (404, "not found")
+                await refuse(request, *why, detail)(scope, receive, send)
                 return
         await super().handle(scope, receive, send)
 

@@ -14,7 +14,7 @@ from monitor.store.feedback import feedback_of
 from monitor.store.insights import read_marks
 from monitor.store.labels import labels_of
 from monitor.store.tokens import create_token, revoke_token
-from monitor.web.auth import SCOPES, Access, GuardedRoute
+from monitor.web.auth import SCOPES, Access, GuardedRoute, Principal, Role, password_entry
 
 MINE, OTHER = "support-bot", "shop"
 #: Stands in what the other app answered and was told, and in its name.
@@ -56,10 +56,18 @@ def parts(world):
 
 @pytest.fixture
 def team(world, client_with):
-    """A client with a token that may do anything, to one app."""
+    """A client with a token or a password that may do anything, to one app."""
 
-    def make(**given):
+    def make(*, password="", **given):
         given = {"role": "operator", "apps": {MINE}, "scopes": ()} | given
+        if password:
+            users = (
+                f"zoe:viewer:{'0' * 64},{password_entry('team', Role.OPERATOR, password, [MINE])}"
+            )
+            client = client_with(GROUNDWATCH_WEB_USERS=users)
+            client.auth = ("team", password)
+            client.headers["Sec-Fetch-Site"] = "same-origin"
+            return client
         with world.store.write() as connection:
             revoke_token(connection, "team", datetime.now(UTC))
             secret = create_token(
@@ -81,8 +89,11 @@ def paths(path, parts):
     return found
 
 
-def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(world, team, parts):
-    client, sample = team(), world.samples[OTHER]
+@pytest.mark.parametrize("password", ["", "of the bots"])
+def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(
+    world, team, parts, password
+):
+    client, sample = team(password=password), world.samples[OTHER]
     bodies = {
         "/api/v1/silences": SILENCE, "/api/v1/labels": [{"sample_id": sample, "label": 1}],
         "/api/v1/deploys": {"app": OTHER, "release": "v13"},
@@ -102,7 +113,10 @@ def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(world, te
                 assert path in bodies, f"say in bodies what is sent to {path}"
                 answers = [client.post(address, json=bodies[path])]
             elif method == "POST":
-                answers = [client.post(address, data=FORM | {"sample_id": sample})]
+                token = client.app.state.refuse._site.access.form_token(
+                    Principal("team", Role.VIEWER)
+                )
+                answers = [client.post(address, data=FORM | {"sample_id": sample, "token": token})]
             else:
                 answers = [client.request(method, address)]
             for answer in answers:

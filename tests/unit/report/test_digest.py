@@ -180,11 +180,11 @@ def test_metric_without_a_status_before_is_new():
 
 
 def test_status_that_is_held_is_told_as_such_beside_its_course():
-    course = DigestSeries(
+    held = DigestSeries(
         app="shop", metric="m", status=Status.CRITICAL, rate=None, low=None, high=None, n=0,
         points=[],
     )  # fmt: skip
-    assert chart_label(course) == "■ shop m: CRITICAL (no new scores), no scores"
+    assert chart_label(held) == "■ shop m: CRITICAL (no new scores), no scores"
 
 
 def test_cost_stands_beside_that_of_the_period_before():
@@ -194,8 +194,13 @@ def test_cost_stands_beside_that_of_the_period_before():
 
 
 def course_facts(points):
-    whole = DigestPoint(rate=0.8, low=0.7, high=0.9)
-    return {("shop", "groundedness"): (whole, points, 240)}
+    return [course("shop", "groundedness", Status.HEALTHY, points, 240)]
+
+
+def course(app, metric, status, points, n):
+    return DigestSeries(
+        app=app, metric=metric, status=status, rate=0.8, low=0.7, high=0.9, n=n, points=points
+    )
 
 
 @pytest.fixture
@@ -209,7 +214,7 @@ def hostile():
         movements=[moved(0.9, 0.5).model_copy(update={"app": HOSTILE, "metric": HOSTILE})],
         releases=[Release(app=HOSTILE, release=HOSTILE, at=NOW)],
         new_series=[(HOSTILE, HOSTILE)],
-        courses={(HOSTILE, HOSTILE): (point, [point, DigestPoint()], 24)},
+        courses=[course(HOSTILE, HOSTILE, Status.CRITICAL, [point, DigestPoint()], 24)],
     )
 
 
