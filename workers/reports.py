@@ -1,8 +1,9 @@
 """
-Read from the store what status, reports and digests say.
+Read from the store what status, reports, digests and plans say.
 
 `read_status` is the overview, `read_report` a report over a window, `read_digest` the digest
-of a period; `DigestJob` is the scheduler's part: it makes each digest once.
+of a period; `DigestJob` is the scheduler's part: it makes each digest once. `read_faults` and
+`plan_sampling` take a second or more: whose fault a fall is, how soon one would be found.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -19,6 +20,7 @@ from sqlalchemy import Connection
 from alerts.channels.base import Channel
 from alerts.digest import enqueue_once, is_due, is_first, note_first, recipients_of_digests
 from alerts.queries import dead_letters_since, incidents_since, outbox_counts, sent_since
+from monitor.errors import SettingsError
 from monitor.models import ROOT, Tally, Verdict
 from monitor.models.insight import Insight
 from monitor.report.build import AppFacts, blind_when_stale, build_report, make_ledger, newest_only
@@ -34,17 +36,24 @@ from monitor.report.digest import (
     build_digest,
     last_period,
 )
+from monitor.report.format import percent
 from monitor.report.model import Report, ReportedChange, Worst
+from monitor.rolling.backtesting import RATES, Detection, detections
+from monitor.rolling.evidence_state import from_json
+from monitor.rolling.faults import Faults, find_faults
+from monitor.rolling.fleet import budget_keys
+from monitor.rolling.policies import Rules, stream_budget
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import read_findings, read_insights, read_marks, read_states
 from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
-from monitor.store.ledger import Kind, last_heartbeats, read_between, read_totals
-from monitor.store.query import Stream, active_streams, series
-from monitor.store.samples import unscored, worst_samples
+from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
+from monitor.store.query import Stream, active_streams, cost_usd_since, series
+from monitor.store.samples import scored_exchanges, unscored, worst_samples
 from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
+from monitor.store.verdicts import read_states as read_evidence
 
 _STEPS = 48
 _STALE_AFTER_S = 60.0
@@ -53,6 +62,9 @@ EXPLAINED_FOR = timedelta(minutes=15)
 _HOUR_S = 3600
 _MOST_POINTS = 28
 _FEW_HOURS = 12
+#: Of each side of a comparison of texts; more would take seconds.
+_MOST_EXCHANGES, _EXCHANGES_BEFORE = 1_000, timedelta(days=8)
+_DAY_S, _WEEK_S, _HOURS_A_MONTH = 86_400, 604_800, 720
 
 Key = tuple[str, str]
 
@@ -314,6 +326,91 @@ def _rates(tally: Tally) -> dict[str, float | None]:
     found = window_stats(tally)
     low, high = found.interval or (None, None)
     return {"rate": None if low is None else found.pass_rate, "low": low, "high": high}
+
+
+def read_faults(
+    store: Store, app: str, metric: str, *, since: datetime, until: datetime | None = None
+) -> Faults:
+    """Compare the newest samples of [since, until) with those of the week before."""
+    with store.read() as connection:
+        later = scored_exchanges(connection, app, metric, since, until, limit=_MOST_EXCHANGES)
+        began = since - _EXCHANGES_BEFORE
+        earlier = scored_exchanges(connection, app, metric, began, since, limit=_MOST_EXCHANGES)
+    return find_faults(earlier, later)
+
+
+class SamplingPlan(NamedTuple):
+    """
+    How soon a fall of the pass rate would be found at some sample rates, and what the judge costs.
+
+    ``sampled`` is the sample rate of the last day, None without any; ``usd_a_month`` is by rate.
+    """
+
+    pass_rate: float
+    seen_per_hour: float
+    sampled: float | None
+    found: Sequence[Detection]
+    usd_a_month: dict[float, float]
+
+
+def plan_sampling(
+    store: Store,
+    settings: Settings,
+    app: str,
+    metric: str,
+    *,
+    fall: float,
+    now: datetime,
+    rates: Sequence[float] = RATES,
+) -> SamplingPlan:
+    """
+    Play falls of the pass rate by *fall*, in [0, 1], at *rates* and the present sample rate.
+
+    Raises
+    ------
+    SettingsError
+        If there is nothing to plan from: no scores or requests of the last day, an alarm, a fall
+        that stays above the warning threshold.
+    """
+    now_s = now.timestamp()
+    with store.read() as connection:
+        streams = active_streams(connection, since_s=now_s - _DAY_S)
+        states = read_evidence(connection)
+        day = read_between(connection, now_s - _DAY_S, app=app).get(app, Counter[Booking]())
+        week = read_between(connection, now_s - _WEEK_S)
+        spent = cost_usd_since(connection, now_s - _WEEK_S)
+    mine = [each.stream_id for each in streams if each.key[:2] == (app, metric)]
+    state = from_json(states[mine[0]]["memory"]) if mine and mine[0] in states else None
+    if state is None:
+        raise SettingsError(f"{metric!r} of {app!r} has no scores of the last day to plan from")
+    if state.alarmed:
+        raise SettingsError(f"{app!r} is {state.status.value}: plan when it has recovered")
+    seen, sampled = (day.get(Booking(kind, ""), 0) for kind in (Kind.SEEN, Kind.SAMPLED))
+    if not seen:
+        raise SettingsError(f"the hook of {app!r} reported no requests in the last day")
+    usual = state.recent[0].plus(0, state.recent[1].size, state.recent[1].passed)
+    rate = usual.rate if state.baseline.rate is None else state.baseline.rate
+    if rate - fall >= settings.warning_rate:
+        raise SettingsError(
+            f"a fall of {100 * fall:g} points from {percent(rate)} stays above the warning"
+            f" threshold of {percent(settings.warning_rate)}, so it raises no alert"
+        )
+    share = stream_budget(
+        settings.false_alarms_per_month, roots=budget_keys([each.key for each in streams])
+    )
+    rules = Rules(
+        warning_rate=settings.warning_rate, critical_rate=settings.critical_rate,
+        min_n=settings.min_n, bucket_s=settings.windows.bucket_s, false_alarms_per_month=share,
+    )  # fmt: skip
+    scored = sum(counted.get(Booking(Kind.SCORED, ""), 0) for counted in week.values())
+    now_sampled = sampled / seen if sampled else None
+    found = detections(
+        state, rules, after=max(rate - fall, 0.0), seen_per_hour=seen / 24,
+        rates=sorted({*rates, *([now_sampled] if now_sampled else [])}),
+    )  # fmt: skip
+    each_usd = spent / scored if scored else 0.0
+    cost = {one.sample_rate: one.per_hour * _HOURS_A_MONTH * each_usd for one in found}
+    return SamplingPlan(rate, seen / 24, now_sampled, found, cost)
 
 
 class DigestJob:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,6 +14,15 @@ from monitor.report.format import percent, plain_text, points_with_interval, utc
 BEFORE = timedelta(hours=1)
 _MOST_SEGMENTS = 3
 _BAD = (Status.CRITICAL, Status.WARNING)
+
+
+#: What a fall of the pass rate may be due to, by the words of its samples.
+BLAMED: Mapping[str, str] = {
+    "traffic": "other questions are asked",
+    "retrieval": "contexts do not hold what is asked",
+    "generation": "answers fail although contexts hold what is asked",
+    "no fall": "it may be chance",
+}
 
 
 class LikelyCause(NamedTuple):

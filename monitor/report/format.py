@@ -187,6 +187,6 @@ def public_functions(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
         name: found
         for module in modules
         for name, found in vars(module).items()
-        if inspect.isroutine(found) and not name.startswith("_")
-        if found.__module__ == module.__name__
+        if callable(found) and not inspect.isclass(found) and not name.startswith("_")
+        if getattr(found, "__module__", "") == module.__name__
     }

@@ -112,6 +112,22 @@ def read_between(
     return found
 
 
+def read_volume(
+    connection: Connection, app: str, *, since_s: int, step_s: int
+) -> dict[Kind, dict[int, int]]:
+    """Read what was counted of an app since then, by kind and start of the step (epoch seconds)."""
+    start_s = (counts.c.start_s - counts.c.start_s % step_s).label("step_start_s")
+    query = (
+        select(counts.c.kind, start_s, func.sum(counts.c.count))
+        .where(counts.c.app == app, counts.c.start_s >= since_s)
+        .group_by(counts.c.kind, start_s)
+    )
+    found: dict[Kind, dict[int, int]] = {}
+    for kind, at_s, n in connection.execute(query):
+        found.setdefault(Kind(kind), {})[int(at_s)] = int(n)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookCounters:
     """What one hook has counted since it started."""

@@ -21,12 +21,10 @@ from monitor.errors import GroundwatchError
 from monitor.models import Status
 from monitor.web import charts
 from monitor.web.api import Api
-from monitor.web.app_pages import AppPages
+from monitor.web.app_pages import AppPages, IncidentPages
 from monitor.web.auth import FEEDBACK_PATH, Doorkeeper, RefusedError, SecureHeaders, path_of
 from monitor.web.auth import GuardedRoute as Route
-from monitor.web.feedback import FeedbackInbox
-from monitor.web.incident import IncidentPages
-from monitor.web.labelling import Labelling
+from monitor.web.labelling import FeedbackInbox, Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
 from monitor.web.site import FEEDBACK_SCRIPT, Site

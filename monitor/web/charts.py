@@ -14,7 +14,7 @@ from monitor.models import Status
 from monitor.report.format import duration, percent
 from monitor.report.model import scored_runs
 from monitor.report.words import ICONS, WORDS
-from monitor.web.time_series import Cell, ChartMark, SeriesPoint, ShadedSpan, TimeSeries
+from monitor.web.time_series import ChartMark, SeriesPoint, ShadedSpan, TimeSeries
 
 _ROOM = 0.03  # of rate, above and below what is drawn
 _MOST_LABEL = 24
@@ -225,13 +225,9 @@ def histograms(
     return Markup(str(drawn).replace('role="img"', 'role="group"', 1)) if samples else drawn  # noqa: S704
 
 
-def status_strip(cells: Sequence[Cell], cell: str) -> Markup:
-    """Return an SVG of one cell per time range, *cell* long, in the colour of its worst status."""
-    return _strip(tuple(item.status for item in cells), cell)
-
-
 @lru_cache(maxsize=256)  # most strips of a page are alike
-def _strip(statuses: tuple[Status | None, ...], cell: str) -> Markup:
+def status_strip(statuses: tuple[Status | None, ...], cell: str) -> Markup:
+    """Return an SVG of one cell per time range, *cell* long, in the colour of its worst status."""
     wide, gap, height = 5, 1, 14
     where: dict[str, str] = {}
     for i, status in enumerate(statuses):

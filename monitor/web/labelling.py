@@ -1,10 +1,12 @@
-"""Labels over HTTP: the blind queue, the form below an evaluation, and what programs send."""
+"""What people say, over HTTP: labels by queue, form or program, and the feedback of users."""
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+import time
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import parse_qsl, urlencode
 
@@ -13,21 +15,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from monitor.scoring.metrics import metric_question
-from monitor.store.feedback import complained_of, count_feedback, read_complaints
+from monitor.store.feedback import (
+    Feedback,
+    complained_of,
+    count_feedback,
+    read_complaints,
+    save_feedback,
+)
 from monitor.store.label_agreement import agreements
 from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import MOST_NOTE_CHARS, Taken, labels_of, read_record, take_labels
+from monitor.store.ledger import Kind, read_between, read_totals
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
-from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of
-from monitor.web.site import Site, answer_json
-from monitor.web.writing import Form, check_may_write, posted, read_json, see
+from monitor.web.auth import VISITOR, Principal, RefusedError, Role, needs, principal_of
+from monitor.web.site import Site, answer_json, refused
+from monitor.web.writing import Form, check_may_write, posted, read_json, read_shape, see
 
 _MOST_LABELS = 1_000
 _MOST_BODY_BYTES = 1_000_000
 _MOST_SKIPPED = 50
 _FEEDBACK_BACK = timedelta(days=7)
 _EXAMPLES = 10
+_MOST_FEEDBACK_BYTES = 20_000
+#: From all visitors together; beyond, they are asked to come again.
+_MOST_A_SECOND = 50
+_MOST_A_DAY = 100_000
+_SOURCE = "api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +184,80 @@ class Labelling:
             ],
         )
         return answer_json(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackInbox:
+    """The endpoint for feedback; pages of other sites reach nothing else."""
+
+    site: Site
+    _recent: deque[float] = field(default_factory=deque)
+
+    async def take(self, request: Request) -> Response:
+        """Store one word on one answer; the last one on an answer counts."""
+        principal = principal_of(request)
+        is_visitor = principal.name == VISITOR and principal.role is Role.VIEWER
+        if request.method == "OPTIONS":
+            answer = Response(status_code=204)
+        else:
+            try:
+                answer = await self._take_feedback(request, is_visitor)
+            except RefusedError as error:
+                answer = refused(request, error.code, error.title, error.detail)
+                answer.headers.update(error.headers)
+        if is_visitor:
+            # The doorkeeper has compared the origin with the settings.
+            answer.headers.update({
+                "Access-Control-Allow-Origin": request.headers["origin"], "Vary": "Origin",
+                "Access-Control-Allow-Methods": "POST", "Access-Control-Max-Age": "600",
+                "Access-Control-Allow-Headers": "Content-Type",
+                "Cross-Origin-Resource-Policy": "cross-origin",
+            })  # fmt: skip
+        return answer
+
+    async def _take_feedback(self, request: Request, is_visitor: bool) -> Response:
+        principal = principal_of(request)
+        if not is_visitor:
+            check_may_write(principal, "feedback")
+        elif self._is_too_much():
+            raise RefusedError(
+                429, "too much feedback at once", "send it again later", Retry_After="1"
+            )
+        sent = read_shape(schema.SentFeedback, await read_json(request, _MOST_FEEDBACK_BYTES))
+        if not is_visitor:
+            check_may_write(principal, "feedback", sent.app)
+        return answer_json(await run_in_threadpool(self._store, sent, is_visitor))
+
+    def _store(self, sent: schema.SentFeedback, is_visitor: bool) -> schema.FeedbackTaken:
+        now = self.site.clock()
+        # The same said again makes no new row.
+        name = f"{sent.app}\x1f{sent.trace_id}\x1f{sent.good}\x1f{sent.comment}"
+        digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=20).hexdigest()
+        found = Feedback(**sent.model_dump(), feedback_id=f"api-{digest}", given_at=now)
+        with self.site.store.write() as connection:
+            # Strangers must not make up apps, which would be shown and kept for ever.
+            if is_visitor:
+                day_s = now.timestamp() - 24 * 3600
+                counts = read_between(connection, day_s, app=sent.app).get(sent.app, Counter())
+                if sent.app not in read_totals(connection, sent.app):
+                    raise RefusedError(404, "unknown app", "nothing was stored")
+                from_outside = sum(
+                    n for (kind, reason), n in counts.items()
+                    if kind is Kind.FEEDBACK_STORED and reason.startswith(_SOURCE)
+                )  # fmt: skip
+                if from_outside >= _MOST_A_DAY:
+                    raise RefusedError(429, "too much feedback today", "nothing was stored")
+            new = save_feedback(
+                connection, [found], source=_SOURCE, now=now,
+                bucket_s=self.site.settings.windows.bucket_s,
+            )  # fmt: skip
+        return schema.FeedbackTaken(stored=new, duplicate=1 - new)
+
+    def _is_too_much(self) -> bool:
+        now = time.monotonic()
+        while self._recent and now - self._recent[0] > 1:
+            self._recent.popleft()
+        if len(self._recent) >= _MOST_A_SECOND:
+            return True
+        self._recent.append(now)
+        return False

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import redis
+import structlog
 from jinja2 import Environment
 from pydantic import BaseModel
 from sqlalchemy import Connection
@@ -37,6 +41,57 @@ FEEDBACK_SCRIPT = "feedback.js"
 _ASSETS = ("style.css", "page.js", "chart.js", FEEDBACK_SCRIPT)
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
+#: Values that took long to compute, of which so many are remembered.
+_MOST_KNOWN = 200
+T = TypeVar("T")
+
+log = structlog.get_logger("groundwatch.web")
+
+
+@dataclass(slots=True)
+class _Known:
+    value: Any = None
+    asked_at: float = 0.0
+    running: Future[None] | None = None
+
+
+@dataclass(slots=True)
+class SlowValues:
+    """Values that are computed one after the other on a thread of their own, and remembered."""
+
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "explained"))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: dict[Hashable, _Known] = field(default_factory=dict)
+
+    def get(
+        self, key: Hashable, make: Callable[[], T], *, fresh_s: float, wait_s: float = 0.0
+    ) -> T | None:
+        """
+        Return what *make* returned last for *key*; None until it has for the first time.
+
+        It runs again where that is more than *fresh_s* seconds old. *wait_s* bounds the wait.
+        """
+
+        def compute(known: _Known) -> None:
+            try:
+                known.value = make()
+            except Exception as error:  # noqa: BLE001  # a page goes without it
+                log.warning("explanation_failed", error=type(error).__name__)
+
+        with self._lock:
+            known = self._known.setdefault(key, _Known())
+            age_s = time.monotonic() - known.asked_at
+            if known.running is None or (known.running.done() and age_s > fresh_s):
+                known.asked_at = time.monotonic()
+                known.running = self._pool.submit(compute, known)
+            for old in list(self._known)[:-_MOST_KNOWN]:
+                del self._known[old]
+        wait([known.running], wait_s)
+        return cast("T | None", known.value)
+
+    def close(self) -> None:
+        """End; what is being computed is finished, the rest is not begun."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 @dataclass
@@ -46,6 +101,7 @@ class Site:
     store: Store
     settings: Settings
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    slow: SlowValues = field(default_factory=SlowValues)
 
     @cached_property
     def access(self) -> Access:
@@ -151,6 +207,7 @@ class Site:
 
     def close(self) -> None:
         """Close all connections."""
+        self.slow.close()
         self.store.close()
         if "_redis" in vars(self):
             self._redis.close()

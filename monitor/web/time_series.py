@@ -84,14 +84,6 @@ class ChartMark:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell of a strip: the worst status in it, None where nothing is known."""
-
-    start_s: int
-    status: Status | None
-
-
 def time_series(
     steps: Mapping[int, SeriesPoint], *, now_s: float, span_s: int, step_s: int
 ) -> TimeSeries:
@@ -124,9 +116,9 @@ def spans_of(incidents: Sequence[Alert], now: datetime) -> list[ShadedSpan]:
 
 def strip(
     changes: Sequence[tuple[float, Status]], *, now_s: float, cells: int, cell_s: int
-) -> tuple[Cell, ...]:
+) -> tuple[Status | None, ...]:
     """
-    Cut the past into cells, each with the worst status it had.
+    Cut the past into cells, each the worst status in it; None where nothing is known.
 
     Parameters
     ----------
@@ -140,7 +132,7 @@ def strip(
     """
     end = (int(now_s) // cell_s + 1) * cell_s
     starts = range(end - cells * cell_s, end, cell_s)
-    found: list[Cell] = []
+    found: list[Status | None] = []
     status: Status | None = None
     place = 0
     for start in starts:
@@ -150,5 +142,5 @@ def strip(
         while place < len(changes) and changes[place][0] < min(start + cell_s, now_s):
             status, place = changes[place][1], place + 1
             worst = status if worst is None else min(worst, status, key=SEVERITY.index)
-        found.append(Cell(start, worst))
+        found.append(worst)
     return tuple(found)

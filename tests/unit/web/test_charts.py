@@ -97,10 +97,10 @@ def test_cell_has_its_worst_status_and_unknown_is_not_healthy():
         (NOW_S - 80, Status.HEALTHY),
     ]
     cells = strip(changes, now_s=NOW_S, cells=5, cell_s=60)
-    assert [cell.status for cell in cells] == [
+    assert list(cells) == [
         Status.HEALTHY, Status.HEALTHY, Status.CRITICAL, Status.HEALTHY, Status.HEALTHY,
     ]  # fmt: skip
-    assert strip([], now_s=NOW_S, cells=1, cell_s=60)[0].status is None
+    assert strip([], now_s=NOW_S, cells=1, cell_s=60) == (None,)
     ET.fromstring(status_strip(cells, "60 s"))
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.web.claims import claims_of, marked_output, marked_passages
+from monitor.web.samples import claims_of, marked_output, marked_passages
 from monitor.web.time_range import slug, unslug
 
 
