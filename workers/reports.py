@@ -50,7 +50,7 @@ from monitor.store.insights import read_findings, read_insights, read_marks, rea
 from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
 from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
-from monitor.store.query import Stream, active_streams, cost_usd_since, series
+from monitor.store.query import Stream, active_streams, cost_usd_since, series, shared_values
 from monitor.store.samples import scored_exchanges, unscored, worst_samples
 from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
 from monitor.store.verdicts import read_states as read_evidence
@@ -376,6 +376,7 @@ def plan_sampling(
     with store.read() as connection:
         streams = active_streams(connection, since_s=now_s - _DAY_S)
         states = read_evidence(connection)
+        shared = shared_values(connection, since_s=now_s - _DAY_S)
         day = read_between(connection, now_s - _DAY_S, app=app).get(app, Counter[Booking]())
         week = read_between(connection, now_s - _WEEK_S)
         spent = cost_usd_since(connection, now_s - _WEEK_S)
@@ -396,7 +397,7 @@ def plan_sampling(
             f" threshold of {percent(settings.warning_rate)}, so it raises no alert"
         )
     share = stream_budget(
-        settings.false_alarms_per_month, roots=budget_keys([each.key for each in streams])
+        settings.false_alarms_per_month, roots=budget_keys((each.key for each in streams), shared)
     )
     rules = Rules(
         warning_rate=settings.warning_rate, critical_rate=settings.critical_rate,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated
@@ -14,20 +13,12 @@ import typer
 from rich.text import Text
 
 from monitor.cli.console import check_app, open_store, out, parse_duration_s
-from monitor.errors import SettingsError
 from monitor.report.format import duration, percent, plain_text, usd
 from monitor.report.listing import Listing
-from monitor.rolling.backtesting import RATES, Detection, detections
-from monitor.rolling.evidence_state import EvidenceState, from_json
-from monitor.rolling.fleet import budget_keys
-from monitor.rolling.policies import Rules, stream_budget
+from monitor.rolling.backtesting import Detection
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.ledger import Booking, Kind, read_between
-from monitor.store.query import active_streams, cost_usd_since, shared_values
-from monitor.store.verdicts import read_states
+from workers.reports import plan_sampling
 
-_DAY_S, _WEEK_S, _HOURS_A_MONTH = 86_400, 604_800, 720
 _OBJECTIVE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:points?|pts|%)\s+in\s+(\d+\s*[smhd])\s*")
 
 
@@ -53,20 +44,8 @@ def plan(
     settings, now = Settings.from_env(), datetime.now(UTC)
     with closing(open_store(settings)) as store:
         check_app(store, settings, app)
-        state, rules = _present(store, settings, app, metric, now.timestamp())
-        seen_per_hour, sampled, sample_usd = _traffic(store, app, now.timestamp())
-    usual = state.recent[0].plus(0, state.recent[1].size, state.recent[1].passed)
-    rate = usual.rate if state.baseline.rate is None else state.baseline.rate
-    if rate - fall >= settings.warning_rate:
-        raise SettingsError(
-            f"a fall of {asked[1]} points from {percent(rate)} stays above the warning threshold"
-            f" of {percent(settings.warning_rate)}, so it raises no alert: ask for a larger one"
-        )
-    rates = sorted({*RATES, *([sampled] if sampled else [])})
-    found = detections(
-        state, rules, after=max(rate - fall, 0.0), seen_per_hour=seen_per_hour, rates=rates
-    )
-    cost = {each.sample_rate: each.per_hour * _HOURS_A_MONTH * sample_usd for each in found}
+        planned = plan_sampling(store, settings, app, metric, fall=fall, now=now)
+    rate, seen_per_hour, sampled, found, cost = planned
     paid = [each for each in found if budget is None or cost[each.sample_rate] <= budget]
     enough = next((each for each in paid if each.median_s <= within_s), None)
     if as_json:
@@ -99,46 +78,6 @@ def plan(
         )
     out.print(table)
     out.print(_advice(enough, within_s, budget, paid))
-
-
-def _present(
-    store: Store, settings: Settings, app: str, metric: str, now_s: float
-) -> tuple[EvidenceState, Rules]:
-    """Return the evidence of a stream, and the rules that it is judged by."""
-    with store.read() as connection:
-        streams = active_streams(connection, since_s=now_s - _DAY_S)
-        states = read_states(connection)
-        shared = shared_values(connection, since_s=now_s - _DAY_S)
-    mine = [each.stream_id for each in streams if each.key[:2] == (app, metric)]
-    state = from_json(states[mine[0]]["memory"]) if mine and mine[0] in states else None
-    if state is None:
-        raise SettingsError(f"{metric!r} of {app!r} has no scores of the last day to plan from")
-    if state.alarmed:
-        raise SettingsError(f"{app!r} is {state.status.value}: plan when it has recovered")
-    share = stream_budget(
-        settings.false_alarms_per_month, roots=budget_keys((each.key for each in streams), shared)
-    )
-    rules = Rules(
-        warning_rate=settings.warning_rate,
-        critical_rate=settings.critical_rate,
-        min_n=settings.min_n,
-        bucket_s=settings.windows.bucket_s,
-        false_alarms_per_month=share,
-    )
-    return state, rules
-
-
-def _traffic(store: Store, app: str, now_s: float) -> tuple[float, float | None, float]:
-    """Return requests an hour and the sample rate of the last day, and dollars a scored sample."""
-    with store.read() as connection:
-        day = read_between(connection, now_s - _DAY_S, app=app).get(app, Counter[Booking]())
-        week = read_between(connection, now_s - _WEEK_S)
-        spent = cost_usd_since(connection, now_s - _WEEK_S)
-    seen, sampled = (day.get(Booking(kind, ""), 0) for kind in (Kind.SEEN, Kind.SAMPLED))
-    if not seen:
-        raise SettingsError(f"the hook of {app!r} reported no requests in the last day")
-    scored = sum(counted.get(Booking(Kind.SCORED, ""), 0) for counted in week.values())
-    return seen / 24, sampled / seen if sampled else None, spent / scored if scored else 0.0
 
 
 def _span(seconds: float) -> str:

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from monitor.cli.console import check_app, open_store, out, parse_time
+from monitor.report.causes import BLAMED
 from monitor.report.format import count, percent, plain_text, points_with_interval, utc_time
 from monitor.report.listing import Listing
 from monitor.rolling.faults import LEAST_SAMPLES, Faults, find_faults
@@ -21,11 +22,6 @@ from monitor.testsets.cases import TestSet
 from monitor.testsets.golden import golden_case
 
 _MOST_SAMPLES = 5_000
-_WORDS = {
-    "traffic": "other questions are asked",
-    "retrieval": "contexts do not hold what is asked",
-    "generation": "answers fail although contexts hold what is asked",
-}
 
 
 def why(
@@ -88,7 +84,7 @@ def _show(faults: Faults, app: str, metric: str, at: datetime) -> None:
         out.print(f"Cause: too few samples ({sizes}; {LEAST_SAMPLES} needed)")
     else:
         cause = faults.blame.cause
-        meaning = _WORDS.get(cause, faults.blame.reason)
+        meaning = BLAMED.get(cause, faults.blame.reason)
         out.print(f"Cause: {cause}{meaning and f' ({meaning})'}")
         figures = ("fail before", "fail now", "change")
         table = Listing.of("cause", *figures, right=figures)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
+from monitor.errors import SettingsError
 from monitor.models import Status
 from monitor.report.causes import likely_causes
 from monitor.report.format import plain_text, setting_value
@@ -28,7 +29,7 @@ from monitor.web.site import Site, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range
 from monitor.web.time_series import spans_of
-from workers.reports import EXPLAINED_FOR
+from workers.reports import EXPLAINED_FOR, SamplingPlan, plan_sampling
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -37,6 +38,20 @@ _MOST_DRAWN = 100
 _NEEDS_ATTENTION = frozenset({Status.CRITICAL, Status.WARNING, Status.BLIND})
 #: Of the first page: so few apps are shown in full whatever their status, and never more.
 _FEW_APPS, _MOST_SHORT = 12, 250
+
+
+#: The fall of the pass rate that a plan is made for, some sample rates, how long it is kept.
+_FALL, _RATES, _PLANNED_S = 0.15, (0.05, 0.2, 1.0), 3_600.0
+
+
+def _plan(site: Site, app: str, metric: str, now: datetime) -> SamplingPlan | str:
+    """Return how soon a fall would be found, or why that cannot be said."""
+    try:
+        return plan_sampling(
+            site.store, site.settings, app, metric, fall=_FALL, now=now, rates=_RATES
+        )
+    except SettingsError as error:
+        return str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +135,16 @@ class Pages:
             deploys=found.deploys, retrieval=site.glance_for(request).of_retrieval(app),
             inputs=of_apps[app].inputs if app in of_apps else (),
         )  # fmt: skip
+        plan = site.slow.get(
+            ("plan", app, metric), lambda: _plan(site, app, metric, now), fresh_s=_PLANNED_S
+        )
         failing = {
             "app": app, "metric": metric, "outcome": "failed", "since": shown.from_s,
             "until": shown.to_s + 1,
         }  # fmt: skip
         return kept_nowhere(self.site.page(
-            request, "metric.html", causes=causes, failing=failing, detail=found,
+            request, "metric.html", causes=causes, failing=failing, plan=plan, fall=_FALL,
+            detail=found,
             status=found.verdict.status,
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
