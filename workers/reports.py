@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
@@ -40,7 +40,6 @@ from monitor.report.format import percent
 from monitor.report.model import Report, ReportedChange, Worst
 from monitor.rolling.backtesting import RATES, Detection, detections
 from monitor.rolling.evidence_state import from_json
-from monitor.rolling.faults import Faults, find_faults
 from monitor.rolling.fleet import budget_keys
 from monitor.rolling.policies import Rules, stream_budget
 from monitor.rolling.tallies import Pair, movements, window_stats
@@ -54,6 +53,9 @@ from monitor.store.query import Stream, active_streams, cost_usd_since, series, 
 from monitor.store.samples import scored_exchanges, unscored, worst_samples
 from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
 from monitor.store.verdicts import read_states as read_evidence
+
+if TYPE_CHECKING:
+    from monitor.rolling.faults import Faults
 
 _STEPS = 48
 _STALE_AFTER_S = 60.0
@@ -332,6 +334,8 @@ def read_faults(
     store: Store, app: str, metric: str, *, since: datetime, until: datetime | None = None
 ) -> Faults:
     """Compare the newest samples of [since, until) with those of the week before."""
+    from monitor.rolling.faults import find_faults  # noqa: PLC0415  # loads scipy.stats
+
     with store.read() as connection:
         later = scored_exchanges(connection, app, metric, since, until, limit=_MOST_EXCHANGES)
         began = since - _EXCHANGES_BEFORE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from sqlalchemy import Connection
@@ -21,7 +21,6 @@ from monitor.models.insight import Deploy
 from monitor.models.passing import PassRule, advice_for
 from monitor.report.causes import LikelyCause, likely_causes
 from monitor.report.render import render_incident
-from monitor.rolling.faults import Faults
 from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
 from monitor.store.insights import read_insights
@@ -43,6 +42,9 @@ from monitor.web.time_range import SPANS, TimeRange
 from monitor.web.time_series import ChartMark, ShadedSpan, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
 from workers.reports import EXPLAINED_FOR, read_faults, read_report
+
+if TYPE_CHECKING:
+    from monitor.rolling.faults import Faults
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
