@@ -37,7 +37,7 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, window_tallies
-from monitor.store.samples import worst_explanations
+from monitor.store.samples import worst_samples
 from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdicts, save_verdicts
 from workers.drift_reference import reference_tallies
 from workers.fleet import FleetPools
@@ -291,13 +291,11 @@ class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
 
     def __getitem__(self, key: AlertKey) -> tuple[str, ...]:
         """Read the explanations, the worst first."""
-        return worst_explanations(
-            self._connection,
-            app=key.app,
-            metric=key.metric,
+        worst = worst_samples(
+            self._connection, app=key.app, metric=key.metric, since=self._since,
             evaluator_version=self._versions[key],
-            since=self._since,
-        )
+        )  # fmt: skip
+        return tuple(item.evaluation.explanation for item in worst if item.evaluation.explanation)
 
     def __iter__(self) -> Iterator[AlertKey]:
         """Go over the keys."""

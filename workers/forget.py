@@ -22,8 +22,8 @@ from monitor.errors import RecordError
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, StreamEntry, translated
 from monitor.queue.wire import decode, user_of
-from monitor.store.dead_letters import DEAD, drop_dead_letter
 from monitor.store.engine import Store
+from monitor.store.ledger import DEAD, drop_dead_letter
 from monitor.store.packing import record_of
 from monitor.store.retention import blank
 from monitor.store.sample_index import samples_of_user

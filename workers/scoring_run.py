@@ -39,8 +39,8 @@ from monitor.rolling.input_drift import fingerprint
 from monitor.rolling.looks import CASCADE
 from monitor.rolling.tallies import bucket_start, stream_key, tally_of
 from monitor.scoring.base import Scorer
-from monitor.store.dead_letters import DeadLetter
 from monitor.store.engine import Store
+from monitor.store.ledger import DeadLetter
 from monitor.store.query import LineKey, PassLine, read_pass_lines
 from monitor.store.verdicts import apps_with_rising_evidence
 from monitor.store.write import Contribution, Result, record

@@ -21,8 +21,7 @@ from monitor.settings import Settings
 from monitor.stats.two_rates import LOOKS, CheckAnswer, PairCheck, check_pairs, power
 from monitor.store.engine import Store
 from monitor.store.label_agreement import verdicts_of_people
-from monitor.store.label_queue import SamplePair, draw_pairs
-from monitor.store.labels import LabelRecord, take_labels
+from monitor.store.labels import LabelRecord, SamplePair, draw_pairs, take_labels
 from monitor.store.samples import read_sample
 from workers.judge_again import JudgeAgain
 

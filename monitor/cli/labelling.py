@@ -36,13 +36,14 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.feedback import complained_of, feedback_of
 from monitor.store.label_agreement import agreements
-from monitor.store.label_queue import ENOUGH, draw
 from monitor.store.labels import (
+    ENOUGH,
     USUAL_METRIC,
     LabelOutcome,
     LabelRecord,
     Taken,
     all_labels,
+    draw,
     labels_of,
     read_record,
     take_labels,

@@ -28,7 +28,8 @@ from monitor.queue import names
 from monitor.queue.consumer import connect, translated
 from monitor.report.format import file_size, plain_text, utc_second, utc_time
 from monitor.settings import Settings
-from monitor.store.dead_letters import (
+from monitor.store.insights import ReleaseMark, add_mark, read_marks
+from monitor.store.ledger import (
     DeadLetter,
     begin_retry,
     drop_dead_letter,
@@ -36,7 +37,6 @@ from monitor.store.dead_letters import (
     find_dead_letter,
     newest_dead_letters,
 )
-from monitor.store.insights import ReleaseMark, add_mark, read_marks
 from monitor.store.verdicts import read_verdicts
 from workers.context import Components
 from workers.forget import forget_user

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sqlalchemy import (
@@ -51,6 +51,7 @@ from sqlalchemy.exc import (
 
 from monitor.errors import RowRefusedError, SettingsError, StoreError, StoreUnavailableError
 from monitor.store.packing import PackedColumn
+from monitor.store.tables import EpochTime, epoch_ms
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -220,8 +221,17 @@ class Store:
 
 
 def compact_json(value: Any) -> str:
-    """Return JSON without spaces, in characters that every database takes; bytes in base64."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_in_base64)
+    """
+    Return JSON without spaces, in characters that every database takes.
+
+    Bytes are in base64, times in epoch milliseconds.
+    """
+    text = json.dumps(
+        value,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        default=lambda v: b64encode(v).decode() if isinstance(v, bytes) else epoch_ms(v),
+    )
     # Half of a surrogate pair, which no database takes, becomes a question mark.
     return text.encode("utf-8", "replace").decode()
 
@@ -255,16 +265,23 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
+def batched(values: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Yield lists of at most *size* values: databases bound the length of a list in a query."""
+    every = list(values)
+    for first in range(0, len(every), size):
+        yield every[first : first + size]
+
+
 def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Insert rows, none of which is there."""
-    _write(connection, table, rows, _Conflict())
+    _write(connection, table, rows)
 
 
 def insert_new(
     connection: Connection, table: Table, rows: Sequence[Row], *, returning: Column[Any]
 ) -> set[Any]:
     """Insert the rows that are not there yet; return the values of *returning* of those."""
-    found = _write(connection, table, rows, _Conflict(skip=True, returning=(returning,)))
+    found = _write(connection, table, rows, skip=True, returning=(returning,))
     return {row[0] for row in found}
 
 
@@ -286,73 +303,71 @@ def add(
     """
     key = tuple(key) or tuple(table.primary_key.columns.keys())
     ordered = sorted(rows, key=lambda row: [row[name] for name in key])
-    conflict = _Conflict(
-        key=key, sums=tuple(sums), latest=tuple(latest), returning=tuple(returning)
-    )
-    return _write(connection, table, ordered, conflict)
+    return _write(
+        connection, table, ordered, key=key, sums=tuple(sums), latest=tuple(latest),
+        returning=tuple(returning),
+    )  # fmt: skip
 
 
 def put(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
     """Insert the rows, or replace what is there under the same key; of two the later one stays."""
     key = tuple(table.primary_key.columns.keys())
     by_key = {tuple(row[name] for name in key): row for row in rows}
-    ordered = [by_key[place] for place in sorted(by_key)]
-    _write(connection, table, ordered, _Conflict(key=key))
-
-
-class _Conflict(NamedTuple):
-    """What becomes of a row whose key is there: nothing known, skipped, summed or replaced."""
-
-    skip: bool = False
-    key: tuple[str, ...] = ()
-    sums: tuple[str, ...] = ()
-    latest: tuple[str, ...] = ()
-    returning: tuple[Column[Any], ...] = ()
+    _write(connection, table, [by_key[place] for place in sorted(by_key)], key=key)
 
 
 def _write(
-    connection: Connection, table: Table, rows: Sequence[Row], conflict: _Conflict
+    connection: Connection, table: Table, rows: Sequence[Row], **conflict: Any
 ) -> Sequence[Any]:
+    """Write rows; *conflict* says what becomes of one whose key is there, as for `_statement`."""
     if not rows:
         return []
-    as_json = connection.dialect.name == "postgresql" and _fits_json(table)
-    statement = _statement(connection.dialect.name, table, tuple(rows[0]), conflict)
+    dialect = connection.dialect.name
     given: Any = list(rows)
-    if as_json:
+    if dialect == "postgresql" and _fits_json(table):
         given = {"rows": compact_json(given)}
+    statement = _statement(dialect, table, tuple(rows[0]), **conflict)
     found = connection.execute(statement, given)
-    return found.all() if conflict.returning else []
+    return found.all() if conflict.get("returning") else []
 
 
 # Writing such a statement costs more than running it does, and there are few of them.
 @lru_cache(maxsize=256)
-def _statement(dialect: str, table: Table, names: tuple[str, ...], conflict: _Conflict) -> Any:
+def _statement(
+    dialect: str,
+    table: Table,
+    names: tuple[str, ...],
+    *,
+    skip: bool = False,
+    key: tuple[str, ...] = (),
+    sums: tuple[str, ...] = (),
+    latest: tuple[str, ...] = (),
+    returning: tuple[Column[Any], ...] = (),
+) -> Any:
+    """Return an INSERT; a row whose *key* is there is skipped, summed or replaced."""
     statement: Any = (
         sqlite.insert(table) if dialect == "sqlite" else _insert_from_json(table, names)
     )
-    if conflict.skip:
+    if skip:
         statement = statement.on_conflict_do_nothing()
-    elif conflict.key:
+    elif key:
         new: dict[str, Any] = {}
-        for name in (*conflict.sums, *conflict.latest) or names:
+        for name in (*sums, *latest) or names:
             old, come = table.c[name], statement.excluded[name]
-            if name in conflict.sums:
+            if name in sums:
                 new[name] = old + come
-            elif name in conflict.latest:
+            elif name in latest:
                 new[name] = (func.max if dialect == "sqlite" else func.greatest)(old, come)
-            elif name not in conflict.key:
+            elif name not in key:
                 new[name] = come
-        statement = statement.on_conflict_do_update(index_elements=conflict.key, set_=new)
-    return statement.returning(*conflict.returning) if conflict.returning else statement
+        statement = statement.on_conflict_do_update(index_elements=key, set_=new)
+    return statement.returning(*returning) if returning else statement
 
 
 @lru_cache(maxsize=256)
 def _fits_json(table: Table) -> bool:
-    return all(isinstance(c.type, Integer | Float | String | JSON | _Bytes) for c in table.columns)
-
-
-def _in_base64(value: bytes) -> str:
-    return b64encode(value).decode()
+    kinds = (Integer, Float, String, JSON, EpochTime, _Bytes)
+    return all(isinstance(c.type, kinds) for c in table.columns)
 
 
 def _insert_from_json(table: Table, names: tuple[str, ...]) -> postgresql.Insert:
@@ -363,20 +378,21 @@ def _insert_from_json(table: Table, names: tuple[str, ...]) -> postgresql.Insert
     """
     if not _fits_json(table):
         return postgresql.insert(table)
-    columns = [table.c[name] for name in names]
+    kinds = {name: table.c[name].type for name in names}
+    in_bytes = {name for name, kind in kinds.items() if isinstance(kind, _Bytes)}
     given = (
         func.jsonb_to_recordset(cast(bindparam("rows", type_=Text()), postgresql.JSONB))
         .table_valued(
-            *(column(c.name, Text() if isinstance(c.type, _Bytes) else c.type) for c in columns),
+            *(column(name, Text() if name in in_bytes else kind) for name, kind in kinds.items()),
             name="given",
         )
         .render_derived(with_types=True)
     )
     values = [
-        func.decode(given.c[c.name], "base64") if isinstance(c.type, _Bytes) else given.c[c.name]
-        for c in columns
+        func.decode(given.c[name], "base64") if name in in_bytes else given.c[name]
+        for name in names
     ]
-    return postgresql.insert(table).from_select(list(names), select(*values))
+    return postgresql.insert(table).from_select([table.c[name] for name in names], select(*values))
 
 
 def migrate(store: Store) -> tuple[str | None, str]:

@@ -8,9 +8,10 @@ questions. It never makes a level, for who clicks is not drawn at random.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -73,80 +74,47 @@ def save_feedback(
     connection: Connection, found: Sequence[Feedback], *, source: str, now: datetime, bucket_s: int
 ) -> int:
     """Store feedback that is not there yet and book it; return how much was new."""
-    received_ms = round(now.timestamp() * 1000)
     by_id = {item.feedback_id: item for item in found}
-    new = insert_new(
-        connection,
-        feedback,
-        [
-            {
-                "feedback_id": item.feedback_id,
-                "app": item.app,
-                "trace_id": item.trace_id,
-                "good": int(item.good),
-                "comment": item.comment.replace("\0", "\ufffd"),
-                "source": source,
-                "given_at_ms": round(min(item.given_at, now).timestamp() * 1000),
-                "received_at_ms": received_ms,
-            }
-            for _, item in sorted(by_id.items())
-        ],
-        returning=feedback.c.feedback_id,
-    )
-    start_s = received_ms // 1000 // bucket_s * bucket_s
-    book(
-        connection,
-        [
-            Entry(
-                item.app,
-                start_s,
-                Kind.FEEDBACK_STORED,
-                f"{source}_{'good' if item.good else 'bad'}",
-                1,
-            )
-            for key, item in by_id.items()
-            if key in new
-        ],
-    )
+    rows = [
+        item.model_dump()
+        | {
+            "good": int(item.good), "comment": item.comment.replace("\0", "\ufffd"),
+            "source": source, "given_at": min(item.given_at, now), "received_at": now,
+        }
+        for _, item in sorted(by_id.items())
+    ]  # fmt: skip
+    new = insert_new(connection, feedback, rows, returning=feedback.c.feedback_id)
+    start_s = int(now.timestamp()) // bucket_s * bucket_s
+    stored = [
+        Entry(
+            by_id[key].app, start_s, Kind.FEEDBACK_STORED,
+            f"{source}_{'good' if by_id[key].good else 'bad'}", 1,
+        )
+        for key in new
+    ]  # fmt: skip
+    book(connection, stored)
     return len(new)
-
-
-def _word(good: bool) -> str:
-    return "good" if good else "bad"
 
 
 def feedback_of(connection: Connection, app: str, trace_id: str | None) -> list[Feedback]:
     """List what was said of one trace, oldest first."""
     if not trace_id:
         return []
-    query = (
-        select(feedback)
-        .where(feedback.c.trace_id == trace_id[:200], feedback.c.app == app)
-        .order_by(feedback.c.given_at_ms)
-    )
-    return [
-        Feedback(
-            feedback_id=row.feedback_id,
-            app=row.app,
-            trace_id=row.trace_id,
-            good=bool(row.good),
-            comment=row.comment,
-            given_at=datetime.fromtimestamp(row.given_at_ms / 1000, UTC),
-        )
-        for row in connection.execute(query)
-    ]
+    mine = select(feedback).where(feedback.c.trace_id == trace_id[:200], feedback.c.app == app)
+    rows = connection.execute(mine.order_by(feedback.c.given_at)).mappings()
+    return [Feedback.model_validate(dict(row)) for row in rows]
 
 
 def count_feedback(connection: Connection, app: str, *, since: datetime) -> FeedbackCounts:
     """Count the traces of which users said something since then."""
     c = feedback.c
     last = (
-        select(c.trace_id, func.max(c.given_at_ms).label("at_ms"))
-        .where(c.app == app, c.received_at_ms >= round(since.timestamp() * 1000))
+        select(c.trace_id, func.max(c.given_at).label("at"))
+        .where(c.app == app, c.received_at >= since)
         .group_by(c.trace_id)
         .subquery()
     )
-    word = and_(c.app == app, c.trace_id == last.c.trace_id, c.given_at_ms == last.c.at_ms)
+    word = and_(c.app == app, c.trace_id == last.c.trace_id, c.given_at == last.c.at)
     joined = (
         select(samples.c.sample_id)
         .where(samples.c.trace_id == last.c.trace_id, samples.c.app == app)
@@ -167,8 +135,8 @@ def complained_of(connection: Connection, app: str, *, since: datetime, limit: i
     query = (
         select(samples.c.sample_id)
         .join(feedback, and_(c.trace_id == samples.c.trace_id, c.app == samples.c.app))
-        .where(c.app == app, c.good == 0, c.received_at_ms >= round(since.timestamp() * 1000))
-        .order_by(c.received_at_ms.desc())
+        .where(c.app == app, c.good == 0, c.received_at >= since)
+        .order_by(c.received_at.desc())
         .limit(limit)
     )
     return list(dict.fromkeys(connection.execute(query).scalars()))
@@ -187,11 +155,9 @@ def read_complaints(connection: Connection, app: str, *, now: datetime) -> Compl
         )
         .group_by(counts.c.reason, "is_new")
     )
-    found = {("good", True): 0, ("bad", True): 0, ("good", False): 0, ("bad", False): 0}
+    found: Counter[tuple[str, bool]] = Counter()
     for reason, new, n in connection.execute(query):
-        key = (str(reason).rpartition("_")[2], bool(new))
-        if key in found:
-            found[key] += int(n)
+        found[str(reason).rpartition("_")[2], bool(new)] += int(n)
     return ComplaintCounts(
         good=found["good", True],
         bad=found["bad", True],

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
 
 from monitor.models.insight import AppInsight, DriftFinding, Insight
 from monitor.models.outcome import Figure, RunRecord
 from monitor.models.status import ROOT
-from monitor.store.engine import put
+from monitor.store.engine import batched, put
 from monitor.store.packing import record_of
 from monitor.store.rollup import BUCKETS, LEVELS
 from monitor.store.tables import (
     bucket_bins,
     drift_findings,
     drift_states,
+    epoch_ms,
     evaluations,
     insights,
     marks,
+    matches,
     samples,
     streams,
+    time_of,
 )
 
 #: Findings older than this are deleted.
-_KEEP_FINDINGS_S = 400 * 86_400
+_KEEP_FINDINGS = timedelta(days=400)
 #: So many ids are named in one query: databases bound the length of a list.
 _MOST_IDS = 1_000
 
@@ -44,30 +47,18 @@ class ReleaseMark(NamedTuple):
 
 def add_mark(connection: Connection, mark: ReleaseMark) -> None:
     """Record a deploy."""
-    connection.execute(
-        marks.insert().values(
-            app=mark.app,
-            release=mark.release,
-            at_ms=_ms(mark.at),
-            made_at_ms=_ms(mark.made_at),
-            note=mark.note,
-        )
-    )
+    connection.execute(marks.insert(), [mark._asdict()])
 
 
 def read_marks(
     connection: Connection, *, app: str | None = None, since: datetime | None = None
 ) -> list[ReleaseMark]:
     """List deploys that were recorded, oldest first."""
-    query = select(marks).order_by(marks.c.at_ms, marks.c.mark_id)
-    if app is not None:
-        query = query.where(marks.c.app == app)
+    c = marks.c
+    query = select(c.app, c.release, c.at, c.note, c.made_at).where(matches(c.app, app))
     if since is not None:
-        query = query.where(marks.c.at_ms >= _ms(since))
-    return [
-        ReleaseMark(row.app, row.release, _time(row.at_ms), row.note, _time(row.made_at_ms))
-        for row in connection.execute(query)
-    ]
+        query = query.where(c.at >= since)
+    return [ReleaseMark(*row) for row in connection.execute(query.order_by(c.at, c.mark_id))]
 
 
 def first_seen(connection: Connection, app: str, dimension: str, *, since_s: int) -> dict[str, int]:
@@ -112,8 +103,8 @@ def read_states(connection: Connection, stream_ids: Sequence[int]) -> dict[int, 
     query = select(drift_states.c.stream_id, drift_states.c.state)
     return {
         row.stream_id: row.state
-        for some in _some_of(drift_states.c.stream_id, stream_ids)
-        for row in connection.execute(query.where(some))
+        for some in batched(stream_ids, _MOST_IDS)
+        for row in connection.execute(query.where(drift_states.c.stream_id.in_(some)))
     }
 
 
@@ -134,24 +125,18 @@ def bins_by_bucket(
     found: dict[int, dict[int, Counter[int]]] = {}
     if from_s >= to_s:
         return found
-    for some in _some_of(columns.stream_id, stream_ids):
-        for stream_id, start_s, position, count in connection.execute(query.where(some)):
+    for some in batched(stream_ids, _MOST_IDS):
+        of_these = query.where(columns.stream_id.in_(some))
+        for stream_id, start_s, position, count in connection.execute(of_these):
             found.setdefault(stream_id, {}).setdefault(start_s, Counter())[position] = int(count)
     return found
 
 
 def save_findings(connection: Connection, found: Sequence[DriftFinding]) -> None:
     """Store findings; one that was stored before is replaced."""
+    key = ("app", "metric", "segment", "test", "from_s", "found_at")
     rows = [
-        {
-            "app": item.app,
-            "metric": item.metric,
-            "segment": item.segment,
-            "test": item.test,
-            "from_s": item.from_s,
-            "found_at_ms": _ms(item.found_at),
-            "finding": item.model_dump(mode="json"),
-        }
+        {name: getattr(item, name) for name in key} | {"finding": item.model_dump(mode="json")}
         for item in found
     ]
     put(connection, drift_findings, rows)
@@ -161,17 +146,15 @@ def read_findings(
     connection: Connection, *, since: datetime, app: str | None = None
 ) -> list[DriftFinding]:
     """List what was found since then, oldest first."""
-    columns = drift_findings.c
-    query = select(columns.finding).where(columns.found_at_ms >= _ms(since))
-    if app is not None:
-        query = query.where(columns.app == app)
-    query = query.order_by(columns.found_at_ms, columns.segment, columns.test)
-    return [DriftFinding.model_validate(value) for value in connection.execute(query).scalars()]
+    c = drift_findings.c
+    query = select(c.finding).where(c.found_at >= since, matches(c.app, app))
+    found = connection.execute(query.order_by(c.found_at, c.segment, c.test)).scalars()
+    return [DriftFinding.model_validate(value) for value in found]
 
 
 def forget_findings(connection: Connection, now: datetime) -> None:
     """Delete findings of more than a year ago."""
-    oldest = drift_findings.c.found_at_ms < _ms(now) - _KEEP_FINDINGS_S * 1000
+    oldest = drift_findings.c.found_at < now - _KEEP_FINDINGS
     connection.execute(delete(drift_findings).where(oldest))
 
 
@@ -179,30 +162,22 @@ def save_insights(
     connection: Connection, found: Iterable[Insight], of_apps: Iterable[AppInsight]
 ) -> None:
     """Replace the newest insights."""
-    rows = [(item.app, item.metric, item) for item in found]
-    rows += [(item.app, "", item) for item in of_apps]  # type: ignore[misc]
-    put(
-        connection,
-        insights,
-        [
-            {
-                "app": app,
-                "metric": metric,
-                "made_at_ms": _ms(item.made_at),
-                "insight": item.model_dump(mode="json"),
-            }
-            for app, metric, item in rows
-        ],
-    )
+    items: list[Insight | AppInsight] = [*found, *of_apps]
+    rows = [
+        {
+            "app": item.app, "metric": item.metric if isinstance(item, Insight) else "",
+            "made_at": item.made_at, "insight": item.model_dump(mode="json"),
+        }
+        for item in items
+    ]  # fmt: skip
+    put(connection, insights, rows)
 
 
 def read_insights(
     connection: Connection, *, since: datetime, app: str | None = None
 ) -> tuple[dict[tuple[str, str], Insight], dict[str, AppInsight]]:
     """Read the newest insights that were made since then: by app and metric, and by app."""
-    query = select(insights).where(insights.c.made_at_ms >= _ms(since))
-    if app is not None:
-        query = query.where(insights.c.app == app)
+    query = select(insights).where(insights.c.made_at >= since, matches(insights.c.app, app))
     of_metrics: dict[tuple[str, str], Insight] = {}
     of_apps: dict[str, AppInsight] = {}
     for row in connection.execute(query):
@@ -233,27 +208,11 @@ def version_since(connection: Connection, stream_id: int) -> int | None:
     return min((first_s for _, _, first_s in rows), default=None)
 
 
-def _some_of(column: Column[Any], ids: Sequence[Any]) -> Iterator[ColumnElement[bool]]:
-    """Yield conditions that pick the rows of these ids, so many at a time as a database takes."""
-    for first in range(0, len(ids), _MOST_IDS):
-        yield column.in_(ids[first : first + _MOST_IDS])
-
-
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
 def read_runs(
     connection: Connection, *, since: datetime, limit: int, app: str | None = None
 ) -> tuple[list[RunRecord], int]:
     """Read the newest *limit* runs since *since*, oldest first, and how many there are in all."""
-    wanted: ColumnElement[bool] = samples.c.occurred_at_ms >= round(since.timestamp() * 1000)
-    if app is not None:
-        wanted = and_(wanted, samples.c.app == app)
+    wanted = and_(samples.c.occurred_at_ms >= epoch_ms(since), matches(samples.c.app, app))
     total = connection.execute(select(func.count()).select_from(samples).where(wanted))
     newest = (
         select(samples)
@@ -261,16 +220,12 @@ def read_runs(
         .order_by(samples.c.occurred_at_ms.desc(), samples.c.sample_id.desc())
         .limit(limit)
     )
-    rows = list(reversed(connection.execute(newest).all()))
+    rows = {row.sample_id: row for row in reversed(connection.execute(newest).all())}
     figures: dict[str, dict[str, Figure]] = defaultdict(dict)
-    columns = (
-        evaluations.c.evaluation_id, evaluations.c.sample_id, evaluations.c.metric,
-        evaluations.c.score, evaluations.c.record,
-    )  # fmt: skip
-    payloads = {row.sample_id: row.payload for row in rows}
-    for some in _some_of(evaluations.c.sample_id, list(payloads)):
-        for row in connection.execute(select(*columns).where(some)):
-            record = record_of(row, payloads[row.sample_id])
+    for some in batched(rows, _MOST_IDS):
+        query = select(evaluations).where(evaluations.c.sample_id.in_(some))
+        for row in connection.execute(query):
+            record = record_of(row, rows[row.sample_id].payload)
             value = (record.get("metadata") or {}).get("value")
             figures[row.sample_id][row.metric] = Figure(
                 score=row.score,
@@ -278,18 +233,18 @@ def read_runs(
                 explanation=record.get("explanation") or "",
             )
     runs = []
-    for row in rows:
+    for sample_id, row in rows.items():
         interaction = row.payload["interaction"]
         named = (interaction.get("metadata") or {}) | (interaction.get("tags") or {})
         runs.append(
             RunRecord(
-                sample_id=row.sample_id,
+                sample_id=sample_id,
                 run_id=row.interaction_id,
                 app=row.app,
-                at=_time(row.occurred_at_ms),
+                at=time_of(row.occurred_at_ms),
                 company_name=_text(named.get("company_name")),
                 model_used=_text(named.get("model_used") or named.get("model")),
-                figures=figures.get(row.sample_id, {}),
+                figures=figures.get(sample_id, {}),
             )
         )
     return runs, total.scalar_one()

@@ -15,13 +15,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
-from sqlalchemy import ColumnElement, Connection, func, select, true
+from sqlalchemy import Connection, Select, func, select
 
 from monitor.models import Interaction
 from monitor.stats.judge_shift import Cause, ShiftEvidence
 from monitor.store.engine import insert_new, put
 from monitor.store.packing import sample_of
-from monitor.store.tables import evaluations, judge_checks, rejudged, samples
+from monitor.store.tables import epoch_ms, evaluations, judge_checks, matches, rejudged, samples
 
 #: Drawn among so many of the newest verdicts of a time range.
 _NEWEST = 2_000
@@ -80,16 +80,19 @@ class StoredAttribution(BaseModel):
     made_at: AwareDatetime
 
 
-def _of(stream: JudgedStream, *, cascade: bool) -> list[ColumnElement[bool]]:
+def _of(stream: JudgedStream, since: datetime | None, *, cascade: bool) -> Select[Any]:
+    """Select the newest judged samples of a stream with the judge's verdicts."""
     c = evaluations.c
-    judged = c.judged == 1 if cascade else true()
-    return [
+    query = select(c.sample_id, c.passed).where(
         c.app == stream.app,
         c.metric == stream.metric,
         c.evaluator_version == stream.evaluator_version,
         c.passed.is_not(None),
-        judged,
-    ]
+        matches(c.judged, 1 if cascade else None),
+    )
+    if since is not None:
+        query = query.where(c.occurred_at_ms >= epoch_ms(since))
+    return query.order_by(c.occurred_at_ms.desc())
 
 
 def old_samples(
@@ -109,19 +112,12 @@ def old_samples(
         rejudged.c.evaluator_version == stream.evaluator_version,
     )  # fmt: skip
     query = (
-        select(c.sample_id, c.passed)
+        _of(stream, since, cascade=cascade)
         .join(samples, samples.c.sample_id == c.sample_id)
-        .where(
-            *_of(stream, cascade=cascade),
-            c.occurred_at_ms < round(before.timestamp() * 1000),
-            samples.c.interaction_id != "removed",
-            ~again.exists(),
-        )
-        .order_by(c.occurred_at_ms.desc())
+        .where(c.occurred_at_ms < epoch_ms(before), samples.c.interaction_id != "removed")
+        .where(~again.exists())
         .limit(_NEWEST)
     )
-    if since is not None:
-        query = query.where(c.occurred_at_ms >= round(since.timestamp() * 1000))
     rows = [(i, bool(passed)) for i, passed in connection.execute(query)]
     chosen = dict(rng.sample(rows, min(n, len(rows))))
     payloads = select(samples.c.sample_id, samples.c.payload)
@@ -136,14 +132,8 @@ def newest_verdicts(
     connection: Connection, stream: JudgedStream, *, since: datetime, n: int, cascade: bool
 ) -> list[bool]:
     """Return the judge's newest verdicts since then, at most *n*."""
-    c = evaluations.c
-    query = (
-        select(c.passed)
-        .where(*_of(stream, cascade=cascade), c.occurred_at_ms >= round(since.timestamp() * 1000))
-        .order_by(c.occurred_at_ms.desc())
-        .limit(n)
-    )
-    return [bool(passed) for passed in connection.execute(query).scalars()]
+    query = _of(stream, since, cascade=cascade).limit(n)
+    return [bool(passed) for _, passed in connection.execute(query)]
 
 
 def save_pairs(
@@ -151,34 +141,32 @@ def save_pairs(
 ) -> None:
     """Store pairs; one of a sample that was judged again already stays as it is."""
     rows = [
-        {
-            "sample_id": pair.sample_id,
-            "metric": pair.stream.metric,
-            "evaluator_version": pair.stream.evaluator_version,
-            "app": pair.stream.app,
-            "first_passed": int(pair.first),
-            "second_passed": int(pair.second),
-            "purpose": purpose,
-            "model": pair.model[:200],
-            "at_ms": round(now.timestamp() * 1000),
+        pair.stream._asdict()
+        | {
+            "sample_id": pair.sample_id, "first_passed": int(pair.first), "at": now,
+            "second_passed": int(pair.second), "purpose": purpose, "model": pair.model[:200],
         }
         for pair in pairs
-    ]
+    ]  # fmt: skip
     insert_new(connection, rejudged, rows, returning=rejudged.c.sample_id)
 
 
 def calls_since(connection: Connection, since: datetime, *, purpose: str) -> int:
     """Count the samples that were judged again since then."""
     query = select(func.count(rejudged.c.sample_id.distinct())).where(
-        rejudged.c.at_ms >= round(since.timestamp() * 1000), rejudged.c.purpose == purpose
+        rejudged.c.at >= since, rejudged.c.purpose == purpose
     )
     return int(connection.execute(query).scalar_one())
 
 
 def read_judge(connection: Connection, metric: str, evaluator_version: str) -> JudgeStanding:
     """Read what is known of a judge; an empty state where that is nothing."""
-    found = _read(connection, JudgedStream(_ALL_APPS, metric, evaluator_version))
-    return JudgeStanding() if found is None else JudgeStanding.model_validate(_with_infinity(found))
+    c = judge_checks.c
+    query = select(c.state).where(
+        c.app == _ALL_APPS, c.metric == metric, c.evaluator_version == evaluator_version
+    )
+    found = connection.execute(query).scalar()
+    return JudgeStanding() if found is None else _standing(found)
 
 
 def save_judge(
@@ -194,7 +182,7 @@ def moved_judges(
     """Return the judges that were found to have moved since then, by metric and version."""
     query = select(judge_checks).where(judge_checks.c.app == _ALL_APPS)
     states = {
-        (row.metric, row.evaluator_version): JudgeStanding.model_validate(_with_infinity(row.state))
+        (row.metric, row.evaluator_version): _standing(row.state)
         for row in connection.execute(query)
     }
     return {key: s for key, s in states.items() if s.found_at is not None and s.found_at >= since}
@@ -218,21 +206,13 @@ def save_attribution(
     _write(connection, stream, found)
 
 
-def _read(connection: Connection, key: JudgedStream) -> dict[str, Any] | None:
-    c = judge_checks.c
-    query = select(c.state).where(
-        c.app == key.app, c.metric == key.metric, c.evaluator_version == key.evaluator_version
-    )
-    return connection.execute(query).scalar()
-
-
 def _write(connection: Connection, key: JudgedStream, state: BaseModel) -> None:
     # As JSON, which has null for minus infinity; PostgreSQL takes no other form.
     put(connection, judge_checks, [key._asdict() | {"state": json.loads(state.model_dump_json())}])
 
 
-def _with_infinity(state: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no minus infinity, where sums begin."""
+def _standing(state: dict[str, Any]) -> JudgeStanding:
+    # JSON has no minus infinity, where sums begin.
     evidence = dict(state["evidence"])
-    sums = (float("-inf") if value is None else value for value in evidence["log_sums"])
-    return state | {"evidence": evidence | {"log_sums": tuple(sums)}}
+    sums = tuple(float("-inf") if value is None else value for value in evidence["log_sums"])
+    return JudgeStanding.model_validate(state | {"evidence": evidence | {"log_sums": sums}})

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select
 
 from monitor.models import ROOT
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
-from monitor.store.tables import evaluations, labels, samples, streams
+from monitor.store.tables import evaluations, labels, matches, samples, streams
 
 #: So many of the newest samples tell the present release.
 _PRESENT = 50
@@ -75,35 +75,26 @@ def labelled_samples(
     """List what people say of each evaluation of a metric; filters narrow it where given."""
     c = labels.c
     key = (c.sample_id, c.evaluator_version)
+    drawn = func.max(c.drawn)
     query = (
         select(
-            *key, func.max(c.release).label("release"), func.max(c.judge_passed).label("judged"),
-            func.sum(c.human_passed).label("passes"), func.count().label("n"),
-            func.max(c.drawn).label("drawn"), func.max(c.labelled_at_ms).label("at_ms"),
+            *key, func.max(c.release), func.max(c.judge_passed), func.sum(c.human_passed),
+            func.count(), drawn, func.max(c.labelled_at).label("at"),
         )
-        .where(c.app == app, c.metric == metric)
+        .where(c.app == app, c.metric == metric, matches(c.evaluator_version, evaluator_version))
+        .where(matches(c.release, release))
         .group_by(*key)
-        .order_by("at_ms", c.sample_id)
+        .having(matches(drawn, 1 if drawn_only else None))
+        .order_by("at", c.sample_id)
     )  # fmt: skip
-    if evaluator_version is not None:
-        query = query.where(c.evaluator_version == evaluator_version)
-    if release is not None:
-        query = query.where(c.release == release)
-    if drawn_only:
-        query = query.having(func.max(c.drawn) == 1)
     return [
         LabelledSample(
-            sample_id=row.sample_id,
-            evaluator_version=row.evaluator_version,
-            release=row.release,
-            evaluator_passed=bool(row.judged),
-            passes=int(row.passes),
-            fails=int(row.n - row.passes),
-            drawn=bool(row.drawn),
-            labelled_at=datetime.fromtimestamp(row.at_ms / 1000, UTC),
+            sample_id=sample_id, evaluator_version=version, release=of,
+            evaluator_passed=bool(judged), passes=int(passes), fails=int(n - passes),
+            drawn=bool(drawn), labelled_at=at,
         )
-        for row in connection.execute(query)
-    ]
+        for sample_id, version, of, judged, passes, n, drawn, at in connection.execute(query)
+    ]  # fmt: skip
 
 
 def verdicts_of_people(
@@ -145,21 +136,16 @@ def drawn_labels(
     judge was asked about.
     """
     c, e = labels.c, evaluations.c
+    same = (c.sample_id == e.sample_id) & (c.metric == e.metric)
+    recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at >= since)
     query = (
         select(labels, e.score, e.occurred_at_ms, e.judged.label("asked"))
-        .join(
-            evaluations,
-            (e.sample_id == c.sample_id)
-            & (e.metric == c.metric)
-            & (e.evaluator_version == c.evaluator_version),
-        )
-        .where(e.score.is_not(None))
-        .order_by(c.labelled_at_ms, c.sample_id)
+        .join(evaluations, same & (c.evaluator_version == e.evaluator_version))
+        .where(e.score.is_not(None), c.sample_id.in_(recent))
+        .order_by(c.labelled_at, c.sample_id)
     )
-    since_ms = round(since.timestamp() * 1000)
-    recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at_ms >= since_ms)
     by_sample: dict[tuple[str, ...], list[Row[Any]]] = defaultdict(list)
-    for row in connection.execute(query.where(c.sample_id.in_(recent))):
+    for row in connection.execute(query):
         if row.asked != 0:
             by_sample[row.app, row.metric, row.evaluator_version, row.sample_id].append(row)
     found: dict[tuple[str, str, str], list[DrawnLabel]] = defaultdict(list)
@@ -168,7 +154,7 @@ def drawn_labels(
         good = majority(passes, len(rows) - passes)
         if good is not None and any(row.drawn for row in rows):
             first, last = rows[0], rows[-1]
-            times = (first.occurred_at_ms / 1000, last.labelled_at_ms / 1000)
+            times = (first.occurred_at_ms / 1000, last.labelled_at.timestamp())
             found[app, metric, version].append(
                 DrawnLabel(first.score, bool(first.judge_passed), good, first.release, *times)
             )
@@ -189,51 +175,43 @@ def agreements(
     connection: Connection, *, app: str | None = None, metric: str | None = None
 ) -> list[Agreement]:
     """Return the agreement of every evaluator version that has labels, by app and metric."""
-    c = labels.c
-    query = select(c.app, c.metric).distinct().order_by(c.app, c.metric)
-    query = query if app is None else query.where(c.app == app)
-    query = query if metric is None else query.where(c.metric == metric)
-    found = []
-    for of_app, of_metric in connection.execute(query).all():
-        by_version: dict[str, list[LabelledSample]] = defaultdict(list)
-        for item in labelled_samples(connection, app=of_app, metric=of_metric):
-            by_version[item.evaluator_version].append(item)
-        people = (
-            select(c.evaluator_version, func.count(c.labelled_by.distinct()))
-            .where(c.app == of_app, c.metric == of_metric)
-            .group_by(c.evaluator_version)
+    c, t = labels.c, streams.c
+    key = (c.app, c.metric, c.evaluator_version)
+    people = (
+        select(*key, func.count(c.labelled_by.distinct()), t.sum_w, t.sum_wy)
+        .join(
+            streams,
+            (t.app == c.app) & (t.metric == c.metric) & (t.segment == ROOT)
+            & (t.evaluator_version == c.evaluator_version),
+            isouter=True,
         )
-        rates = {
-            version: sum_wy / sum_w
-            for version, sum_w, sum_wy in connection.execute(
-                select(streams.c.evaluator_version, streams.c.sum_w, streams.c.sum_wy).where(
-                    streams.c.app == of_app, streams.c.metric == of_metric,
-                    streams.c.segment == ROOT, streams.c.sum_w > 0,
-                )
+        .where(matches(c.app, app), matches(c.metric, metric))
+        .group_by(*key, t.sum_w, t.sum_wy)
+        .order_by(*key)
+    )  # fmt: skip
+    found = []
+    for of_app, of_metric, version, annotators, sum_w, sum_wy in connection.execute(people).all():
+        items = labelled_samples(
+            connection, app=of_app, metric=of_metric, evaluator_version=version
+        )
+        decided = [(item, item.good) for item in items if item.good is not None]
+        drawn = [(item.evaluator_passed, good) for item, good in decided if item.drawn]
+        weighted = None
+        if drawn and sum_w:
+            weighted = confusion(drawn).at_pass_rate(min(1.0, max(0.0, sum_wy / sum_w)))
+        found.append(
+            Agreement(
+                app=of_app,
+                metric=of_metric,
+                evaluator_version=version,
+                confusion=confusion((item.evaluator_passed, good) for item, good in decided),
+                drawn=len(drawn),
+                weighted=weighted,
+                tied=len(items) - len(decided),
+                annotators=int(annotators),
+                between_annotators=pairwise_agreement([(i.passes, i.fails) for i in items]),
+                releases=dict(Counter(item.release for item in items)),
+                last_at=max(item.labelled_at for item in items),
             )
-        }  # fmt: skip
-        annotators = {version: int(n) for version, n in connection.execute(people)}
-        for version, items in sorted(by_version.items()):
-            decided = [(item, item.good) for item in items if item.good is not None]
-            drawn = [(item.evaluator_passed, good) for item, good in decided if item.drawn]
-            releases: dict[str, int] = defaultdict(int)
-            for item in items:
-                releases[item.release] += 1
-            found.append(
-                Agreement(
-                    app=of_app,
-                    metric=of_metric,
-                    evaluator_version=version,
-                    confusion=confusion((item.evaluator_passed, good) for item, good in decided),
-                    drawn=len(drawn),
-                    weighted=confusion(drawn).at_pass_rate(min(1.0, max(0.0, rates[version])))
-                    if drawn and version in rates
-                    else None,
-                    tied=len(items) - len(decided),
-                    annotators=annotators[version],
-                    between_annotators=pairwise_agreement([(i.passes, i.fails) for i in items]),
-                    releases=dict(releases),
-                    last_at=max(item.labelled_at for item in items),
-                )
-            )
+        )
     return found

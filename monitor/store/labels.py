@@ -1,26 +1,36 @@
 """
-Labels: what people say of evaluations, who and when, and what of it is refused and why.
+Labels: what people say of evaluations, what of it is refused and why, and who labels what next.
 
 A label belongs to a sample, a metric and the evaluator version whose verdict it stands beside; the
 last word of each annotator counts. Several annotators make one verdict by majority.
+
+Samples to label are drawn at random, half from passes and half from fails, by a hash of their ids,
+so that everybody is offered the same samples in the same order, a queue resumes where it stopped,
+and nothing about an answer decides whether it is drawn. Only samples of the present release are
+drawn, by the present evaluator: labels hold for these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Select, select
 
 from monitor.errors import own_words
 from monitor.models.interaction import Name
-from monitor.store.engine import put
+from monitor.models.passing import OWN, OWN_LEARNT_AT
+from monitor.stats.level import level_bin
+from monitor.store.engine import batched, put
+from monitor.store.query import read_first_scores
 from monitor.store.samples import note_act
-from monitor.store.tables import evaluations, labels, samples
+from monitor.store.tables import epoch_ms, evaluations, labels, matches, samples
 
 #: The annotator of labels that the app itself sends with its samples.
 APP_ANNOTATOR = "app"
@@ -28,6 +38,14 @@ APP_ANNOTATOR = "app"
 USUAL_METRIC = "groundedness"
 MOST_NOTE_CHARS = 500
 _AT_ONCE = 500
+#: Drawn among so many of the newest verdicts, so that a draw costs the same however many there are.
+_NEWEST = 2_000
+#: The release that most of so many of the newest samples are of is the present one.
+_PRESENT = 50
+#: One sample in so many is offered to a second annotator, so that their agreement is known.
+_TWICE_EVERY = 5
+#: So many labels settle a level; see `monitor.stats`.
+ENOUGH = 50
 _WORDS = {"pass": True, "fail": False, "good": True, "bad": False, "1": True, "0": False}
 
 
@@ -84,9 +102,10 @@ class LabelOutcome(NamedTuple):
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class Label(BaseModel):
     """One person's verdict on one evaluation: whether the sample passes."""
+
+    model_config = ConfigDict(frozen=True)
 
     sample_id: str
     app: str
@@ -216,76 +235,178 @@ class _Known(NamedTuple):
 
 def _known(connection: Connection, sample_ids: set[str]) -> dict[str, _Known]:
     found: dict[str, _Known] = {}
-    wanted = sorted(sample_ids)
-    for first in range(0, len(wanted), _AT_ONCE):
-        batch = wanted[first : first + _AT_ONCE]
+    e = evaluations.c
+    for batch in batched(sorted(sample_ids), _AT_ONCE):
         query = select(samples.c.sample_id, samples.c.app, samples.c.release)
         for sample_id, app, of in connection.execute(query.where(samples.c.sample_id.in_(batch))):
             found[sample_id] = _Known(app, of or "", {}, {})
-        columns = evaluations.c
-        verdicts = select(
-            columns.sample_id, columns.metric, columns.evaluator_version, columns.passed
-        ).where(columns.sample_id.in_(batch), columns.passed.is_not(None))
+        verdicts = select(e.sample_id, e.metric, e.evaluator_version, e.passed).where(
+            e.sample_id.in_(batch), e.passed.is_not(None)
+        )
         for sample_id, metric, version, passed in connection.execute(verdicts):
             found[sample_id].verdicts.setdefault(metric, {})[version] = bool(passed)
-        for row in connection.execute(select(labels).where(labels.c.sample_id.in_(batch))):
-            if row.sample_id in found:
-                key = (row.metric, row.evaluator_version, row.labelled_by)
-                found[row.sample_id].labels[key] = _label(row)
+        for label in _read(connection, labels.c.sample_id.in_(batch)):
+            if label.sample_id in found:
+                key = (label.metric, label.evaluator_version, label.labelled_by)
+                found[label.sample_id].labels[key] = label
     return found
 
 
 def save_labels(connection: Connection, found: Iterable[Label]) -> None:
     """Store labels as they are; a person's later label replaces the earlier one."""
-    put(connection, labels, [_row(label) for label in found])
+    flags = ("judge_passed", "human_passed", "drawn")
+    rows = (label.model_dump() for label in found)
+    put(connection, labels, [row | {name: int(row[name]) for name in flags} for row in rows])
 
 
-def _row(label: Label) -> dict[str, Any]:
-    return {
-        "sample_id": label.sample_id,
-        "metric": label.metric,
-        "evaluator_version": label.evaluator_version,
-        "labelled_by": label.labelled_by,
-        "app": label.app,
-        "judge_passed": int(label.judge_passed),
-        "human_passed": int(label.human_passed),
-        "note": label.note,
-        "labelled_at_ms": round(label.labelled_at.timestamp() * 1000),
-        "release": label.release,
-        "drawn": int(label.drawn),
-    }
-
-
-def _label(row: Row[Any]) -> Label:
-    return Label(
-        sample_id=row.sample_id,
-        app=row.app,
-        metric=row.metric,
-        evaluator_version=row.evaluator_version,
-        labelled_by=row.labelled_by,
-        judge_passed=bool(row.judge_passed),
-        human_passed=bool(row.human_passed),
-        note=row.note,
-        labelled_at=datetime.fromtimestamp(row.labelled_at_ms / 1000, UTC),
-        release=row.release,
-        drawn=bool(row.drawn),
-    )
+def _read(connection: Connection, *wanted: ColumnElement[bool]) -> list[Label]:
+    query = select(labels).where(*wanted).order_by(labels.c.labelled_at, labels.c.sample_id)
+    return [Label.model_validate(dict(row)) for row in connection.execute(query).mappings()]
 
 
 def labels_of(connection: Connection, sample_id: str) -> list[Label]:
     """List the labels of a sample's evaluations, oldest first."""
-    query = select(labels).where(labels.c.sample_id == sample_id).order_by(labels.c.labelled_at_ms)
-    return [_label(row) for row in connection.execute(query)]
+    return _read(connection, labels.c.sample_id == sample_id)
 
 
 def all_labels(
     connection: Connection, *, app: str | None = None, metric: str | None = None
-) -> Iterable[Label]:
-    """Yield every label, of one app or metric only where it is named, oldest first."""
-    query = select(labels).order_by(labels.c.labelled_at_ms, labels.c.sample_id)
-    if app is not None:
-        query = query.where(labels.c.app == app)
-    if metric is not None:
-        query = query.where(labels.c.metric == metric)
-    for row in connection.execute(query):
-        yield _label(row)
+) -> list[Label]:
+    """List every label, of one app or metric only where it is named, oldest first."""
+    return _read(connection, matches(labels.c.app, app), matches(labels.c.metric, metric))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelQueue:
+    """The next sample to label, and how far the labels of the present release have come."""
+
+    app: str
+    metric: str
+    release: str
+    evaluator_version: str
+    sample_id: str | None  #: None when nothing is left to label
+    passes: int  #: samples labelled so far that the evaluator passed
+    fails: int
+
+    @property
+    def n(self) -> int:
+        """How many samples have labels of anyone."""
+        return self.passes + self.fails
+
+
+def draw(
+    connection: Connection,
+    *,
+    app: str,
+    metric: str,
+    annotator: str,
+    skip: Collection[str] = (),
+) -> LabelQueue | None:
+    """
+    Draw the next sample for *annotator*, who passes over those in *skip*; None without verdicts.
+
+    First what annotators are split over, then what wants a second annotator, then new samples of
+    the verdict that has fewer labels. Where the pass line is an app's own, hardly anything lies
+    below it: there scores count as high or low by the line that teaches most of the level.
+    """
+    e = evaluations.c
+    query = _newest(app, metric, e.passed, e.evaluator_version, samples.c.release, e.score)
+    rows = [
+        (i, bool(passed), (v, r or ""), score)
+        for i, passed, v, r, score in connection.execute(query)
+    ]
+    if not rows:
+        return None
+    (version, present), _ = Counter(row[2] for row in rows[:_PRESENT]).most_common(1)[0]
+    first = read_first_scores(connection, (app, metric, version)) if version.endswith(OWN) else {}
+    line = level_bin(first) if sum(first.values()) >= OWN_LEARNT_AT[0] else None
+    drawn = {
+        i: passed if line is None else round(100 * score) >= line
+        for i, passed, of, score in rows
+        if of == (version, present)
+    }
+    of_stream = (
+        (labels.c.app == app) & (labels.c.metric == metric) & (labels.c.release == present)
+        & (labels.c.evaluator_version == version)
+    )  # fmt: skip
+    said = select(
+        labels.c.sample_id, labels.c.labelled_by, labels.c.judge_passed, labels.c.human_passed
+    )
+    votes: dict[str, dict[str, bool]] = {}
+    judged: dict[str, bool] = {}
+    for sample_id, who, passed, good in connection.execute(said.where(of_stream)):
+        votes.setdefault(sample_id, {})[who] = bool(good)
+        judged[sample_id] = bool(passed)
+    counts = Counter(judged.values())
+    halves = Counter(drawn.get(sample_id, passed) for sample_id, passed in judged.items())
+    fewer = halves[True] <= halves[False]
+
+    def place(sample_id: str) -> tuple[int, bytes] | None:
+        by = votes.get(sample_id, {})
+        if sample_id in skip or annotator in by:
+            return None
+        order = _order(sample_id)
+        if len(by) > 1 and 2 * sum(by.values()) == len(by):
+            return 0, order
+        if len(by) == 1 and order[0] % _TWICE_EVERY == 0:
+            return 1, order
+        return (2 if drawn[sample_id] == fewer else 3, order) if not by else None
+
+    places = ((found, sample_id) for sample_id in drawn if (found := place(sample_id)))
+    return LabelQueue(
+        app=app,
+        metric=metric,
+        release=present,
+        evaluator_version=version,
+        sample_id=min(places, default=(None, None))[1],
+        passes=counts[True],
+        fails=counts[False],
+    )
+
+
+class SamplePair(NamedTuple):
+    """One sample from before a moment, and one from after it."""
+
+    before: str
+    after: str
+
+    @property
+    def shuffled(self) -> tuple[str, ...]:
+        """Both, in an order that does not tell which is which."""
+        return tuple(sorted(self, key=lambda sample_id: _order(sample_id, "side")))
+
+
+def draw_pairs(
+    connection: Connection, *, app: str, metric: str, at: datetime, most: int
+) -> list[SamplePair]:
+    """
+    Draw up to *most* pairs at random, among the newest verdicts before and after *at*.
+
+    Every call draws the same pairs in the same order, as long as the samples are there.
+    """
+    at_ms = evaluations.c.occurred_at_ms
+    sides = []
+    for within in (at_ms < epoch_ms(at), at_ms >= epoch_ms(at)):
+        found = set(connection.execute(_newest(app, metric).where(within)).scalars())
+        sides.append(sorted(found, key=lambda sample_id: _order(sample_id, "pair"))[:most])
+    return [SamplePair(*pair) for pair in zip(*sides, strict=False)]
+
+
+def _newest(app: str, metric: str, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Select the id and *columns* of the newest verdicts among which samples are drawn."""
+    e = evaluations.c
+    return (
+        select(e.sample_id, *columns)
+        .join(samples, samples.c.sample_id == e.sample_id)
+        .where(
+            e.app == app, e.metric == metric, e.passed.is_not(None),
+            samples.c.interaction_id != "removed",
+        )
+        .order_by(e.occurred_at_ms.desc())
+        .limit(_NEWEST)
+    )  # fmt: skip
+
+
+def _order(sample_id: str, purpose: str = "") -> bytes:
+    """Return the place of a sample in a draw: a hash, which nothing about the answer decides."""
+    return hashlib.blake2b(f"{purpose}{sample_id}".encode(), digest_size=8).digest()

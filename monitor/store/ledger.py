@@ -3,22 +3,37 @@ The ledger: every interaction in exactly one place, counted by app, kind and rea
 
 Hooks count what they see, sample, send and drop; workers what they score. `book` adds to
 the ledger, `absorb` adds what is new in the cumulative counters of hooks.
+
+Entries of the queue that no worker could score are dead letters: each is kept whole, with its
+reason, so that people can inspect it, retry it or drop it; it counts as failed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
-from monitor.store.engine import add, put
-from monitor.store.tables import counts, hooks, totals
+from monitor.errors import SettingsError
+from monitor.store.engine import add, insert_new, put
+from monitor.store.tables import (
+    counts,
+    dead_letters,
+    epoch_ms,
+    hooks,
+    matches,
+    samples,
+    time_of,
+    totals,
+)
 
+DEAD, RETRYING, DROPPED = "dead", "retrying", "dropped"
+_SHORTEST_NAME = 4
 _COUNTED = frozenset({"seen", "sampled", "sent", "unseen"})
 _BY_REASON = frozenset({"dropped", "errored", "feedback"})
 
@@ -64,29 +79,17 @@ def book(connection: Connection, entries: Iterable[Entry]) -> None:
     for app, start_s, kind, reason, n in entries:
         by_bucket[app, start_s, kind.value, reason] += n
         by_app[app, kind.value, reason] += n
-    rows = [
-        {"app": app, "start_s": start_s, "kind": kind, "reason": reason, "count": n}
-        for (app, start_s, kind, reason), n in by_bucket.items()
-        if n
-    ]
-    add(connection, counts, rows, sums=["count"])
-    rows = [
-        {"app": app, "kind": kind, "reason": reason, "count": n}
-        for (app, kind, reason), n in by_app.items()
-        if n
-    ]
-    add(connection, totals, rows, sums=["count"])
+    for table, sums in ((counts, by_bucket), (totals, by_app)):
+        key = table.primary_key.columns.keys()
+        rows = [dict(zip(key, at, strict=True)) | {"count": n} for at, n in sums.items() if n]
+        add(connection, table, rows, sums=["count"])
 
 
 def read_totals(connection: Connection, app: str | None = None) -> dict[str, Counter[Booking]]:
     """Read all that was ever counted, by app; one app only when it is named."""
-    query = select(totals.c.app, totals.c.kind, totals.c.reason, totals.c.count)
-    if app is not None:
-        query = query.where(totals.c.app == app)
-    found: dict[str, Counter[Booking]] = {}
-    for of_app, kind, reason, n in connection.execute(query):
-        found.setdefault(of_app, Counter())[Booking(Kind(kind), reason)] += int(n)
-    return found
+    c = totals.c
+    query = select(c.app, c.kind, c.reason, c.count).where(matches(c.app, app))
+    return _by_app(connection, query)
 
 
 def read_between(
@@ -97,18 +100,18 @@ def read_between(
     app: str | None = None,
 ) -> dict[str, Counter[Booking]]:
     """Read what was counted in [since_s, until_s) (epoch seconds; None: until now), by app."""
-    query = (
-        select(counts.c.app, counts.c.kind, counts.c.reason, func.sum(counts.c.count))
-        .where(counts.c.start_s >= since_s)
-        .group_by(counts.c.app, counts.c.kind, counts.c.reason)
-    )
+    c = counts.c
+    query = select(c.app, c.kind, c.reason, func.sum(c.count)).where(c.start_s >= since_s)
     if until_s is not None:
-        query = query.where(counts.c.start_s < until_s)
-    if app is not None:
-        query = query.where(counts.c.app == app)
+        query = query.where(c.start_s < until_s)
+    query = query.where(matches(c.app, app)).group_by(c.app, c.kind, c.reason)
+    return _by_app(connection, query)
+
+
+def _by_app(connection: Connection, query: Select[Any]) -> dict[str, Counter[Booking]]:
     found: dict[str, Counter[Booking]] = {}
-    for of_app, kind, reason, n in connection.execute(query):
-        found.setdefault(of_app, Counter())[Booking(Kind(kind), reason)] += int(n)
+    for app, kind, reason, n in connection.execute(query):
+        found.setdefault(app, Counter())[Booking(Kind(kind), reason)] += int(n)
     return found
 
 
@@ -138,9 +141,8 @@ class HookCounters:
     pid: int
     heartbeat_at: datetime  #: by the clock of its host
     heard_at: datetime | None = None  #: by ours, where we know it better than its host
-    counters: Mapping[
-        str, int
-    ]  #: seen, sampled, sent, dropped:<reason>, errored:<error>, feedback:<...>
+    #: seen, sampled, sent, dropped:<reason>, errored:<error>, feedback:<...>
+    counters: Mapping[str, int]
 
 
 def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: int) -> None:
@@ -163,33 +165,105 @@ def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: in
                 entries.append(Entry(item.app, start_s, Kind(kind), reason, new))
         # A report that comes late must not turn the clock of a counter back.
         highest = {name: max(n, before.get(name, 0)) for name, n in item.counters.items()}
-        rows.append(
-            {
-                "hook_id": item.hook_id,
-                "app": item.app,
-                "host": item.host,
-                "pid": item.pid,
-                "heartbeat_at_ms": round((item.heard_at or item.heartbeat_at).timestamp() * 1000),
-                "counters": {**before, **highest},
-            }
-        )
+        row = {name: getattr(item, name) for name in ("hook_id", "app", "host", "pid")}
+        row["heartbeat_at_ms"] = epoch_ms(item.heard_at or item.heartbeat_at)
+        rows.append(row | {"counters": {**before, **highest}})
     book(connection, entries)
     put(connection, hooks, rows)
 
 
 def last_heartbeat(connection: Connection, app: str | None = None) -> datetime | None:
     """Return when any hook of *app* last reported; None when none ever did."""
-    query = select(func.max(hooks.c.heartbeat_at_ms))
-    if app is not None:
-        query = query.where(hooks.c.app == app)
+    query = select(func.max(hooks.c.heartbeat_at_ms)).where(matches(hooks.c.app, app))
     at_ms = connection.execute(query).scalar()
-    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000).astimezone()
+    return None if at_ms is None else time_of(at_ms).astimezone()
 
 
 def last_heartbeats(connection: Connection) -> dict[str, datetime]:
     """Return when any hook of each app last reported."""
     query = select(hooks.c.app, func.max(hooks.c.heartbeat_at_ms)).group_by(hooks.c.app)
-    return {
-        app: datetime.fromtimestamp(at_ms / 1000).astimezone()
-        for app, at_ms in connection.execute(query)
-    }
+    return {app: time_of(at_ms).astimezone() for app, at_ms in connection.execute(query)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One entry with what is known of it."""
+
+    entry_id: str
+    sample_id: str | None  #: None where it cannot be read
+    app: str
+    at: datetime
+    reason: str
+    detail: str
+    body: bytes
+    version: str = "1"
+    state: str = DEAD
+
+
+def set_aside(connection: Connection, items: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """
+    Insert dead letters; return the new ones whose sample is not stored either.
+
+    Those are for the caller to count as failed, in the same transaction.
+    """
+    ids = [item.sample_id for item in items if item.sample_id is not None]
+    query = select(samples.c.sample_id).where(samples.c.sample_id.in_(ids))
+    stored = set(connection.execute(query).scalars()) if ids else set()
+    lost = {item.entry_id: item for item in items if item.sample_id not in stored}
+    rows = [asdict(item) | {"version": item.version[:20]} for _, item in sorted(lost.items())]
+    new = insert_new(connection, dead_letters, rows, returning=dead_letters.c.entry_id)
+    return [lost[entry_id] for entry_id in sorted(new)]
+
+
+def newest_dead_letters(connection: Connection, *, limit: int = 1000) -> Sequence[DeadLetter]:
+    """List the entries that can be inspected, the newest first."""
+    columns = dead_letters.c
+    query = select(dead_letters).where(columns.state != DROPPED)
+    newest = query.order_by(columns.at.desc(), columns.entry_id).limit(limit)
+    return [DeadLetter(**row) for row in connection.execute(newest).mappings()]
+
+
+def find_dead_letter(connection: Connection, name: str) -> DeadLetter:
+    """
+    Find an entry by its id, or the beginning of it.
+
+    Raises
+    ------
+    SettingsError
+        If there is none of that name, or more than one.
+    """
+    columns = dead_letters.c
+    begins = columns.entry_id.startswith(name, autoescape=True) & (columns.state != DROPPED)
+    rows = connection.execute(select(dead_letters).where(begins).limit(2)).mappings().all()
+    exact = [row for row in rows if row["entry_id"] == name]
+    if not exact and (len(name) < _SHORTEST_NAME or len(rows) != 1):
+        problem = "several entries are" if len(rows) > 1 else "no entry is"
+        raise SettingsError(f"{problem} named {name!r}; see: groundwatch dead-letters list")
+    return DeadLetter(**(exact or rows)[0])
+
+
+def begin_retry(connection: Connection, letter: DeadLetter, *, bucket_s: int) -> None:
+    """
+    Take back that the entry failed, before it is put into the queue again.
+
+    Its row stays until `end_retry`, so that nothing is lost in between; its sample may
+    become a dead letter once more.
+    """
+    if letter.state == DEAD:
+        start_s = int(letter.at.timestamp()) // bucket_s * bucket_s
+        book(connection, [Entry(letter.app, start_s, Kind.FAILED, letter.reason, -1)])
+    mine = dead_letters.c.entry_id == letter.entry_id
+    connection.execute(dead_letters.update().where(mine).values(state=RETRYING, sample_id=None))
+
+
+def end_retry(connection: Connection, letter: DeadLetter) -> None:
+    """Delete the row of an entry that is in the queue again."""
+    mine = (dead_letters.c.entry_id == letter.entry_id) & (dead_letters.c.state == RETRYING)
+    connection.execute(dead_letters.delete().where(mine))
+
+
+def drop_dead_letter(connection: Connection, entry_id: str, *, why: str) -> None:
+    """Delete what an entry holds; it stays counted as failed."""
+    mine = (dead_letters.c.entry_id == entry_id) & (dead_letters.c.state == DEAD)
+    values = {"state": DROPPED, "body": b"", "detail": why}
+    connection.execute(dead_letters.update().where(mine).values(values))

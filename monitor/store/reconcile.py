@@ -28,6 +28,7 @@ from monitor.store.tables import (
     hooks,
     samples,
     streams,
+    time_of,
     totals,
 )
 
@@ -94,7 +95,7 @@ def check_samples(connection: Connection, since_s: int) -> Iterator[Sum]:
     letters = dead_letters.c
     rows = connection.execute(
         select(letters.app, letters.reason, func.count())
-        .where(letters.at_ms >= since_s * 1000, letters.state != "retrying")
+        .where(letters.at >= time_of(since_s * 1000), letters.state != "retrying")
         .group_by(letters.app, letters.reason)
     )
     for app, reason, n in rows:

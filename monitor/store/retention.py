@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Table, bindparam, delete, func, select, text
+from sqlalchemy import Column, Connection, bindparam, delete, func, select, text
 
 from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
@@ -36,6 +36,7 @@ from monitor.store.tables import (
     rejudged,
     samples,
     status_changes,
+    time_of,
 )
 
 _BATCH = 500
@@ -48,6 +49,17 @@ _GONE = "gone"
 _PAGES_AT_ONCE = 2_000
 #: Less than this share of the file is left to what is written next.
 _WORTH_IT = 0.05
+
+
+#: What ends at a time: the word for it, that time, and which of the ages is its.
+_BY_AGE = (
+    ("outbox", outbox.c.finished_at, "outbox"),
+    ("status changes", status_changes.c.at, "incidents"),
+    ("feedback", feedback.c.received_at, "texts"),
+    ("silences", silences.c.ends_at, "incidents"),
+    ("audit", audit.c.at, "audit"),
+    ("dead letters", dead_letters.c.at, "dead_letters"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,27 +95,18 @@ class Retention:
         incidents_s = now_s - ages.incidents * DAY_S
         # Each step does one batch and returns how much it was.
         steps: list[tuple[str, Callable[[Connection], int]]] = [
-            ("samples", lambda connection: _delete_samples(connection, rows_s)),
-            ("texts", lambda connection: _blank_texts(connection, max(texts_s, rows_s))),
-        ]
-        steps += [
-            (name, _Deletion(table, key, at, now_s - age * DAY_S).run)
-            for name, table, key, at, age in (
-                ("outbox", outbox, outbox.c.delivery_id, outbox.c.finished_at, ages.outbox),
-                ("status changes", status_changes, status_changes.c.change_id,
-                 status_changes.c.at_ms, ages.incidents),
-                ("feedback", feedback, feedback.c.feedback_id, feedback.c.received_at_ms,
-                 ages.texts),
-                ("silences", silences, silences.c.silence_id, silences.c.ends_at, ages.incidents),
-                ("audit", audit, audit.c.audit_id, audit.c.at_ms, ages.audit),
-                ("dead letters", dead_letters, dead_letters.c.entry_id, dead_letters.c.at_ms,
-                 ages.dead_letters),
-            )
-        ]  # fmt: skip
-        steps += [
-            ("incidents", lambda connection: _delete_incidents(connection, incidents_s)),
-            ("hooks", lambda connection: _sum_gone_hooks(connection, rows_s)),
-            ("ledger rows", lambda connection: _compact_ledger(connection, now_s)),
+            ("samples", partial(_delete_samples, horizon_s=rows_s)),
+            ("texts", partial(_blank_texts, horizon_s=max(texts_s, rows_s))),
+            *(
+                (
+                    name,
+                    partial(_delete_rows, at=at, horizon_s=now_s - getattr(ages, age) * DAY_S),
+                )
+                for name, at, age in _BY_AGE
+            ),
+            ("incidents", partial(_delete_incidents, horizon_s=incidents_s)),
+            ("hooks", partial(_sum_gone_hooks, horizon_s=rows_s)),
+            ("ledger rows", partial(_compact_ledger, now_s=now_s)),
             ("older samples indexed", index_older),
         ]
         done: Counter[str] = Counter()
@@ -121,29 +124,21 @@ class Retention:
         return +done
 
 
-@dataclass(frozen=True, slots=True)
-class _Deletion:
-    """Deletes rows of one table that ended before the horizon, the oldest first."""
-
-    table: Table
-    key: Column[Any]
-    at: Column[Any]
-    horizon_s: float
-
-    def run(self, connection: Connection) -> int:
-        in_ms = self.at.name.endswith("_ms")
-        horizon = self.horizon_s * 1000 if in_ms else datetime.fromtimestamp(self.horizon_s, UTC)
-        oldest = select(self.key).where(self.at < horizon).order_by(self.at).limit(_BATCH)
-        keys = list(connection.execute(oldest).scalars())
-        if keys:
-            _move_mark(connection, self.table.name.removeprefix("groundwatch_"), self.horizon_s)
-            connection.execute(delete(self.table).where(self.key.in_(keys)))
-        return len(keys)
+def _delete_rows(connection: Connection, *, at: Column[Any], horizon_s: float) -> int:
+    """Delete rows of one table whose time *at* is before the horizon, the oldest first."""
+    table = at.table
+    [key] = table.primary_key.columns
+    oldest = select(key).where(at < time_of(horizon_s * 1000)).order_by(at).limit(_BATCH)
+    keys = list(connection.execute(oldest).scalars())
+    if keys:
+        _move_mark(connection, table.name.removeprefix("groundwatch_"), horizon_s)
+        connection.execute(delete(table).where(key.in_(keys)))
+    return len(keys)
 
 
-def _delete_incidents(connection: Connection, horizon_s: float) -> int:
+def _delete_incidents(connection: Connection, *, horizon_s: float) -> int:
     """Delete incidents that are over, with their timeline, messages and groups."""
-    horizon = datetime.fromtimestamp(horizon_s, UTC)
+    horizon = time_of(horizon_s * 1000)
     waiting = select(outbox.c.incident_id).where(outbox.c.finished_at.is_(None))
     oldest = (
         select(incidents.c.incident_id)
@@ -160,7 +155,7 @@ def _delete_incidents(connection: Connection, horizon_s: float) -> int:
     return len(keys)
 
 
-def _sum_gone_hooks(connection: Connection, horizon_s: float) -> int:
+def _sum_gone_hooks(connection: Connection, *, horizon_s: float) -> int:
     """Sum the counters of hooks that are long gone to one row an app; the sum stays."""
     gone = (hooks.c.heartbeat_at_ms < horizon_s * 1000) & (hooks.c.host != _GONE)
     rows = connection.execute(select(hooks).where(gone).limit(_BATCH)).all()
@@ -186,7 +181,7 @@ def _sum_gone_hooks(connection: Connection, horizon_s: float) -> int:
     return len(rows)
 
 
-def _delete_samples(connection: Connection, horizon_s: float) -> int:
+def _delete_samples(connection: Connection, *, horizon_s: float) -> int:
     """Delete samples with their evaluations; first the mark, so that no reader misses them."""
     at = samples.c.received_at_ms
     oldest = select(samples.c.sample_id).where(at < int(horizon_s * 1000))
@@ -200,7 +195,7 @@ def _delete_samples(connection: Connection, horizon_s: float) -> int:
     return len(ids)
 
 
-def _blank_texts(connection: Connection, horizon_s: float) -> int:
+def _blank_texts(connection: Connection, *, horizon_s: float) -> int:
     """Empty what people wrote and read; the rows stay until their evaluations go."""
     begin_s = read_marks(connection, names=(_TEXTS,))[_TEXTS].kept_from_s
     at = samples.c.received_at_ms
@@ -269,7 +264,7 @@ def _move_mark(connection: Connection, name: str, kept_from_s: float) -> None:
         put(connection, levels, [row])
 
 
-def _compact_ledger(connection: Connection, now_s: float) -> int:
+def _compact_ledger(connection: Connection, *, now_s: float) -> int:
     """Sum the oldest hour or day of the ledger that is still in smaller pieces to one row."""
     for width_s, age_s in ((HOUR_S, _COUNTS_FINE_S), (DAY_S, _COUNTS_HOURS_S)):
         start = counts.c.start_s

@@ -1,5 +1,5 @@
 """
-Single samples: the lowest scores of a window, one sample whole.
+Single samples: the worst of a window, one sample whole, the turns of a session.
 
 Also counts evaluations without a score by the reason why there is none, and keeps the
 audit record of who did and saw what.
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import NamedTuple
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.models.insight import ScoredExchange
+from monitor.models.passing import Direction, PassRule
 from monitor.store.packing import record_of, sample_of
-from monitor.store.tables import audit, evaluations, samples
+from monitor.store.tables import audit, epoch_ms, evaluations, matches, samples, time_of
 
+#: Turns of one session that are read, the latest: a session id that never changes costs no more.
+MOST_TURNS = 200
 #: So many times the samples asked for are read, to find ones that differ.
 _READ = 10
 _MOST_TARGET_CHARS = 400
@@ -37,9 +41,9 @@ def _within(
     found = [
         evaluations.c.app == app,
         evaluations.c.metric == metric,
-        at_ms >= round(since.timestamp() * 1000),
+        at_ms >= epoch_ms(since),
     ]
-    return found if until is None else [*found, at_ms < round(until.timestamp() * 1000)]
+    return found if until is None else [*found, at_ms < epoch_ms(until)]
 
 
 class WorstSample(NamedTuple):
@@ -61,6 +65,7 @@ def worst_samples(
     metric: str,
     since: datetime,
     until: datetime | None = None,
+    evaluator_version: str | None = None,
     limit: int = 3,
 ) -> list[WorstSample]:
     """
@@ -70,33 +75,24 @@ def worst_samples(
     lower is better. Of several with the same explanation only one is listed.
     """
     query = (
-        select(
-            evaluations.c.sample_id,
-            evaluations.c.score,
-            evaluations.c.occurred_at_ms,
-            evaluations.c.evaluation_id,
-            evaluations.c.record,
-            samples.c.interaction_id,
-            samples.c.payload,
-        )
+        select(evaluations, samples.c.interaction_id, samples.c.payload)
         .join(samples, samples.c.sample_id == evaluations.c.sample_id)
-        .where(*_within(app, metric, since, until), evaluations.c.passed == 0)
+        .where(
+            *_within(app, metric, since, until),
+            matches(evaluations.c.evaluator_version, evaluator_version),
+            evaluations.c.passed == 0,
+        )
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
         .limit(limit * _READ)
     )
     distinct: dict[str | None, WorstSample] = {}
     for row in connection.execute(query):
-        interaction = row.payload["interaction"]
+        interaction, evaluation = row.payload["interaction"], _evaluation(row)
         found = WorstSample(
-            sample_id=row.sample_id,
-            interaction_id=row.interaction_id,
-            occurred_at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
-            score=row.score,
-            evaluation=CustomEvaluation.model_validate(record_of(row)),
-            query=interaction.get("query") or "",
-            output=interaction["output"],
-        )
-        distinct.setdefault(found.evaluation.explanation, found)
+            row.sample_id, row.interaction_id, time_of(row.occurred_at_ms), row.score, evaluation,
+            interaction.get("query") or "", interaction["output"],
+        )  # fmt: skip
+        distinct.setdefault(evaluation.explanation, found)
     return list(distinct.values())[:limit]
 
 
@@ -112,34 +108,12 @@ def worst_sample_id(
             evaluations.c.passed == 0,
         )
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
-        .limit(1)
     )
-    return connection.execute(query).scalar() or ""
+    return connection.execute(query.limit(1)).scalar() or ""
 
 
-def worst_explanations(
-    connection: Connection,
-    *,
-    app: str,
-    metric: str,
-    evaluator_version: str,
-    since: datetime,
-    limit: int = 3,
-) -> tuple[str, ...]:
-    """Return what one evaluator said of the worst samples."""
-    query = (
-        select(evaluations.c.evaluation_id, evaluations.c.record, samples.c.payload)
-        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
-        .where(
-            *_within(app, metric, since),
-            evaluations.c.evaluator_version == evaluator_version,
-            evaluations.c.passed == 0,
-        )
-        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
-        .limit(limit * _READ)
-    )
-    found = (record_of(row).get("explanation") for row in connection.execute(query))
-    return tuple(dict.fromkeys(text for text in found if text))[:limit]
+def _evaluation(row: Any) -> Evaluation:
+    return CustomEvaluation.model_validate(record_of(row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,14 +143,13 @@ def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
     if row is None:
         return None
     query = (
-        select(evaluations, samples.c.payload)
-        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+        select(evaluations)
         .where(evaluations.c.sample_id == sample_id)
         .order_by(evaluations.c.metric, evaluations.c.evaluator_version)
     )
     return StoredSample(
         sample=sample_of(row.payload),
-        received_at=datetime.fromtimestamp(row.received_at_ms / 1000, UTC),
+        received_at=time_of(row.received_at_ms),
         outcome=row.outcome,
         reason=row.reason,
         evaluations=[
@@ -184,7 +157,7 @@ def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
                 metric=found.metric,
                 evaluator_version=found.evaluator_version,
                 passed=None if found.passed is None else bool(found.passed),
-                evaluation=CustomEvaluation.model_validate(record_of(found)),
+                evaluation=CustomEvaluation.model_validate(record_of(found, row.payload)),
             )
             for found in connection.execute(query)
         ],
@@ -228,8 +201,7 @@ def unscored(
     return Unscored(failed, skipped)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(NamedTuple):
     """One act or view."""
 
     at: datetime
@@ -240,18 +212,15 @@ class AuditEntry:
 
 def note_act(connection: Connection, *, who: str, act: str, target: str, at: datetime) -> None:
     """Write down who did or saw what."""
-    at_ms = round(at.timestamp() * 1000)
-    row = {"at_ms": at_ms, "who": who, "act": act, "target": target[:_MOST_TARGET_CHARS]}
+    row = {"at": at, "who": who, "act": act, "target": target[:_MOST_TARGET_CHARS]}
     connection.execute(audit.insert(), [row])
 
 
 def newest_acts(connection: Connection, limit: int = 100) -> Sequence[AuditEntry]:
     """List the newest acts and views."""
-    query = select(audit).order_by(audit.c.audit_id.desc()).limit(limit)
-    return [
-        AuditEntry(datetime.fromtimestamp(row.at_ms / 1000, UTC), row.who, row.act, row.target)
-        for row in connection.execute(query)
-    ]
+    query = select(audit.c.at, audit.c.who, audit.c.act, audit.c.target)
+    newest = query.order_by(audit.c.audit_id.desc()).limit(limit)
+    return [AuditEntry(*row) for row in connection.execute(newest)]
 
 
 def scored_exchanges(
@@ -274,11 +243,65 @@ def scored_exchanges(
     )
     return [
         ScoredExchange(
-            sample_id=row.sample_id,
-            at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
-            interaction=sample_of(row.payload).interaction,
-            passed=bool(row.passed),
-            evaluation=CustomEvaluation.model_validate(record_of(row)),
+            row.sample_id, time_of(row.occurred_at_ms), sample_of(row.payload).interaction,
+            bool(row.passed), _evaluation(row),
         )
         for row in connection.execute(query)
-    ]
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionScore:
+    """
+    What one metric says of a conversation, from the evaluations of its sampled turns.
+
+    ``worst`` is the score of the worst turn, which *worst_sample_id* is. ``resolved`` says
+    whether the last turn with a verdict passes; None where no turn has one.
+    """
+
+    metric: str
+    turns: int  #: sampled, with a score
+    failed: int
+    worst: float
+    worst_sample_id: str
+    resolved: bool | None
+
+
+def session_scores(connection: Connection, *, app: str, session_id: str) -> list[SessionScore]:
+    """
+    Return the scores of one session of *app* by metric, in the order of their names.
+
+    Found by an index, however long the history; of a longer session the latest 200 turns count.
+    Where a turn was scored by several versions of an evaluator each of its scores counts.
+    """
+    turns = (
+        select(samples.c.sample_id)
+        .where(samples.c.session_id == session_id[:200], samples.c.app == app)
+        .order_by(samples.c.occurred_at_ms.desc(), samples.c.sample_id.desc())
+        .limit(MOST_TURNS)
+    ).subquery()
+    c = evaluations.c
+    query = (
+        select(c.metric, c.evaluator_version, c.sample_id, c.score, c.passed)
+        .join(turns, turns.c.sample_id == c.sample_id)
+        .where(c.score.is_not(None))
+        .order_by(c.metric, c.occurred_at_ms, c.sample_id)
+    )
+    found = []
+    for metric, rows in groupby(connection.execute(query), key=lambda row: row.metric):
+        scored = list(rows)
+        rule = PassRule.read(scored[-1].evaluator_version)
+        sign = -1 if rule is not None and rule.direction is Direction.LOWER else 1
+        worst = min(scored, key=lambda row: sign * row.score)
+        verdicts = [bool(row.passed) for row in scored if row.passed is not None]
+        found.append(
+            SessionScore(
+                metric=metric,
+                turns=len(scored),
+                failed=verdicts.count(False),
+                worst=worst.score,
+                worst_sample_id=worst.sample_id,
+                resolved=verdicts[-1] if verdicts else None,
+            )
+        )
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
@@ -36,7 +36,7 @@ from monitor.store.sample_index import (
     score_bin,
     token_of,
 )
-from monitor.store.tables import labels, samples
+from monitor.store.tables import epoch_ms, labels, samples, time_of
 
 _MOST_PHRASES = 20
 _BINS = range(101)
@@ -391,7 +391,7 @@ def _dense_or_few(
 
 
 def _ms(at: datetime) -> int:
-    return min(max(round(at.timestamp() * 1000), 0), LATEST_MS)
+    return min(max(epoch_ms(at), 0), LATEST_MS)
 
 
 def _fts5_query(groups: Sequence[Sequence[int]], phrases: Sequence[str]) -> str:
@@ -438,7 +438,7 @@ def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]
         ended.setdefault(item.sample_id, []).append(found)
     said: dict[str, dict[str, bool]] = {}
     query = select(labels.c.sample_id, labels.c.metric, labels.c.human_passed)
-    mine = query.where(labels.c.sample_id.in_(ids)).order_by(labels.c.labelled_at_ms)
+    mine = query.where(labels.c.sample_id.in_(ids)).order_by(labels.c.labelled_at)
     for sample_id, metric, passed in connection.execute(mine):
         said.setdefault(sample_id, {})[metric] = bool(passed)
     by_position = {}
@@ -446,7 +446,7 @@ def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]
         it = row.payload["interaction"]
         by_position[row.position] = FoundSample(
             sample_id=row.sample_id, app=row.app,
-            occurred_at=datetime.fromtimestamp(row.occurred_at_ms / 1000, UTC),
+            occurred_at=time_of(row.occurred_at_ms),
             query=it.get("query"), output=it["output"], release=it.get("release"),
             user_id=it.get("user_id"), session_id=it.get("session_id"),
             trace_id=it.get("trace_id"), tags=it.get("tags") or {}, outcome=row.outcome,

@@ -7,12 +7,15 @@ counters of hooks; verdicts; what explains a status; what people say and do; lea
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    ColumnElement,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -25,8 +28,10 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeDecorator
 
 from monitor.models.status import TALLY_SUMS
 from monitor.store.packing import PackedColumn
@@ -45,6 +50,40 @@ metadata = MetaData(
 Json = JSON().with_variant(JSONB(), "postgresql")
 #: A 64-bit number; SQLite only counts up an INTEGER by itself.
 BigInt = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def epoch_ms(moment: datetime) -> int:
+    """Return a time in epoch milliseconds, as the store keeps it."""
+    return round(moment.timestamp() * 1000)
+
+
+def time_of(ms: float) -> datetime:
+    """Return the time of epoch milliseconds."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+class EpochTime(TypeDecorator[datetime]):
+    """An aware time, kept in epoch milliseconds; given back in UTC."""
+
+    impl = BigInt
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """Return what is kept."""
+        del dialect
+        return None if value is None else epoch_ms(value)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        """Return the aware time."""
+        del dialect
+        return None if value is None else time_of(value)
+
+
+def matches(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
+    """Return the condition that a column has this value; None stands for any."""
+    return true() if value is None else column == value
+
+
 #: What is not a number in a key, and how many characters it has at most.
 _CHARS = {
     "sample_id": 64, "interaction_id": 200, "app": 200, "metric": 100, "segment": 200,
@@ -80,11 +119,16 @@ def _numbers(kind: Any, *names: str, default: str | None = None) -> list[Column[
     return [Column(name, kind, nullable=False, server_default=default) for name in names]
 
 
-def _where_missing(name: str, table: str, column: str) -> Index:
-    missing = text(f"{column} IS NULL")
-    return Index(name, table, sqlite_where=missing, postgresql_where=missing)
+def _times(*names: str) -> list[Column[Any]]:
+    """Return columns of times that are never empty; in the database their names end in _ms."""
+    return [Column(f"{name}_ms", EpochTime, key=name, nullable=False) for name in names]
 
 
+def _jsons(*names: str) -> list[Column[Any]]:
+    return [Column(name, Json, nullable=False) for name in names]
+
+
+_UNPLACED = text("position IS NULL")
 #: Samples as the hook sent them, with what became of them. The key is the hook's UUIDv7.
 samples = Table(
     "groundwatch_samples",
@@ -114,7 +158,12 @@ samples = Table(
     Index("ix_groundwatch_samples_session", "session_id"),
     Index("ix_groundwatch_samples_position", "position"),
     # Samples of before there was an index.
-    _where_missing("ix_groundwatch_samples_unplaced", "sample_id", "position"),
+    Index(
+        "ix_groundwatch_samples_unplaced",
+        "sample_id",
+        sqlite_where=_UNPLACED,
+        postgresql_where=_UNPLACED,
+    ),
 )
 
 #: One row an evaluation; the unique key is what makes sums exact under redelivery.
@@ -162,7 +211,7 @@ pass_lines = Table(
     metadata,
     *_key("app", "metric", "evaluator_version"),
     *_numbers(Integer, "n"),
-    Column("bins", Json, nullable=False),
+    *_jsons("bins"),
     *_numbers(Float, "line"),
     sqlite_with_rowid=False,
 )
@@ -211,7 +260,7 @@ hooks = Table(
     *_texts("app", "host"),
     *_numbers(Integer, "pid"),
     *_numbers(BigInt, "heartbeat_at_ms"),
-    Column("counters", Json, nullable=False),
+    *_jsons("counters"),
     Index("ix_groundwatch_hooks_app", "app", "heartbeat_at_ms"),
     Index("ix_groundwatch_hooks_heartbeat", "heartbeat_at_ms"),
 )
@@ -240,8 +289,8 @@ detectors = Table(
     "groundwatch_detectors",
     metadata,
     *_key("stream_id"),
-    *_numbers(BigInt, "updated_at_ms"),
-    Column("state", Json, nullable=False),
+    *_times("updated_at"),
+    *_jsons("state"),
 )
 
 #: What is remembered of the apps that share an evaluator, and how they fell together, if they did.
@@ -249,8 +298,8 @@ pools = Table(
     "groundwatch_pools",
     metadata,
     *_key("metric", "evaluator_version"),
-    *_numbers(BigInt, "updated_at_ms"),
-    Column("state", Json, nullable=False),
+    *_times("updated_at"),
+    *_jsons("state"),
     Column("fall", Json, nullable=True),
     sqlite_with_rowid=False,
 )
@@ -260,8 +309,8 @@ verdicts = Table(
     "groundwatch_verdicts",
     metadata,
     *_key("app", "metric", "segment", "window_s"),
-    *_numbers(BigInt, "evaluated_at_ms"),
-    Column("verdict", Json, nullable=False),
+    *_times("evaluated_at"),
+    *_jsons("verdict"),
 )
 
 #: Each change of a status, for the timeline of a report.
@@ -271,11 +320,11 @@ status_changes = Table(
     Column("change_id", BigInt, primary_key=True, autoincrement=True),
     *_texts("app", "metric", "segment"),
     *_numbers(Integer, "window_s"),
-    *_numbers(BigInt, "at_ms"),
+    *_times("at"),
     Column("before", String(32)),
     *_texts("after"),
-    Column("verdict", Json, nullable=False),
-    Index("ix_groundwatch_status_changes_app_at", "app", "at_ms"),
+    *_jsons("verdict"),
+    Index("ix_groundwatch_status_changes_app_at", "app", "at"),
 )
 
 #: Entries of the queue that could not be scored, kept to be looked at and tried again.
@@ -284,7 +333,7 @@ dead_letters = Table(
     metadata,
     *_key("entry_id"),
     *_texts("app"),
-    *_numbers(BigInt, "at_ms"),
+    *_times("at"),
     *_texts("reason"),
     Column("detail", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
@@ -295,7 +344,7 @@ dead_letters = Table(
     # dead, retrying, or dropped: then the body is gone, and the row stays for the count.
     Column("state", String(16), nullable=False, server_default="dead"),
     Index("ix_groundwatch_dead_letters_sample", "sample_id", unique=True),
-    Index("ix_groundwatch_dead_letters_at", "at_ms"),
+    Index("ix_groundwatch_dead_letters_at", "at"),
 )
 
 #: Who may run the schedule; the token fences off an owner that lost it without noticing.
@@ -313,7 +362,7 @@ dimensions = Table(
     "groundwatch_dimensions",
     metadata,
     *_key("app", "dimension"),
-    Column("census", Json, nullable=False),
+    *_jsons("census"),
     sqlite_with_rowid=False,
 )
 
@@ -323,9 +372,9 @@ marks = Table(
     metadata,
     Column("mark_id", BigInt, primary_key=True, autoincrement=True),
     *_texts("app", "release"),
-    *_numbers(BigInt, "at_ms", "made_at_ms"),
+    *_times("at", "made_at"),
     Column("note", Text, nullable=False),
-    Index("ix_groundwatch_marks_app_at", "app", "at_ms"),
+    Index("ix_groundwatch_marks_app_at", "app", "at"),
 )
 
 #: Where the drift detectors of a stream stand.
@@ -333,7 +382,7 @@ drift_states = Table(
     "groundwatch_drift_states",
     metadata,
     *_key("stream_id"),
-    Column("state", Json, nullable=False),
+    *_jsons("state"),
 )
 
 #: Drift that was found, for the record; the key makes finding it again change nothing.
@@ -341,9 +390,9 @@ drift_findings = Table(
     "groundwatch_drift_findings",
     metadata,
     *_key("app", "metric", "segment", "test", "from_s"),
-    *_numbers(BigInt, "found_at_ms"),
-    Column("finding", Json, nullable=False),
-    Index("ix_groundwatch_drift_findings_found", "found_at_ms"),
+    *_times("found_at"),
+    *_jsons("finding"),
+    Index("ix_groundwatch_drift_findings_found", "found_at"),
 )
 
 #: The newest insight into each app and metric: what explains its status. Metric '' is the app.
@@ -351,8 +400,8 @@ insights = Table(
     "groundwatch_insights",
     metadata,
     *_key("app", "metric"),
-    *_numbers(BigInt, "made_at_ms"),
-    Column("insight", Json, nullable=False),
+    *_times("made_at"),
+    *_jsons("insight"),
 )
 
 #: Up to when a level holds everything, and from when it still does; epoch seconds.
@@ -372,7 +421,7 @@ labels = Table(
     *_texts("app"),
     *_numbers(SmallInteger, "judge_passed", "human_passed"),
     Column("note", Text, nullable=False, server_default=""),
-    *_numbers(BigInt, "labelled_at_ms"),
+    *_times("labelled_at"),
     # Of the app, at the time of the sample; '' where it named none.
     Column("release", String(200), nullable=False, server_default=""),
     # 1 if the sample was drawn at random among those with its verdict, as the queue does.
@@ -389,10 +438,10 @@ feedback = Table(
     *_numbers(SmallInteger, "good"),
     Column("comment", Text, nullable=False),
     *_texts("source"),
-    *_numbers(BigInt, "given_at_ms", "received_at_ms"),
+    *_times("given_at", "received_at"),
     Index("ix_groundwatch_feedback_trace", "trace_id"),
-    Index("ix_groundwatch_feedback_app_received", "app", "received_at_ms"),
-    Index("ix_groundwatch_feedback_received", "received_at_ms"),
+    Index("ix_groundwatch_feedback_app_received", "app", "received_at"),
+    Index("ix_groundwatch_feedback_received", "received_at"),
 )
 
 #: Old samples that the judge judged again, once each: both verdicts.
@@ -403,8 +452,8 @@ rejudged = Table(
     *_texts("app"),
     *_numbers(SmallInteger, "first_passed", "second_passed"),
     *_texts("purpose", "model"),
-    *_numbers(BigInt, "at_ms"),
-    Index("ix_groundwatch_rejudged_at", "at_ms"),
+    *_times("at"),
+    Index("ix_groundwatch_rejudged_at", "at"),
 )
 
 #: Whether a judge moved (app '': over all apps), and whose the change of a status was.
@@ -412,7 +461,7 @@ judge_checks = Table(
     "groundwatch_judge_checks",
     metadata,
     *_key("app", "metric", "evaluator_version"),
-    Column("state", Json, nullable=False),
+    *_jsons("state"),
 )
 
 #: Acts of operators, and views of transcripts.
@@ -420,9 +469,9 @@ audit = Table(
     "groundwatch_audit",
     metadata,
     Column("audit_id", BigInt, primary_key=True, autoincrement=True),
-    *_numbers(BigInt, "at_ms"),
+    *_times("at"),
     *_texts("who", "act", "target"),
-    Index("ix_groundwatch_audit_at", "at_ms"),
+    Index("ix_groundwatch_audit_at", "at"),
 )
 
 #: Tokens of the page and the API, of which nothing but a hash is kept; no apps: all of them.
@@ -432,10 +481,9 @@ tokens = Table(
     Column("secret_hash", String(64), primary_key=True),
     Column("name", String(200), nullable=False),
     Column("role", String(16), nullable=False),
-    Column("apps", Json, nullable=False),
-    Column("scopes", Json, nullable=False),
+    *_jsons("apps", "scopes"),
     Column("created_by", String(200), nullable=False),
-    Column("created_at_ms", BigInt, nullable=False),
-    Column("expires_at_ms", BigInt),
-    Column("revoked_at_ms", BigInt),
+    *_times("created_at"),
+    Column("expires_at_ms", EpochTime, key="expires_at"),
+    Column("revoked_at_ms", EpochTime, key="revoked_at"),
 )

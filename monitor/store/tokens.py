@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, Row, or_, select, update
+from sqlalchemy import ColumnElement, Connection, or_, select, true, update
 
 from monitor.errors import SettingsError
 from monitor.store.tables import tokens
@@ -59,60 +58,38 @@ def create_token(
         )
     secret = f"gw_{secrets.token_urlsafe(32)}"
     row = {
-        "secret_hash": _hash_of(secret),
-        "name": name,
-        "role": role,
-        "apps": sorted(apps),
-        "scopes": sorted(scopes),
-        "created_by": created_by[:200],
-        "created_at_ms": _ms(now),
-        "expires_at_ms": expires_at and _ms(expires_at),
-    }
+        "secret_hash": _hash_of(secret), "name": name, "role": role, "apps": sorted(apps),
+        "scopes": sorted(scopes), "created_by": created_by[:200], "created_at": now,
+        "expires_at": expires_at,
+    }  # fmt: skip
     connection.execute(tokens.insert(), [row])
     return secret
 
 
 def find_token(connection: Connection, secret: str, now: datetime) -> Token | None:
     """Return the live token of a secret."""
-    query = select(tokens).where(tokens.c.secret_hash == _hash_of(secret))
-    row = connection.execute(query).first()
-    found = None if row is None else _token(row)
-    return found if found is not None and found.is_live(now) else None
+    found = _read(connection, tokens.c.secret_hash == _hash_of(secret))
+    return next((token for token in found if token.is_live(now)), None)
 
 
 def read_tokens(connection: Connection) -> list[Token]:
     """Return all tokens, the newest first."""
-    query = select(tokens).order_by(tokens.c.created_at_ms.desc(), tokens.c.name)
-    return [_token(row) for row in connection.execute(query)]
+    return _read(connection, true())
+
+
+def _read(connection: Connection, wanted: ColumnElement[bool]) -> list[Token]:
+    query = select(tokens).where(wanted).order_by(tokens.c.created_at.desc(), tokens.c.name)
+    return [Token.model_validate(dict(row)) for row in connection.execute(query).mappings()]
 
 
 def revoke_token(connection: Connection, name: str, now: datetime) -> bool:
     """Revoke the live token of a name, from now on; return whether there was one."""
-    live = (
-        tokens.c.revoked_at_ms.is_(None),
-        or_(tokens.c.expires_at_ms.is_(None), tokens.c.expires_at_ms > _ms(now)),
-    )
-    query = update(tokens).where(tokens.c.name == name, *live).values(revoked_at_ms=_ms(now))
+    c = tokens.c
+    live = c.revoked_at.is_(None) & or_(c.expires_at.is_(None), c.expires_at > now)
+    query = update(tokens).where(c.name == name, live).values(revoked_at=now)
     return connection.execute(query).rowcount > 0
 
 
 def _hash_of(secret: str) -> str:
     # Of 256 random bits: no salt and no slow hash could make them harder to guess.
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def _token(row: Row[Any]) -> Token:
-    times = {
-        name: None if (ms := getattr(row, f"{name}_ms")) is None else _time(ms)
-        for name in ("created_at", "expires_at", "revoked_at")
-    }
-    kept = ("name", "role", "apps", "scopes", "created_by")
-    return Token.model_validate({name: getattr(row, name) for name in kept} | times)
-
-
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)

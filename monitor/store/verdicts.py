@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, select
@@ -15,6 +15,7 @@ from monitor.store.packing import record_of
 from monitor.store.tables import (
     detectors,
     evaluations,
+    matches,
     pools,
     samples,
     status_changes,
@@ -56,9 +57,7 @@ def key_of(verdict: Verdict) -> VerdictKey:
 
 def read_verdicts(connection: Connection, app: str | None = None) -> dict[VerdictKey, Verdict]:
     """Read the newest verdict of every key, of one app only when it is named."""
-    query = select(verdicts.c.verdict)
-    if app is not None:
-        query = query.where(verdicts.c.app == app)
+    query = select(verdicts.c.verdict).where(matches(verdicts.c.app, app))
     found = (Verdict.model_validate(value) for value in connection.execute(query).scalars())
     return {key_of(verdict): verdict for verdict in found}
 
@@ -69,26 +68,15 @@ def save_verdicts(
     """Replace the verdicts, and note each status that differs from the one before."""
     rows, changes, change_rows = [], [], []
     for verdict in new:
-        app, metric, segment, window_s = key = key_of(verdict)
-        key_columns = {"app": app, "metric": metric, "segment": segment, "window_s": window_s}
-        at_ms, record = _ms(verdict.evaluated_at), verdict.model_dump(mode="json")
-        rows.append(key_columns | {"evaluated_at_ms": at_ms, "verdict": record})
-        last = before.get(key)
-        if last is None or last.status is not verdict.status:
-            status, after = last.status if last else None, verdict.status
-            changes.append(
-                StatusChange(
-                    verdict.evaluated_at, *key, before=status, after=after, verdict=verdict
-                )
-            )
+        key, at, status = key_of(verdict), verdict.evaluated_at, verdict.status
+        row = dict(zip(("app", "metric", "segment", "window_s"), key, strict=True))
+        row["verdict"] = verdict.model_dump(mode="json")
+        rows.append(row | {"evaluated_at": at})
+        last = before[key].status if key in before else None
+        if last is not status:
+            changes.append(StatusChange(at, *key, before=last, after=status, verdict=verdict))
             change_rows.append(
-                key_columns
-                | {
-                    "at_ms": at_ms,
-                    "before": status.value if status else None,
-                    "after": after.value,
-                    "verdict": record,
-                }
+                row | {"at": at, "before": last and last.value, "after": status.value}
             )
     put(connection, verdicts, rows)
     if change_rows:
@@ -100,59 +88,39 @@ def read_changes(
     connection: Connection, *, since: datetime, app: str | None = None
 ) -> list[StatusChange]:
     """List the changes of status since *since*, oldest first."""
+    c = status_changes.c
     query = (
-        select(status_changes)
-        .where(status_changes.c.at_ms >= _ms(since))
-        .order_by(status_changes.c.change_id)
+        select(c.at, c.app, c.metric, c.segment, c.window_s, c.before, c.after, c.verdict)
+        .where(c.at >= since, matches(c.app, app))
+        .order_by(c.change_id)
     )
-    if app is not None:
-        query = query.where(status_changes.c.app == app)
     return [
         StatusChange(
-            at=datetime.fromtimestamp(row.at_ms / 1000, UTC),
-            app=row.app,
-            metric=row.metric,
-            segment=row.segment,
-            window_s=row.window_s,
-            before=Status(row.before) if row.before else None,
-            after=Status(row.after),
-            verdict=Verdict.model_validate(row.verdict),
+            row.at, row.app, row.metric, row.segment, row.window_s, _status(row.before),
+            Status(row.after), Verdict.model_validate(row.verdict),
         )
         for row in connection.execute(query)
-    ]
+    ]  # fmt: skip
+
+
+def _status(name: str | None) -> Status | None:
+    return Status(name) if name else None
 
 
 def read_steps(
     connection: Connection, *, since: datetime, window_s: int, after_id: int = 0
 ) -> list[StatusStep]:
     """List the changes of status of whole apps in one window, oldest first, after one of them."""
-    columns = status_changes.c
-    names = ("change_id", "at_ms", "app", "metric", "before", "after")
+    c = status_changes.c
     query = (
-        select(*(columns[name] for name in names))
-        .where(
-            columns.at_ms >= _ms(since),
-            columns.change_id > after_id,
-            columns.window_s == window_s,
-            columns.segment == ROOT,
-        )
-        .order_by(columns.change_id)
+        select(c.change_id, c.at, c.app, c.metric, c.before, c.after)
+        .where(c.at >= since, c.change_id > after_id, c.window_s == window_s, c.segment == ROOT)
+        .order_by(c.change_id)
     )
     return [
-        StatusStep(
-            row.change_id,
-            row.at_ms / 1000,
-            row.app,
-            row.metric,
-            Status(row.before) if row.before else None,
-            Status(row.after),
-        )
-        for row in connection.execute(query)
+        StatusStep(change_id, at.timestamp(), app, metric, _status(before), Status(after))
+        for change_id, at, app, metric, before, after in connection.execute(query)
     ]
-
-
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
 
 
 def read_states(connection: Connection) -> dict[int, dict[str, Any]]:
@@ -165,9 +133,8 @@ def save_states(
     connection: Connection, states: Mapping[int, Mapping[str, Any]], *, now: datetime
 ) -> None:
     """Remember these; call it in the transaction that is fenced by the lease."""
-    at_ms = round(now.timestamp() * 1000)
     rows = [
-        {"stream_id": stream_id, "updated_at_ms": at_ms, "state": dict(state)}
+        {"stream_id": stream_id, "updated_at": now, "state": dict(state)}
         for stream_id, state in sorted(states.items())
     ]
     put(connection, detectors, rows)
@@ -208,23 +175,13 @@ def save_pools(
     now: datetime,
 ) -> None:
     """Remember these and forget all others; call it in the transaction fenced by the lease."""
-    put(
-        connection,
-        pools,
-        [
-            {
-                "metric": metric,
-                "evaluator_version": version,
-                "updated_at_ms": _ms(now),
-                "state": dict(state),
-                "fall": falls[metric, version].model_dump(mode="json")
-                if (metric, version) in falls
-                else None,
-            }
-            for (metric, version), state in sorted(states.items())
-        ],
-    )
-    connection.execute(delete(pools).where(pools.c.updated_at_ms < _ms(now)))
+    rows = []
+    for (metric, version), state in states.items():
+        fall = falls.get((metric, version))
+        row = {"metric": metric, "evaluator_version": version, "updated_at": now}
+        rows.append(row | {"state": dict(state), "fall": fall and fall.model_dump(mode="json")})
+    put(connection, pools, rows)
+    connection.execute(delete(pools).where(pools.c.updated_at < now))
 
 
 def fleet_falls(connection: Connection) -> list[FleetFall]:
@@ -253,30 +210,19 @@ def scores_since(
 
     Of one app and metric only when they are named.
     """
-    columns = evaluations.c
+    c, of = evaluations.c, samples.c
     query = (
-        select(
-            *(columns.app, columns.metric, columns.evaluator_version, columns.evaluation_id),
-            *(samples.c.received_at_ms, columns.occurred_at_ms, samples.c.sample_rate),
-            *(columns.passed, columns.record, samples.c.payload),
-        )
-        .select_from(samples.join(evaluations, samples.c.sample_id == columns.sample_id))
-        .where(samples.c.received_at_ms > after_ms, columns.passed.is_not(None))
-        .order_by(samples.c.received_at_ms, columns.evaluation_id)
+        select(evaluations, of.received_at_ms, of.sample_rate, of.payload)
+        .select_from(samples.join(evaluations, of.sample_id == c.sample_id))
+        .where(of.received_at_ms > after_ms, c.passed.is_not(None))
+        .where(matches(c.app, app), matches(c.metric, metric))
+        .order_by(of.received_at_ms, c.evaluation_id)
     )
-    if app is not None:
-        query = query.where(columns.app == app)
-    if metric is not None:
-        query = query.where(columns.metric == metric)
     found: dict[tuple[str, str, str], list[StoredScore]] = {}
     for row in connection.execute(query):
         score = StoredScore(
-            row.evaluation_id,
-            row.received_at_ms,
-            row.occurred_at_ms,
-            row.sample_rate,
-            bool(row.passed),
-            record_of(row).get("metadata"),
-        )
+            row.evaluation_id, row.received_at_ms, row.occurred_at_ms, row.sample_rate,
+            bool(row.passed), record_of(row).get("metadata"),
+        )  # fmt: skip
         found.setdefault((row.app, row.metric, row.evaluator_version), []).append(score)
     return found

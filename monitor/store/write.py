@@ -23,10 +23,9 @@ from monitor.models.passing import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
-from monitor.store.dead_letters import DeadLetter, set_aside
 from monitor.store.engine import add, insert, insert_new, put
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
-from monitor.store.ledger import Entry, Kind, book
+from monitor.store.ledger import DeadLetter, Entry, Kind, book, set_aside
 from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late

@@ -23,8 +23,15 @@ from monitor.store.feedback import (
     save_feedback,
 )
 from monitor.store.label_agreement import agreements
-from monitor.store.label_queue import ENOUGH, draw
-from monitor.store.labels import MOST_NOTE_CHARS, Taken, labels_of, read_record, take_labels
+from monitor.store.labels import (
+    ENOUGH,
+    MOST_NOTE_CHARS,
+    Taken,
+    draw,
+    labels_of,
+    read_record,
+    take_labels,
+)
 from monitor.store.ledger import Kind, read_between, read_totals
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range

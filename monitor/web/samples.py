@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from monitor.report.sheets import inert
 from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
-from monitor.store.samples import StoredSample, read_sample
+from monitor.store.samples import StoredSample, read_sample, session_scores
 from monitor.store.search import (
     FoundSample,
     SampleFilter,
@@ -24,7 +24,6 @@ from monitor.store.search import (
     find_samples,
     neighbours,
 )
-from monitor.store.sessions import session_scores
 from monitor.testsets.golden import golden_case
 from monitor.web import schema, time_range
 from monitor.web.auth import Role, needs, principal_of

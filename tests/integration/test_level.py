@@ -10,8 +10,7 @@ from monitor.models import Status
 from monitor.models.passing import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.label_queue import draw
-from monitor.store.labels import LabelRecord, take_labels
+from monitor.store.labels import LabelRecord, draw, take_labels
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_verdicts
 from monitor.store.write import record

@@ -216,7 +216,7 @@ def test_retried_entry_that_fails_again_counts_once_more_not_twice(context, set_
 
 
 def test_retry_that_was_cut_short_can_be_done_again(context, set_aside, groundwatch):
-    from monitor.store.dead_letters import begin_retry, find_dead_letter
+    from monitor.store.ledger import begin_retry, find_dead_letter
 
     with context.store.write() as connection:
         begin_retry(connection, find_dead_letter(connection, set_aside[0]), bucket_s=60)

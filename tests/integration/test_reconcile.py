@@ -208,5 +208,5 @@ def test_window_does_not_begin_before_what_is_kept(settled):
             "INSERT INTO groundwatch_levels (level, complete_to_s, kept_from_s)"
             f" VALUES ('samples', 0, {int(time.time()) - 3600})"
         ))  # fmt: skip
-        connection.execute(dead_letters.update().values(at_ms=0))
+        connection.execute(dead_letters.update().values(at=datetime.fromtimestamp(0, UTC)))
     assert any("were deleted" in note for note in look(settled).notes)

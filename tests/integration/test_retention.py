@@ -9,9 +9,17 @@ from sqlalchemy import func, select
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.dead_letters import DeadLetter
 from monitor.store.lease import Lease, acquire, fence
-from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book, read_between, read_totals
+from monitor.store.ledger import (
+    DeadLetter,
+    Entry,
+    HookCounters,
+    Kind,
+    absorb,
+    book,
+    read_between,
+    read_totals,
+)
 from monitor.store.reconcile import sums_of_store
 from monitor.store.retention import Ages, Retention, size_bytes
 from monitor.store.rollup import BUCKETS, read_marks, roll_up

@@ -109,7 +109,7 @@ def test_labels_are_found_by_what_people_said(store, three):
         row = {
             "sample_id": three["bad"], "metric": "groundedness", "evaluator_version": "v",
             "labelled_by": "ann", "app": "bot", "judge_passed": 0, "human_passed": 1,
-            "labelled_at_ms": 1,
+            "labelled_at": datetime.now(UTC),
         }  # fmt: skip
         connection.execute(labels.insert(), [row])
     assert found(store, label="pass") == found(store, label="any") == [three["bad"]]

@@ -7,8 +7,7 @@ from sqlalchemy import select
 
 from monitor.cli.doctor import check_store
 from monitor.settings import Settings
-from monitor.store.dead_letters import DeadLetter
-from monitor.store.ledger import read_totals
+from monitor.store.ledger import DeadLetter, read_totals
 from monitor.store.tables import dead_letters, samples, streams
 from monitor.store.write import read_app_names, record
 from monitor.testing import make_evaluation, make_interaction, make_sample

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.store.retention import blank
-from monitor.store.sessions import MOST_TURNS, session_scores
+from monitor.store.samples import MOST_TURNS, session_scores
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import ScoringRules, result_of

@@ -7,8 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from monitor.models import ErrorInfo, Evaluation
-from monitor.store.dead_letters import DeadLetter
-from monitor.store.ledger import Booking, Kind, read_between, read_totals
+from monitor.store.ledger import Booking, DeadLetter, Kind, read_between, read_totals
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.samples import unscored, worst_samples
 from monitor.store.tables import dead_letters, evaluations, samples
