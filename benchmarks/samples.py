@@ -26,7 +26,7 @@ from sqlalchemy import Connection, text
 from monitor.models import Interaction, Sample
 from monitor.store.engine import Store, migrate
 from monitor.store.packing import WITH_SAMPLE, pack
-from monitor.store.sample_index import Ended, allot_positions, terms_of, write_terms
+from monitor.store.sample_index import allot_positions, terms_of, write_terms
 from monitor.store.search import SampleFilter, Sort, find_samples
 from monitor.store.tables import evaluations, samples
 
@@ -72,19 +72,19 @@ def _fill(store: Store, numbers: range) -> None:
                 session_id=f"session-{number // 5}", trace_id=None, tags={"language": language},
             )  # fmt: skip
             sample = Sample.model_construct(sample_id=sample_id, interaction=it)
-            ended = []
             for metric in _METRICS:
                 score = round(chance.betavariate(8, 1.2), 3)
-                ended.append(Ended(metric, "local-1", score, score >= 0.7, ""))  # noqa: PLR2004
                 scores.append({
                     "evaluation_id": f"{sample_id}-{metric}", "sample_id": sample_id, "app": app,
                     "metric": metric, "evaluator_version": "local-1", "status": "completed",
                     "score": score, "passed": int(score >= 0.7),  # noqa: PLR2004
-                    "occurred_at_ms": times[sample_id], "record": WITH_SAMPLE,
+                    "occurred_at_ms": times[sample_id], "record": WITH_SAMPLE, "reason": "",
                 })  # fmt: skip
             rows.append(_row(sample_id, it, times[sample_id], positions[sample_id], language))
             segments = (f"language={language}",)
-            terms.append(terms_of(positions[sample_id], sample, segments, "", ended))
+            terms.append(
+                terms_of(positions[sample_id], sample, segments, "", scores[-len(_METRICS) :])
+            )
         connection.execute(samples.insert(), rows)
         connection.execute(evaluations.insert(), scores)
         write_terms(connection, terms)

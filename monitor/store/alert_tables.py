@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from monitor.store.tables import BigInt, Json, metadata
+from monitor.store.tables import BigInt, Json, metadata, required
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -61,10 +61,10 @@ alert_states = Table(
     "groundwatch_alert_states",
     metadata,
     *_key_columns(primary=True),
-    Column("version", Integer, nullable=False),
-    Column("phase", String(20), nullable=False),
-    Column("state", Json, nullable=False),
-    Column("updated_at", UtcTime, nullable=False),
+    *required(Integer, "version"),
+    *required(String(20), "phase"),
+    *required(Json, "state"),
+    *required(UtcTime, "updated_at"),
 )
 
 incidents = Table(
@@ -72,13 +72,10 @@ incidents = Table(
     metadata,
     Column("incident_id", String(32), primary_key=True),
     *_key_columns(primary=False),
-    Column("level", String(20), nullable=False),
-    Column("peak_level", String(20), nullable=False),
-    Column("since", UtcTime, nullable=False),
-    Column("opened_at", UtcTime, nullable=False),
-    Column("updated_at", UtcTime, nullable=False),
+    *required(String(20), "level", "peak_level"),
+    *required(UtcTime, "since", "opened_at", "updated_at"),
     Column("resolved_at", UtcTime),
-    Column("sequence", Integer, nullable=False),
+    *required(Integer, "sequence"),
     #: The group it is told with, and the silence that holds it back now.
     Column("group_id", String(32)),
     Column("hushed_by", String(64), key="silenced_by"),
@@ -93,14 +90,14 @@ alert_groups = Table(
     "groundwatch_alert_groups",
     metadata,
     Column("group_id", String(32), primary_key=True),
-    Column("app", String(200), nullable=False),
+    *required(String(200), "app"),
     Column("cause", String(300)),
-    Column("opened_at", UtcTime, nullable=False),
+    *required(UtcTime, "opened_at"),
     Column("resolved_at", UtcTime),
     Column("level", String(20)),
     Column("told_at", UtcTime),
-    Column("sequence", Integer, nullable=False),
-    Column("flapping", Json, nullable=False),
+    *required(Integer, "sequence"),
+    *required(Json, "flapping"),
     Column("acked_until", UtcTime),
     Column("acked_at", UtcTime),
     Column("acked_by", String(200)),
@@ -113,12 +110,11 @@ silences = Table(
     "groundwatch_silences",
     metadata,
     Column("silence_id", String(32), primary_key=True),
-    Column("matchers", Json, nullable=False),
-    Column("starts_at", UtcTime, nullable=False),
-    Column("ends_at", UtcTime, nullable=False),
-    Column("author", String(200), nullable=False),
-    Column("comment", String(1000), nullable=False),
-    Column("created_at", UtcTime, nullable=False),
+    *required(Json, "matchers"),
+    *required(UtcTime, "starts_at", "ends_at"),
+    *required(String(200), "author"),
+    *required(String(1000), "comment"),
+    *required(UtcTime, "created_at"),
     Index(None, "ends_at"),
 )
 
@@ -128,10 +124,10 @@ alert_events = Table(
     metadata,
     Column("event_id", BigInt, primary_key=True, autoincrement=True),
     Column("incident_id", ForeignKey(incidents.c.incident_id), nullable=False),
-    Column("sequence", Integer, nullable=False),
-    Column("event", String(20), nullable=False),
-    Column("at", UtcTime, nullable=False),
-    Column("snapshot", Json, nullable=False),
+    *required(Integer, "sequence"),
+    *required(String(20), "event"),
+    *required(UtcTime, "at"),
+    *required(Json, "snapshot"),
     UniqueConstraint("incident_id", "sequence"),
 )
 
@@ -142,23 +138,20 @@ outbox = Table(
     metadata,
     Column("delivery_id", String(32), primary_key=True),
     #: The incident or group, or the name of a digest: no foreign key.
-    Column("incident_id", String(32), nullable=False),
-    Column("sequence", Integer, nullable=False),
-    Column("channel", String(100), nullable=False),
-    Column("recipient", String(320), nullable=False),
-    Column("event", String(20), nullable=False),
-    Column("level", String(20), nullable=False),
-    Column("snapshot", Json, nullable=False),
-    Column("status", String(20), nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("token", Integer, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-    Column("due_at", UtcTime, nullable=False),
+    *required(String(32), "incident_id"),
+    *required(Integer, "sequence"),
+    *required(String(100), "channel"),
+    *required(String(320), "recipient"),
+    *required(String(20), "event", "level"),
+    *required(Json, "snapshot"),
+    *required(String(20), "status"),
+    *required(Integer, "attempts", "token"),
+    *required(UtcTime, "created_at", "due_at"),
     Column("lease_until", UtcTime),
     Column("finished_at", UtcTime),
-    Column("tells", String(100), nullable=False),
+    *required(String(100), "tells"),
     Column("error_code", String(100)),
-    Column("possible_duplicate", Boolean, nullable=False),
+    *required(Boolean, "possible_duplicate"),
     Column("merged_into", String(32)),
     #: The channel that is told as well when this one cannot be reached; then it is emptied.
     Column("fallback", String(100)),
@@ -182,8 +175,8 @@ digests = Table(
     "groundwatch_digests",
     metadata,
     Column("name", String(40), primary_key=True),
-    Column("made_at", UtcTime, nullable=False),
-    Column("messages", Integer, nullable=False),
+    *required(UtcTime, "made_at"),
+    *required(Integer, "messages"),
 )
 
 #: How each channel does; a row appears when something is known of it.

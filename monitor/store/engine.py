@@ -26,6 +26,7 @@ from sqlalchemy import (
     Float,
     Integer,
     LargeBinary,
+    Select,
     String,
     Table,
     Text,
@@ -270,6 +271,12 @@ def batched(values: Iterable[Any], size: int) -> Iterator[list[Any]]:
     every = list(values)
     for first in range(0, len(every), size):
         yield every[first : first + size]
+
+
+def rows_of(connection: Connection, query: Select[Any]) -> list[dict[str, Any]]:
+    """Return the rows of a query by the keys of their columns."""
+    keys = query.selected_columns.keys()
+    return [dict(zip(keys, row, strict=True)) for row in connection.execute(query)]
 
 
 def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, and_, func, select
 
 from monitor.models.interaction import AppName, Name
 from monitor.stats.intervals import newcombe_interval
-from monitor.store.engine import insert_new
+from monitor.store.engine import insert_new, rows_of
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import counts, feedback, samples
 
@@ -101,8 +101,8 @@ def feedback_of(connection: Connection, app: str, trace_id: str | None) -> list[
     if not trace_id:
         return []
     mine = select(feedback).where(feedback.c.trace_id == trace_id[:200], feedback.c.app == app)
-    rows = connection.execute(mine.order_by(feedback.c.given_at)).mappings()
-    return [Feedback.model_validate(dict(row)) for row in rows]
+    rows = rows_of(connection, mine.order_by(feedback.c.given_at))
+    return [Feedback.model_validate(row) for row in rows]
 
 
 def count_feedback(connection: Connection, app: str, *, since: datetime) -> FeedbackCounts:

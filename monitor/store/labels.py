@@ -27,7 +27,7 @@ from monitor.errors import own_words
 from monitor.models.interaction import Name
 from monitor.models.passing import OWN, OWN_LEARNT_AT
 from monitor.stats.level import level_bin
-from monitor.store.engine import batched, put
+from monitor.store.engine import batched, put, rows_of
 from monitor.store.query import read_first_scores
 from monitor.store.samples import note_act
 from monitor.store.tables import epoch_ms, evaluations, labels, matches, samples
@@ -261,7 +261,7 @@ def save_labels(connection: Connection, found: Iterable[Label]) -> None:
 
 def _read(connection: Connection, *wanted: ColumnElement[bool]) -> list[Label]:
     query = select(labels).where(*wanted).order_by(labels.c.labelled_at, labels.c.sample_id)
-    return [Label.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+    return [Label.model_validate(row) for row in rows_of(connection, query)]
 
 
 def labels_of(connection: Connection, sample_id: str) -> list[Label]:

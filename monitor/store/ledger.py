@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from monitor.errors import SettingsError
-from monitor.store.engine import add, insert_new, put
+from monitor.store.engine import add, insert_new, put, rows_of
 from monitor.store.tables import (
     counts,
     dead_letters,
@@ -220,7 +220,7 @@ def newest_dead_letters(connection: Connection, *, limit: int = 1000) -> Sequenc
     columns = dead_letters.c
     query = select(dead_letters).where(columns.state != DROPPED)
     newest = query.order_by(columns.at.desc(), columns.entry_id).limit(limit)
-    return [DeadLetter(**row) for row in connection.execute(newest).mappings()]
+    return [DeadLetter(**row) for row in rows_of(connection, newest)]
 
 
 def find_dead_letter(connection: Connection, name: str) -> DeadLetter:
@@ -234,7 +234,7 @@ def find_dead_letter(connection: Connection, name: str) -> DeadLetter:
     """
     columns = dead_letters.c
     begins = columns.entry_id.startswith(name, autoescape=True) & (columns.state != DROPPED)
-    rows = connection.execute(select(dead_letters).where(begins).limit(2)).mappings().all()
+    rows = rows_of(connection, select(dead_letters).where(begins).limit(2))
     exact = [row for row in rows if row["entry_id"] == name]
     if not exact and (len(name) < _SHORTEST_NAME or len(rows) != 1):
         problem = "several entries are" if len(rows) > 1 else "no entry is"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
 
 from monitor.models import ROOT, Tally
 from monitor.store.ledger import Kind, read_totals
@@ -65,8 +65,8 @@ def sums_of_store(connection: Connection, *, since_s: int) -> Iterator[Sum]:
 
 def check_ledger(connection: Connection) -> Iterator[Sum]:
     """Compare the ledger with what hooks counted, and with the ledger by time."""
-    rows = connection.execute(select(totals.c.app, totals.c.kind, totals.c.reason, totals.c.count))
-    ledger = {(app, kind, reason): int(n) for app, kind, reason, n in rows}
+    t = totals.c
+    ledger = _counted(connection, select(t.app, t.kind, t.reason, t.count))
     hooked: Counter[tuple[str, str, str]] = Counter()
     for app, values in connection.execute(select(hooks.c.app, hooks.c.counters)):
         for name, n in values.items():
@@ -77,29 +77,32 @@ def check_ledger(connection: Connection) -> Iterator[Sum]:
     yield from compare("ledger by time = ledger", _ledger_by_time(connection), ledger)
 
 
-def _ledger_by_time(connection: Connection, *where: ColumnElement[bool]) -> dict[Any, int]:
+def _ledger_by_time(connection: Connection, *where: ColumnElement[bool]) -> Counter[Any]:
     key = (counts.c.app, counts.c.kind, counts.c.reason)
     query = select(*key, func.sum(counts.c.count)).where(*where).group_by(*key)
-    return {(app, kind, reason): int(n) for app, kind, reason, n in connection.execute(query)}
+    return _counted(connection, query)
+
+
+def _counted(connection: Connection, query: Select[Any]) -> Counter[Any]:
+    """Return the last column of each row by the others."""
+    return Counter({tuple(key): int(n) for *key, n in connection.execute(query)})
 
 
 def check_samples(connection: Connection, since_s: int) -> Iterator[Sum]:
     """Compare the rows of samples and dead letters, by how they ended, with the ledger."""
     found: Counter[Any] = Counter()
+    key = (samples.c.app, samples.c.outcome, samples.c.reason)
     for app in sorted(read_totals(connection)):
         of_app = (samples.c.app == app) & (samples.c.occurred_at_ms >= since_s * 1000)
-        ended = (samples.c.outcome, samples.c.reason)
-        rows = connection.execute(select(*ended, func.count()).where(of_app).group_by(*ended))
-        for outcome, reason, n in rows:
-            found[app, outcome, reason] += n
+        found += _counted(connection, select(*key, func.count()).where(of_app).group_by(*key))
     letters = dead_letters.c
-    rows = connection.execute(
-        select(letters.app, letters.reason, func.count())
+    failed = literal(Kind.FAILED.value)
+    found += _counted(
+        connection,
+        select(letters.app, failed, letters.reason, func.count())
         .where(letters.at >= time_of(since_s * 1000), letters.state != "retrying")
-        .group_by(letters.app, letters.reason)
+        .group_by(letters.app, letters.reason),
     )
-    for app, reason, n in rows:
-        found[app, Kind.FAILED.value, reason] += n
     kinds = counts.c.kind.in_([kind.value for kind in ENDED])
     expected = _ledger_by_time(connection, counts.c.start_s >= since_s, kinds)
     yield from compare("samples = ledger", found, expected)
@@ -129,33 +132,24 @@ def evaluation_sums(
     connection: Connection, key: tuple[str, str, str], since_s: int
 ) -> dict[str, float]:
     """Return the sums of one app, metric and evaluator version over the rows of evaluations."""
-    columns = evaluations.c
-    scored = columns.score.is_not(None)
-    skipped = ~scored & (columns.status == "skipped")
-    query = select(
-        func.count(),
-        _count_where(scored),
-        _count_where(skipped),
-        func.coalesce(func.sum(columns.passed), 0),
-        func.coalesce(func.sum(columns.score), 0.0),
-    ).where(
-        columns.app == key[0],
-        columns.metric == key[1],
-        columns.evaluator_version == key[2],
-        columns.occurred_at_ms >= since_s * 1000,
-    )
-    rows, n, skips, passed, total = connection.execute(query).one()
-    return {
-        "n": int(n),
-        "passed": int(passed),
-        "failed": int(rows - n - skips),
-        "skipped": int(skips),
-        "sum_x": float(total),
+    c = evaluations.c
+    columns = {
+        "rows": func.count(),
+        "n": func.count(c.score),
+        "skipped": func.count(case((c.score.is_(None) & (c.status == "skipped"), 1))),
+        "passed": func.coalesce(func.sum(c.passed), 0),
+        "sum_x": func.coalesce(func.sum(c.score), 0.0),
     }
-
-
-def _count_where(which: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.coalesce(func.sum(case((which, 1), else_=0)), 0)
+    query = select(*(column.label(name) for name, column in columns.items())).where(
+        c.app == key[0],
+        c.metric == key[1],
+        c.evaluator_version == key[2],
+        c.occurred_at_ms >= since_s * 1000,
+    )
+    sums = dict(connection.execute(query).mappings().one())
+    whole = {name: int(sums[name]) for name in ("n", "passed", "skipped")}
+    failed = int(sums["rows"]) - whole["n"] - whole["skipped"]
+    return whole | {"failed": failed, "sum_x": float(sums["sum_x"])}
 
 
 def check_segments(connection: Connection, since_s: int) -> Iterator[Sum]:
@@ -170,21 +164,19 @@ def check_segments(connection: Connection, since_s: int) -> Iterator[Sum]:
     is_postgresql = connection.dialect.name == "postgresql"
     elements = func.jsonb_array_elements_text if is_postgresql else func.json_each
     listed = elements(samples.c.segments).table_valued("value")
-    key = (evaluations.c.metric, evaluations.c.evaluator_version, listed.c.value)
-    joined = samples.join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
+    e = evaluations.c
+    key = (samples.c.app, e.metric, e.evaluator_version, listed.c.value)
+    joined = samples.join(evaluations, e.sample_id == samples.c.sample_id)
     expected: Counter[Any] = Counter()
     for app in sorted({key[0] for key in found}):
         of_app = (
             select(*key, func.count())
             .select_from(joined.join(listed, literal(value=True)))
-            .where(
-                samples.c.app == app,
-                samples.c.occurred_at_ms >= since_s * 1000,
-                evaluations.c.score.is_not(None),
-            )
+            .where(samples.c.app == app, samples.c.occurred_at_ms >= since_s * 1000)
+            .where(e.score.is_not(None))
             .group_by(*key)
         )
-        expected.update({(app, *k): int(n) for *k, n in connection.execute(of_app)})
+        expected += _counted(connection, of_app)
     yield from compare("segments = evaluations", found, expected)
 
 
@@ -322,31 +314,21 @@ class Reconciliation:
 
     def as_json(self) -> dict[str, Any]:
         """Write it as plain values; of the sums that agree only how many there are."""
+        figures = ("found", "expected", "difference")
+
+        def plain(item: Sum | Check) -> dict[str, Any]:
+            return {name: getattr(item, name) for name in figures}
+
+        checks = [
+            {"check": check.name, "sums": check.sums}
+            | plain(check)
+            | {"wrong": [{"where": item.where} | plain(item) for item in check.wrong]}
+            for check in self.checks
+        ]
         return {
-            "holds": self.holds,
-            "complete": self.complete,
-            "since_s": self.since_s,
-            "checks": [
-                {
-                    "check": check.name,
-                    "sums": check.sums,
-                    "found": check.found,
-                    "expected": check.expected,
-                    "difference": check.difference,
-                    "wrong": [
-                        {
-                            "where": item.where,
-                            "found": item.found,
-                            "expected": item.expected,
-                            "difference": item.difference,
-                        }
-                        for item in check.wrong
-                    ],
-                }
-                for check in self.checks
-            ],
-            "notes": list(self.notes),
-        }
+            "holds": self.holds, "complete": self.complete, "since_s": self.since_s,
+            "checks": checks, "notes": list(self.notes),
+        }  # fmt: skip
 
 
 def compare(check: str, found: Mapping[Any, float], expected: Mapping[Any, float]) -> Iterable[Sum]:

@@ -18,31 +18,16 @@ from sqlalchemy import Connection, bindparam, select, text
 
 from monitor.models import Sample
 from monitor.queue.names import DOCTOR_APP
+from monitor.store.engine import batched
 from monitor.store.packing import sample_of
 from monitor.store.tables import evaluations, samples
 
 #: Below the milliseconds of a position: tells samples of one millisecond apart.
 TIE_BITS = 21
-
-
 LATEST_MS = 2**41 - 1
-
-
 _AT_ONCE = 500
 _MOST_QUERY_CHARS, _MOST_OUTPUT_CHARS = 2_000, 6_000
-
-
 TERMS = "groundwatch_sample_terms"
-
-
-class Ended(NamedTuple):
-    """How one evaluation of a sample ended, as facets need it."""
-
-    metric: str
-    evaluator_version: str
-    score: float | None
-    passed: bool | None
-    reason: str
 
 
 class Terms(NamedTuple):
@@ -67,9 +52,18 @@ def score_bin(score: float) -> int:
 
 
 def terms_of(
-    position: int, sample: Sample, segments: Iterable[str], reason: str, ended: Sequence[Ended]
+    position: int,
+    sample: Sample,
+    segments: Iterable[str],
+    reason: str,
+    ended: Iterable[Mapping[str, Any]],
 ) -> Terms:
-    """Return what the index holds of a sample."""
+    """
+    Return what the index holds of a sample.
+
+    *ended* are rows of its evaluations; of each count its metric, evaluator version, score,
+    passed and reason.
+    """
     it = sample.interaction
     fields = {
         "app": it.app, "release": it.release, "user": it.user_id, "session": it.session_id,
@@ -78,20 +72,22 @@ def terms_of(
     found = {facet(name, value) for name, value in fields.items() if value}
     found |= {facet("segment", segment) for segment in segments}
     found |= {facet("tag", f"{name}={value}") for name, value in it.tags.items()}
-    passes = {item.passed for item in ended}
-    overall = "failed" if False in passes else "passed" if True in passes else "unscored"
+    rows = list(ended)
+    passes = {item["passed"] for item in rows}
+    overall = "failed" if 0 in passes else "passed" if 1 in passes else "unscored"
     found.add(facet("ended", "", overall))
     if reason:
         found.add(facet("reason", "", reason))
-    for item in ended:
-        name = "unscored" if item.passed is None else "passed" if item.passed else "failed"
-        found.add(facet("metric", item.metric))
-        found.add(facet("ended", item.metric, name))
-        found.add(facet("evaluator", item.metric, item.evaluator_version))
-        if item.reason:
-            found |= {facet("reason", item.metric, item.reason), facet("reason", "", item.reason)}
-        if item.score is not None:
-            found.add(facet("bin", item.metric, name, str(score_bin(item.score))))
+    for item in rows:
+        metric, passed = item["metric"], item["passed"]
+        name = "unscored" if passed is None else "passed" if passed else "failed"
+        found.add(facet("metric", metric))
+        found.add(facet("ended", metric, name))
+        found.add(facet("evaluator", metric, item["evaluator_version"]))
+        if why := item["reason"]:
+            found |= {facet("reason", metric, why), facet("reason", "", why)}
+        if (score := item["score"]) is not None:
+            found.add(facet("bin", metric, name, str(score_bin(score))))
     words = f"{(it.query or '')[:_MOST_QUERY_CHARS]}\n{it.output[:_MOST_OUTPUT_CHARS]}"
     plain = words.replace("\0", " ").encode("utf-8", "replace").decode().strip()
     release = facet("release", it.release) if it.release else 0
@@ -170,11 +166,7 @@ def remove_terms(connection: Connection, sample_ids: Sequence[str]) -> None:
 
 def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Terms]:
     """Return what the index holds of stored samples that have a place in it."""
-    ended: dict[str, list[Ended]] = {}
-    for item in ended_evaluations(connection, sample_ids):
-        passed = None if item.passed is None else bool(item.passed)
-        found = Ended(item.metric, item.evaluator_version, item.score, passed, item.reason)
-        ended.setdefault(item.sample_id, []).append(found)
+    ended = ended_evaluations(connection, sample_ids)
     placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
     return [
         terms_of(
@@ -200,12 +192,12 @@ def index_stored(connection: Connection, sample_ids: Sequence[str]) -> None:
 
 def index_older(connection: Connection, limit: int = 200) -> int:
     """Index samples of before there was an index, the newest first; return how many."""
-    waiting = select(samples.c.sample_id).where(
-        samples.c.position.is_(None), samples.c.app != DOCTOR_APP
+    waiting = (
+        select(samples.c.sample_id)
+        .where(samples.c.position.is_(None), samples.c.app != DOCTOR_APP)
+        .order_by(samples.c.sample_id.desc())
     )
-    ids = list(
-        connection.execute(waiting.order_by(samples.c.sample_id.desc()).limit(limit)).scalars()
-    )
+    ids = list(connection.execute(waiting.limit(limit)).scalars())
     if ids:
         index_stored(connection, ids)
     return len(ids)
@@ -222,10 +214,7 @@ def samples_of_user(connection: Connection, user_id: str) -> list[str]:
         positions = connection.execute(text(query), {"of": [mark]})
     placed = [int(position) for position in positions.scalars()]
     columns = select(samples.c.sample_id, samples.c.payload)
-    batches = [
-        samples.c.position.in_(placed[first : first + _AT_ONCE])
-        for first in range(0, len(placed), _AT_ONCE)
-    ]
+    batches = [samples.c.position.in_(some) for some in batched(placed, _AT_ONCE)]
     return [
         row.sample_id
         for some in (*batches, samples.c.position.is_(None))
@@ -239,11 +228,15 @@ def token_of(number: int) -> str:
     return f"x{number % 2**64:016x}"
 
 
-def ended_evaluations(connection: Connection, sample_ids: Sequence[str]) -> Sequence[Any]:
-    """Return how the evaluations of samples ended, by metric and version."""
+def ended_evaluations(
+    connection: Connection, sample_ids: Sequence[str]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Return how the evaluations of each sample ended, by metric and version."""
     e = evaluations.c
-    query = select(
-        e.sample_id, e.metric, e.evaluator_version, e.status, e.score, e.passed,
-        e.reason,
-    ).where(e.sample_id.in_(sample_ids))  # fmt: skip
-    return connection.execute(query.order_by(e.metric, e.evaluator_version)).all()
+    key = (e.metric, e.evaluator_version)
+    query = select(e.sample_id, *key, e.status, e.score, e.passed, e.reason)
+    mine = query.where(e.sample_id.in_(sample_ids)).order_by(*key)
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in connection.execute(mine).mappings():
+        found.setdefault(row["sample_id"], []).append(dict(row))
+    return found

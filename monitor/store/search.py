@@ -42,8 +42,6 @@ _MOST_PHRASES = 20
 _BINS = range(101)
 _NEAR, _FEW = 3_000, 5_000
 _BINS_AT_ONCE = 10
-
-
 #: A facet that no sample has.
 _NOTHING = facet()
 
@@ -239,8 +237,9 @@ def find_samples(
     ValueError
         If the cursor is not one of this order, or an order by score has no metric.
     """
-    first_bin, at = _read_cursor(cursor, by_score=sort in {Sort.LOWEST, Sort.HIGHEST})
-    if sort in {Sort.NEWEST, Sort.OLDEST}:
+    by_score = sort in {Sort.LOWEST, Sort.HIGHEST}
+    first_bin, at = _read_cursor(cursor, by_score=by_score)
+    if not by_score:
         found = [(0, p) for p in _positions(connection, wanted, apps, (), sort, at, limit + 1)]
     else:
         if not wanted.metric:
@@ -263,11 +262,9 @@ def find_samples(
             found += [(number, position) for position in page]
             if len(found) > limit:
                 break
-    shown = found[:limit]
-    after = None
+    shown, after = found[:limit], None
     if len(found) > limit:
         number, position = shown[-1]
-        by_score = sort in {Sort.LOWEST, Sort.HIGHEST}
         after = f"{number}.{position}" if by_score else str(position)
     return SamplePage(_read(connection, [position for _, position in shown]), after)
 
@@ -277,9 +274,9 @@ def _read_cursor(cursor: str, *, by_score: bool) -> tuple[int | None, int | None
         return None, None
     number, dot, position = cursor.rpartition(".")
     digits = (number if dot else "0", position)
-    if bool(dot) != by_score or not all(re.fullmatch(r"[0-9]{1,19}", part) for part in digits):
-        raise ValueError("the cursor is not one of this list; begin again without one")
-    if int(digits[0]) not in _BINS or int(position) >= 2**63:
+    readable = all(re.fullmatch(r"[0-9]{1,19}", part) for part in digits)
+    in_range = readable and int(digits[0]) in _BINS and int(position) < 2**63
+    if bool(dot) != by_score or not in_range:
         raise ValueError("the cursor is not one of this list; begin again without one")
     return (int(number) if dot else None), int(position)
 
@@ -337,8 +334,8 @@ def _positions(
             matching.append("facets[1] = :release")
             more["release"] = facet("release", wanted.release)
         conditions, values = conditions + matching, values | more
-    low = -1 if wanted.since is None else (_ms(wanted.since) << TIE_BITS) - 1
-    high = 2**63 - 1 if wanted.until is None else _ms(wanted.until) << TIE_BITS
+    low = -1 if wanted.since is None else _place(wanted.since) - 1
+    high = 2**63 - 1 if wanted.until is None else _place(wanted.until)
     if after is not None:
         low, high = (max(low, after), high) if sort is Sort.OLDEST else (low, min(high, after))
     values |= {"low": low, "high": high, "limit": limit}
@@ -390,8 +387,9 @@ def _dense_or_few(
     return found if len(found) <= _FEW else None
 
 
-def _ms(at: datetime) -> int:
-    return min(max(epoch_ms(at), 0), LATEST_MS)
+def _place(at: datetime) -> int:
+    """Return the first position of a time."""
+    return min(max(epoch_ms(at), 0), LATEST_MS) << TIE_BITS
 
 
 def _fts5_query(groups: Sequence[Sequence[int]], phrases: Sequence[str]) -> str:
@@ -428,29 +426,22 @@ def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]
     """Return the samples at *positions*, in their order; one that is gone by now is left out."""
     rows = connection.execute(select(samples).where(samples.c.position.in_(positions))).all()
     ids = [row.sample_id for row in rows]
-    ended: dict[str, list[FoundEvaluation]] = {}
-    for item in ended_evaluations(connection, ids):
-        found = FoundEvaluation(
-            metric=item.metric, evaluator_version=item.evaluator_version, status=item.status,
-            score=item.score, passed=None if item.passed is None else bool(item.passed),
-            reason=item.reason,
-        )  # fmt: skip
-        ended.setdefault(item.sample_id, []).append(found)
+    ended = ended_evaluations(connection, ids)
     said: dict[str, dict[str, bool]] = {}
     query = select(labels.c.sample_id, labels.c.metric, labels.c.human_passed)
     mine = query.where(labels.c.sample_id.in_(ids)).order_by(labels.c.labelled_at)
     for sample_id, metric, passed in connection.execute(mine):
         said.setdefault(sample_id, {})[metric] = bool(passed)
+    texts = ("query", "output", "release", "user_id", "session_id", "trace_id")
     by_position = {}
     for row in rows:
         it = row.payload["interaction"]
         by_position[row.position] = FoundSample(
-            sample_id=row.sample_id, app=row.app,
+            **{name: it.get(name) for name in texts},
+            **{name: getattr(row, name) for name in ("sample_id", "app", "outcome", "reason")},
             occurred_at=time_of(row.occurred_at_ms),
-            query=it.get("query"), output=it["output"], release=it.get("release"),
-            user_id=it.get("user_id"), session_id=it.get("session_id"),
-            trace_id=it.get("trace_id"), tags=it.get("tags") or {}, outcome=row.outcome,
-            reason=row.reason, evaluations=tuple(ended.get(row.sample_id, ())),
+            tags=it.get("tags") or {},
+            evaluations=tuple(map(FoundEvaluation.model_validate, ended.get(row.sample_id, ()))),
             labels=said.get(row.sample_id, {}),
-        )  # fmt: skip
+        )
     return [by_position[p] for p in positions if p in by_position]

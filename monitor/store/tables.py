@@ -110,11 +110,10 @@ def _key(*names: str) -> list[Column[Any]]:
 
 
 def _texts(*names: str) -> list[Column[Any]]:
-    """Return text columns that are never empty."""
     return [Column(name, String(_CHARS[name]), nullable=False) for name in names]
 
 
-def _numbers(kind: Any, *names: str, default: str | None = None) -> list[Column[Any]]:
+def required(kind: Any, *names: str, default: str | None = None) -> list[Column[Any]]:
     """Return columns of one kind that are never empty."""
     return [Column(name, kind, nullable=False, server_default=default) for name in names]
 
@@ -124,10 +123,6 @@ def _times(*names: str) -> list[Column[Any]]:
     return [Column(f"{name}_ms", EpochTime, key=name, nullable=False) for name in names]
 
 
-def _jsons(*names: str) -> list[Column[Any]]:
-    return [Column(name, Json, nullable=False) for name in names]
-
-
 _UNPLACED = text("position IS NULL")
 #: Samples as the hook sent them, with what became of them. The key is the hook's UUIDv7.
 samples = Table(
@@ -135,7 +130,7 @@ samples = Table(
     metadata,
     *_key("sample_id"),
     *_texts("interaction_id", "app"),
-    *_numbers(BigInt, "occurred_at_ms", "received_at_ms"),
+    *required(BigInt, "occurred_at_ms", "received_at_ms"),
     Column("sample_rate", Float, nullable=False),
     *_texts("outcome", "reason"),
     # The sample with the records of its evaluations.
@@ -175,7 +170,7 @@ evaluations = Table(
     *_texts("app", "metric", "evaluator_version", "status"),
     Column("score", Float),
     Column("passed", SmallInteger),
-    *_numbers(BigInt, "occurred_at_ms"),
+    *required(BigInt, "occurred_at_ms"),
     # Empty where it is kept with its sample, as all are by now.
     Column("record", PackedColumn, nullable=False),
     # Why there is no score; '' where there is one.
@@ -195,10 +190,10 @@ streams = Table(
     Column("n_total", BigInt, nullable=False, default=0),
     Column("last_bucket_s", BigInt, nullable=False, default=0),
     # What was ever added: the difference between two looks is what arrived between them.
-    *_numbers(Float, "sum_w", "sum_w2", "sum_wy", default="0"),
+    *required(Float, "sum_w", "sum_w2", "sum_wy", default="0"),
     # The part of these that arrived when it was older than the status window: not current.
-    *_numbers(BigInt, "past_n", default="0"),
-    *_numbers(Float, "past_w", "past_w2", "past_wy", default="0"),
+    *required(BigInt, "past_n", default="0"),
+    *required(Float, "past_w", "past_w2", "past_wy", default="0"),
     UniqueConstraint("app", "metric", "segment", "evaluator_version"),
     # Those that counted something lately: with every release, more are quiet for ever.
     Index("ix_groundwatch_streams_last", "last_bucket_s"),
@@ -210,9 +205,9 @@ pass_lines = Table(
     "groundwatch_pass_lines",
     metadata,
     *_key("app", "metric", "evaluator_version"),
-    *_numbers(Integer, "n"),
-    *_jsons("bins"),
-    *_numbers(Float, "line"),
+    *required(Integer, "n"),
+    *required(Json, "bins"),
+    *required(Float, "line"),
     sqlite_with_rowid=False,
 )
 
@@ -226,7 +221,7 @@ _FIRST_SUMS = frozenset({
 def _buckets(name: str) -> Table:
     """Return a table of sums over the evaluations of a stream that fall into a time range."""
     sums = [
-        _numbers(
+        required(
             Float if each.startswith("sum_") else BigInt,
             each,
             default=None if each in _FIRST_SUMS else "0",
@@ -239,7 +234,7 @@ def _buckets(name: str) -> Table:
 
 def _bins(name: str, *key: str) -> Table:
     """Return a table of sparse histograms; bin j counts scores that round to j/100."""
-    counted = _numbers(BigInt, "count")
+    counted = required(BigInt, "count")
     return Table(name, metadata, *_key(*key, "bin"), *counted, sqlite_with_rowid=False)
 
 
@@ -258,9 +253,9 @@ hooks = Table(
     metadata,
     *_key("hook_id"),
     *_texts("app", "host"),
-    *_numbers(Integer, "pid"),
-    *_numbers(BigInt, "heartbeat_at_ms"),
-    *_jsons("counters"),
+    *required(Integer, "pid"),
+    *required(BigInt, "heartbeat_at_ms"),
+    *required(Json, "counters"),
     Index("ix_groundwatch_hooks_app", "app", "heartbeat_at_ms"),
     Index("ix_groundwatch_hooks_heartbeat", "heartbeat_at_ms"),
 )
@@ -270,7 +265,7 @@ totals = Table(
     "groundwatch_totals",
     metadata,
     *_key("app", "kind", "reason"),
-    *_numbers(BigInt, "count"),
+    *required(BigInt, "count"),
     sqlite_with_rowid=False,
 )
 
@@ -279,7 +274,7 @@ counts = Table(
     "groundwatch_counts",
     metadata,
     *_key("app", "start_s", "kind", "reason"),
-    *_numbers(BigInt, "count"),
+    *required(BigInt, "count"),
     Index("ix_groundwatch_counts_start", "start_s"),
     sqlite_with_rowid=False,
 )
@@ -290,7 +285,7 @@ detectors = Table(
     metadata,
     *_key("stream_id"),
     *_times("updated_at"),
-    *_jsons("state"),
+    *required(Json, "state"),
 )
 
 #: What is remembered of the apps that share an evaluator, and how they fell together, if they did.
@@ -299,7 +294,7 @@ pools = Table(
     metadata,
     *_key("metric", "evaluator_version"),
     *_times("updated_at"),
-    *_jsons("state"),
+    *required(Json, "state"),
     Column("fall", Json, nullable=True),
     sqlite_with_rowid=False,
 )
@@ -310,7 +305,7 @@ verdicts = Table(
     metadata,
     *_key("app", "metric", "segment", "window_s"),
     *_times("evaluated_at"),
-    *_jsons("verdict"),
+    *required(Json, "verdict"),
 )
 
 #: Each change of a status, for the timeline of a report.
@@ -319,11 +314,11 @@ status_changes = Table(
     metadata,
     Column("change_id", BigInt, primary_key=True, autoincrement=True),
     *_texts("app", "metric", "segment"),
-    *_numbers(Integer, "window_s"),
+    *required(Integer, "window_s"),
     *_times("at"),
     Column("before", String(32)),
     *_texts("after"),
-    *_jsons("verdict"),
+    *required(Json, "verdict"),
     Index("ix_groundwatch_status_changes_app_at", "app", "at"),
 )
 
@@ -353,8 +348,8 @@ leases = Table(
     metadata,
     *_key("name"),
     *_texts("owner"),
-    *_numbers(BigInt, "token"),
-    *_numbers(Float, "expires_at_s"),
+    *required(BigInt, "token"),
+    *required(Float, "expires_at_s"),
 )
 
 #: Which values of a dimension have a segment of their own, and which wait to get one.
@@ -362,7 +357,7 @@ dimensions = Table(
     "groundwatch_dimensions",
     metadata,
     *_key("app", "dimension"),
-    *_jsons("census"),
+    *required(Json, "census"),
     sqlite_with_rowid=False,
 )
 
@@ -382,7 +377,7 @@ drift_states = Table(
     "groundwatch_drift_states",
     metadata,
     *_key("stream_id"),
-    *_jsons("state"),
+    *required(Json, "state"),
 )
 
 #: Drift that was found, for the record; the key makes finding it again change nothing.
@@ -391,7 +386,7 @@ drift_findings = Table(
     metadata,
     *_key("app", "metric", "segment", "test", "from_s"),
     *_times("found_at"),
-    *_jsons("finding"),
+    *required(Json, "finding"),
     Index("ix_groundwatch_drift_findings_found", "found_at"),
 )
 
@@ -401,7 +396,7 @@ insights = Table(
     metadata,
     *_key("app", "metric"),
     *_times("made_at"),
-    *_jsons("insight"),
+    *required(Json, "insight"),
 )
 
 #: Up to when a level holds everything, and from when it still does; epoch seconds.
@@ -409,7 +404,7 @@ levels = Table(
     "groundwatch_levels",
     metadata,
     *_key("level"),
-    *_numbers(BigInt, "complete_to_s", "kept_from_s"),
+    *required(BigInt, "complete_to_s", "kept_from_s"),
 )
 
 #: What a person says of one evaluation; the last word of each person counts. The sample may
@@ -419,13 +414,13 @@ labels = Table(
     metadata,
     *_key("sample_id", "metric", "evaluator_version", "labelled_by"),
     *_texts("app"),
-    *_numbers(SmallInteger, "judge_passed", "human_passed"),
+    *required(SmallInteger, "judge_passed", "human_passed"),
     Column("note", Text, nullable=False, server_default=""),
     *_times("labelled_at"),
     # Of the app, at the time of the sample; '' where it named none.
     Column("release", String(200), nullable=False, server_default=""),
     # 1 if the sample was drawn at random among those with its verdict, as the queue does.
-    *_numbers(SmallInteger, "drawn", default="0"),
+    *required(SmallInteger, "drawn", default="0"),
     Index("ix_groundwatch_labels_app_metric", "app", "metric"),
 )
 
@@ -435,7 +430,7 @@ feedback = Table(
     metadata,
     *_key("feedback_id"),
     *_texts("app", "trace_id"),
-    *_numbers(SmallInteger, "good"),
+    *required(SmallInteger, "good"),
     Column("comment", Text, nullable=False),
     *_texts("source"),
     *_times("given_at", "received_at"),
@@ -450,7 +445,7 @@ rejudged = Table(
     metadata,
     *_key("sample_id", "metric", "evaluator_version"),
     *_texts("app"),
-    *_numbers(SmallInteger, "first_passed", "second_passed"),
+    *required(SmallInteger, "first_passed", "second_passed"),
     *_texts("purpose", "model"),
     *_times("at"),
     Index("ix_groundwatch_rejudged_at", "at"),
@@ -461,7 +456,7 @@ judge_checks = Table(
     "groundwatch_judge_checks",
     metadata,
     *_key("app", "metric", "evaluator_version"),
-    *_jsons("state"),
+    *required(Json, "state"),
 )
 
 #: Acts of operators, and views of transcripts.
@@ -481,7 +476,7 @@ tokens = Table(
     Column("secret_hash", String(64), primary_key=True),
     Column("name", String(200), nullable=False),
     Column("role", String(16), nullable=False),
-    *_jsons("apps", "scopes"),
+    *required(Json, "apps", "scopes"),
     Column("created_by", String(200), nullable=False),
     *_times("created_at"),
     Column("expires_at_ms", EpochTime, key="expires_at"),

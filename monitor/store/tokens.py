@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from sqlalchemy import ColumnElement, Connection, or_, select, true, update
 
 from monitor.errors import SettingsError
+from monitor.store.engine import rows_of
 from monitor.store.tables import tokens
 
 
@@ -79,7 +80,7 @@ def read_tokens(connection: Connection) -> list[Token]:
 
 def _read(connection: Connection, wanted: ColumnElement[bool]) -> list[Token]:
     query = select(tokens).where(wanted).order_by(tokens.c.created_at.desc(), tokens.c.name)
-    return [Token.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+    return [Token.model_validate(row) for row in rows_of(connection, query)]
 
 
 def revoke_token(connection: Connection, name: str, now: datetime) -> bool:

@@ -29,7 +29,7 @@ from monitor.store.ledger import DeadLetter, Entry, Kind, book, set_aside
 from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
-from monitor.store.sample_index import Ended, allot_positions, terms_of, write_terms
+from monitor.store.sample_index import allot_positions, terms_of, write_terms
 from monitor.store.tables import (
     bucket_bins,
     buckets,
@@ -128,27 +128,8 @@ def record(
         returning=samples.c.sample_id,
     )
     fresh = [by_id[key] for key in sorted(new_ids)]
-    rows = [
-        {
-            "evaluation_id": (evaluation := item.evaluation).evaluation_id,
-            "sample_id": result.scored.sample.sample_id,
-            "app": item.stream.app,
-            "metric": item.stream.metric,
-            "evaluator_version": item.stream.evaluator_version,
-            "status": evaluation.status.value,
-            "score": item.tally.sum_x if item.tally.n == 1 else None,
-            "passed": item.tally.passed if item.tally.n == 1 else None,
-            "occurred_at_ms": result.occurred_at_ms,
-            "record": WITH_SAMPLE,
-            "reason": evaluation.reason.replace("\0", "\ufffd"),
-            "judged": None
-            if (asked := (evaluation.metadata or {}).get("judged")) is None
-            else int(bool(asked)),
-        }
-        for result in fresh
-        for item in result.contributions
-    ]
-    insert(connection, evaluations, rows)
+    ended = {result.scored.sample.sample_id: _evaluation_rows(result) for result in fresh}
+    insert(connection, evaluations, [row for rows in ended.values() for row in rows])
     save_labels(connection, (label for item in fresh for label in _labels(item)))
     _add_to_buckets(
         connection,
@@ -160,30 +141,24 @@ def record(
         ],
     )
     _learn_lines(connection, [item for result in fresh for item in result.contributions])
+    counted = [item for item in fresh if item.scored.sample.interaction.app != DOCTOR_APP]
     add_inputs(
         connection,
         [Inputs(item.scored.sample.interaction.app, item.start_s, item.inputs) for item in fresh],
     )
-    write_terms(connection, [
-        terms_of(
-            positions[key], result.scored.sample, segments[key], result.scored.reason,
-            [
-                Ended(item.stream.metric, item.stream.evaluator_version,
-                      item.tally.sum_x if item.tally.n == 1 else None,
-                      bool(item.tally.passed) if item.tally.n == 1 else None,
-                      item.evaluation.reason)
-                for item in result.contributions
-            ],
-        )
-        for result in fresh
-        if (key := result.scored.sample.sample_id) in positions
-        and result.scored.sample.interaction.app != DOCTOR_APP
-    ])  # fmt: skip
-    entries = [
-        Entry(app, result.start_s, Kind(result.scored.outcome.value), result.scored.reason, 1)
-        for result in fresh
-        if (app := result.scored.sample.interaction.app) != DOCTOR_APP
+    terms = [
+        terms_of(positions[key], item.scored.sample, segments[key], item.scored.reason, ended[key])
+        for item in counted
+        if (key := item.scored.sample.sample_id) in positions
     ]
+    write_terms(connection, terms)
+    entries = [
+        Entry(
+            item.scored.sample.interaction.app, item.start_s, Kind(item.scored.outcome.value),
+            item.scored.reason, 1,
+        )
+        for item in counted
+    ]  # fmt: skip
     start_s = received_at_ms // 1000 // bucket_s * bucket_s
     entries += [
         Entry(item.app, start_s, Kind.FAILED, item.reason, 1)
@@ -192,6 +167,30 @@ def record(
     # One call, so that the rows of the ledger are locked in one order.
     book(connection, entries)
     return len(fresh)
+
+
+def _evaluation_rows(result: Result) -> list[dict[str, Any]]:
+    rows = []
+    for item in result.contributions:
+        evaluation, counts = item.evaluation, item.tally.n == 1
+        judged = (evaluation.metadata or {}).get("judged")
+        rows.append(
+            {
+                "evaluation_id": evaluation.evaluation_id,
+                "sample_id": result.scored.sample.sample_id,
+                "app": item.stream.app,
+                "metric": item.stream.metric,
+                "evaluator_version": item.stream.evaluator_version,
+                "status": evaluation.status.value,
+                "score": item.tally.sum_x if counts else None,
+                "passed": item.tally.passed if counts else None,
+                "occurred_at_ms": result.occurred_at_ms,
+                "record": WITH_SAMPLE,
+                "reason": evaluation.reason.replace("\0", "\ufffd"),
+                "judged": None if judged is None else int(bool(judged)),
+            }
+        )
+    return rows
 
 
 def bounded(
