@@ -46,10 +46,13 @@ def read_figures() -> dict[str, dict[str, float]]:
     return found
 
 
-def keep_figures(benchmark: str, figures: dict[str, float]) -> None:
-    """Print figures, and replace those of the same names in `figures.json`."""
+def keep_figures(benchmark: str, figures: dict[str, float], *, full: bool) -> None:
+    """Print figures, and replace those of the same names in `figures.json` after a full run."""
     for name, value in figures.items():
         print(f"{name:32} {value:10.4g}")
+    if not full:
+        print(f"fewer samples than a full run: {FIGURES.name} stays as it is")
+        return
     whole = read_figures()
     whole[benchmark] = whole.get(benchmark, {}) | {
         name: float(f"{value:.4g}") for name, value in figures.items()

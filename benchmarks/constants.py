@@ -32,6 +32,7 @@ from workers.scoring_run import ScoringRules
 from workers.supervise import RedisServer
 
 _BATCH = 50
+_FULL = 4_000
 
 
 def made(n: int, seed: int) -> list[Result]:
@@ -94,15 +95,15 @@ def _size(store: Store) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Print the figures and keep them."""
+    """Print the figures; keep them if no option made the run shorter."""
     parser = make_parser(__doc__)
-    parser.add_argument("--samples", type=int, default=4_000)
+    parser.add_argument("--samples", type=int, default=_FULL)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         found = in_redis(Path(folder) / "redis", made(asked.samples, 1))
         found |= in_postgres(Path(folder) / "pg", asked.samples, found["sample_bytes"])
-    keep_figures("constants", found)
+    keep_figures("constants", found, full=asked.samples >= _FULL)
 
 
 if __name__ == "__main__":

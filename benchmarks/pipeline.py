@@ -259,7 +259,7 @@ _PARTS = {
 
 
 def main() -> None:
-    """Measure one part, print its figures and keep them."""
+    """Measure one part and print its figures; keep them if no option made the run shorter."""
     parser = make_parser(__doc__)
     parser.add_argument("part", choices=sorted(_PARTS))
     parser.add_argument("--samples", type=int, help="Unset: what takes under a minute.")
@@ -272,7 +272,7 @@ def main() -> None:
         bench = Bench(Path(folder), server)
         found = measure(bench, asked.samples or n)
         bench.client.close()
-    keep_figures("pipeline", found)
+    keep_figures("pipeline", found, full=(asked.samples or n) >= n)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Migrations lead to exactly the tables that the program knows, on both databases."""
 
+import json
 from contextlib import closing
 
 import pytest
@@ -11,8 +12,13 @@ from sqlalchemy import create_engine, inspect, text
 
 from monitor.errors import SettingsError, StoreError, StoreUnavailableError
 from monitor.store.engine import HEAD, Store, _config, check_schema, migrate
+from monitor.store.packing import pack
 from monitor.store.reconcile import sums_of_store
+from monitor.store.sample_index import index_older
+from monitor.store.samples import read_sample
+from monitor.store.search import SampleFilter, find_samples
 from monitor.store.tables import metadata
+from monitor.testing import make_evaluation, make_interaction, make_sample
 
 
 def test_migrations_make_the_tables_that_the_program_knows(store):
@@ -132,3 +138,127 @@ def test_books_balance_after_an_upgrade_from_a_schema_without_sums_of_streams(ba
     assert stream_sums(bare_store) == (200, 200, 0)
     migrate(bare_store)
     assert stream_sums(bare_store) == (200, 200, 0)
+
+
+START_S = 1_700_000_040
+#: Two scores, 0.9 and 0.2, and two evaluations without one, as every release has summed them.
+SUMS = {
+    "n": 2, "passed": 1, "failed": 1, "skipped": 1, "sum_w": 2, "sum_w2": 2, "sum_wy": 1,
+    "sum_w2y": 1, "sum_w2yy": 1, "sum_x": 1.1, "sum_x2": 0.85, "sum_wx": 1.1, "sum_wxx": 0.85,
+    "cost_microusd": 0,
+}  # fmt: skip
+
+
+def insert(connection, table, **values):
+    """Insert a row of those values for which the table has a column at its revision."""
+    columns = {column["name"] for column in inspect(connection).get_columns(f"groundwatch_{table}")}
+    given = {name: value for name, value in values.items() if name in columns}
+    places = ", ".join(f":{name}" for name in given)
+    sql = f"INSERT INTO groundwatch_{table} ({', '.join(given)}) VALUES ({places})"
+    connection.execute(text(sql), given)
+
+
+def samples_of(app):
+    """Two samples with a score, one that failed and one that was skipped, with their records."""
+    for name, said in {
+        "scored": {"score": 0.9}, "worse": {"score": 0.2},
+        "failed": {
+            "status": "failed",
+            "error": {"type": "TimeoutError", "code": "judge_timeout", "message": "late"},
+        },
+        "skipped": {"status": "skipped", "metadata": {"reason": "no_contexts"}},
+    }.items():  # fmt: skip
+        interaction = make_interaction(id=f"{app}-{name}", app=app, release="v1")
+        sample = make_sample(interaction, sample_id=f"{app}-{name}").model_dump(mode="json")
+        record = make_evaluation().model_dump(mode="json", exclude_none=True)
+        record |= {"evaluation_id": f"{app}-{name}-e", "explanation": f"why {name}"} | said
+        if "score" not in said:
+            del record["score"]
+        yield name, sample, record
+
+
+def write_as_then(connection, revision):
+    """Write what the program of a revision wrote: samples, sums, ledger, a dead letter."""
+    app, packs = f"of-{revision}", revision >= "0019"
+    at_ms, booked = START_S * 1000, {"app": app, "start_s": START_S, "reason": ""}
+    for name, sample, record in samples_of(app):
+        outcome = "scored" if "score" in record else name
+        reason = {"failed": "judge_timeout", "skipped": "no_contexts"}.get(name, "")
+        plain, said = json.dumps(sample), json.dumps(record)
+        insert(
+            connection, "samples", sample_id=sample["sample_id"], app=app, outcome=outcome,
+            interaction_id=sample["interaction"]["id"], reason=reason, sample_rate=1.0,
+            occurred_at_ms=at_ms, received_at_ms=at_ms, release="v1", segments='["language=en"]',
+            payload=pack(plain, [said]) if packs else plain,
+        )  # fmt: skip
+        score = record.get("score")
+        insert(
+            connection, "evaluations", evaluation_id=record["evaluation_id"], score=score, app=app,
+            sample_id=sample["sample_id"], metric="groundedness", evaluator_version="local-1",
+            status=record["status"], passed=None if score is None else int(score > 0.5),
+            occurred_at_ms=at_ms, reason=reason, record=b"" if packs else said,
+        )  # fmt: skip
+        for table in ("totals", "counts"):
+            insert_or_add(connection, table, **booked | {"kind": outcome, "reason": reason})
+    for segment in ("*", "language=en") if revision >= "0004" else ("*",):
+        insert(
+            connection, "streams", app=app, metric="groundedness", segment=segment, n_total=2,
+            evaluator_version="local-1", last_bucket_s=START_S, sum_w=2, sum_w2=2, sum_wy=1,
+        )  # fmt: skip
+        stream = {"stream_id": connection.execute(text(
+            "SELECT max(stream_id) FROM groundwatch_streams"
+        )).scalar(), "start_s": START_S}  # fmt: skip
+        insert(connection, "buckets", **stream, **SUMS)
+        for position in (90, 20):
+            insert(connection, "bucket_bins", **stream, bin=position, count=1)
+    insert(
+        connection, "dead_letters", entry_id=f"1-{revision}", app=app, at_ms=at_ms,
+        reason="unreadable", detail="", body=b"{",
+    )  # fmt: skip
+    counters = {"seen": 10, "sampled": 6, "sent": 5, "dropped:buffer_full": 1}
+    insert(
+        connection, "hooks", hook_id=f"h-{revision}", app=app, host="web", pid=1,
+        heartbeat_at_ms=at_ms, counters=json.dumps(counters),
+    )  # fmt: skip
+    for name, n in (counters | {"failed:unreadable": 1}).items():
+        kind, _, reason = name.partition(":")
+        for table in ("totals", "counts"):
+            insert(connection, table, **booked | {"kind": kind, "reason": reason}, count=n)
+
+
+def insert_or_add(connection, table, **key):
+    """Count one more in the ledger."""
+    where = " AND ".join(f"{name} = :{name}" for name in key if name != "start_s")
+    more = f"UPDATE groundwatch_{table} SET count = count + 1 WHERE {where}"
+    if not connection.execute(text(more), key).rowcount:
+        insert(connection, table, **key, count=1)
+
+
+def test_books_balance_and_samples_are_read_after_an_upgrade_from_every_released_schema(bare_store):
+    """One store that was used at every revision: what each wrote goes through all that follow."""
+    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
+    revisions = [script.revision for script in reversed(list(scripts))]
+    for revision in revisions:
+        with bare_store.write() as connection:
+            command.upgrade(_config(connection), revision)
+            write_as_then(connection, revision)
+    with bare_store.write() as connection:
+        while index_older(connection):
+            pass
+    with bare_store.read() as connection:
+        sums = list(sums_of_store(connection, since_s=0))
+        assert {(item.check, item.where) for item in sums if not item.holds} == set()
+        assert len({item.check for item in sums}) > 6  # none is left out
+        for revision in revisions:
+            app = f"of-{revision}"
+            for name, _, record in samples_of(app):
+                stored = read_sample(connection, f"{app}-{name}")
+                [found] = stored.evaluations
+                assert found.evaluation.explanation == record["explanation"]
+                assert found.evaluation.score == record.get("score")
+            for wanted in ({"app": app}, {"app": app, "release": "v1"}):
+                assert len(find_samples(connection, SampleFilter(**wanted)).items) == 4
+            failed = SampleFilter(app=app, metric="groundedness", reason="judge_timeout")
+            assert [item.sample_id for item in find_samples(connection, failed).items] == [
+                f"{app}-failed"
+            ]
