@@ -1,4 +1,8 @@
-"""The workers' side of the stream: take, keep alive, acknowledge; nothing is lost in between."""
+"""
+The workers' side of the stream: take, keep alive, acknowledge; nothing is lost in between.
+
+Everything here raises `QueueUnavailableError` if Redis does not answer.
+"""
 
 from __future__ import annotations
 
@@ -146,14 +150,7 @@ def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
 
 
 class Consumer:
-    """
-    One reader of the consumer group.
-
-    Raises
-    ------
-    QueueUnavailableError
-        From every method, when Redis does not answer.
-    """
+    """One reader of the consumer group."""
 
     def __init__(self, client: redis.Redis, name: str) -> None:
         self._redis: Any = client
@@ -277,11 +274,6 @@ class NewestFirst:
     it left out. Ranges are read from their newest end whenever nothing new waits. Each step is one
     script, so that no entry is handed out twice and none is forgotten, whoever dies in between.
     The group has to be there.
-
-    Raises
-    ------
-    QueueUnavailableError
-        From every method, when Redis does not answer.
     """
 
     def __init__(self, client: redis.Redis, name: str) -> None:
@@ -312,14 +304,7 @@ class NewestFirst:
 
 
 def read_hash(client: redis.Redis, key: str) -> dict[str, str]:
-    """
-    Read a small hash of ours, as text; empty when there is none.
-
-    Raises
-    ------
-    QueueUnavailableError
-        If Redis does not answer.
-    """
+    """Read a small hash of ours, as text; empty when there is none."""
     anything: Any = client
     with translated():
         return {name.decode(): value.decode() for name, value in anything.hgetall(key).items()}
@@ -344,9 +329,8 @@ def backlog(client: redis.Redis) -> Backlog:
     age = _age_s(first, now_s)
     lost = int(added) - int(acknowledged or 0) - int(waiting)
     news = age
-    if (
-        later or not first
-    ):  # how long the first entry waits that was neither taken nor left for later
+    if later or not first:
+        # How long the first entry waits that was neither taken nor left for later.
         with translated():
             groups = anything.xinfo_groups(names.SAMPLES) if anything.exists(names.SAMPLES) else []
             position = next((g["last-delivered-id"] for g in groups if g["name"] == _GROUP), b"0-0")
@@ -373,10 +357,8 @@ def translated() -> Iterator[None]:
 
 
 def _scripted(found: Sequence[Any]) -> list[StreamEntry]:
-    return [
-        StreamEntry(item[0].decode(), dict(zip(item[1][::2], item[1][1::2], strict=True)))
-        for item in found
-    ]
+    pairs = (zip(fields[::2], fields[1::2], strict=True) for _, fields in found)
+    return [_entry((item[0], dict(each))) for item, each in zip(found, pairs, strict=True)]
 
 
 def _entry(item: tuple[bytes, Mapping[bytes, bytes]], deliveries: int = 1) -> StreamEntry:

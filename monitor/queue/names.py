@@ -39,47 +39,21 @@ TASK_SCORE = "groundwatch.score"
 #: Prefix that Celery's own keys get.
 CELERY_PREFIX = "groundwatch:celery:"
 
-
-def hook(hook_id: str) -> str:
-    """Return the name of the hash with the cumulative counters of one hook."""
-    return f"groundwatch:hook:{hook_id}"
-
-
-def rate(app: str) -> str:
-    """Return the key of the sampling rate that workers ask the hooks of one app for."""
-    return f"groundwatch:rate:{app}"
-
-
-def experiments(app: str) -> str:
-    """Return the key of the shares of traffic that the variants of an app's experiments get."""
-    return f"groundwatch:experiments:{app}"
-
-
-def budget(period: str) -> str:
-    """Return the key of what the judge was charged in the current hour, day or month."""
-    return f"groundwatch:budget:{period}"
-
-
-def verdict(key: str) -> str:
-    """Return the name of the key of one kept verdict."""
-    return f"groundwatch:verdict:{key}"
-
-
-def judge_pace(endpoint: str) -> str:
-    """Return the name of the hash with the rate limits of a judge's endpoint."""
-    return f"groundwatch:judge:pace:{endpoint}"
-
-
-def judge_away(endpoint: str) -> str:
-    """Return the name of the key that exists while a judge is out; it holds why."""
-    return f"groundwatch:judge:away:{endpoint}"
-
-
-def calibration(app: str, metric: str, version: str) -> str:
-    """Return the name of the stream with a judge's last verdicts, each beside its local score."""
-    return f"groundwatch:judge:said:{version}:{metric}:{app}"
-
-
-def slot(worker: str, number: int) -> str:
-    """Return the name of the key that a running drain task of one worker holds."""
-    return f"groundwatch:slot:{worker}:{number}"
+#: Functions that return a key: the hash with the cumulative counters of one hook,
+hook = "groundwatch:hook:{}".format
+#: the sampling rate that workers ask the hooks of one app for,
+rate = "groundwatch:rate:{}".format
+#: the shares of traffic that the variants of an app's experiments get,
+experiments = "groundwatch:experiments:{}".format
+#: what the judge was charged in the current hour, day or month,
+budget = "groundwatch:budget:{}".format
+#: one kept verdict,
+verdict = "groundwatch:verdict:{}".format
+#: the hash with the rate limits of a judge's endpoint,
+judge_pace = "groundwatch:judge:pace:{}".format
+#: what exists while the judge of an endpoint is out, and holds why,
+judge_away = "groundwatch:judge:away:{}".format
+#: the stream with a judge's last verdicts, each beside its local score: of app, metric, version,
+calibration = "groundwatch:judge:said:{2}:{1}:{0}".format
+#: and what a running drain task holds: of a worker and a number.
+slot = "groundwatch:slot:{}:{}".format

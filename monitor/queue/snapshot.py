@@ -1,4 +1,8 @@
-"""What Redis holds at one moment: counters of hooks, what waits, stalled workers, sent events."""
+"""
+What Redis holds at one moment: counters of hooks, what waits, stalled workers, sent events.
+
+Every function raises `QueueUnavailableError` if Redis does not answer.
+"""
 
 from __future__ import annotations
 
@@ -101,14 +105,7 @@ class Stalls:
 
 
 def note_stall(client: redis.Redis, worker: str, why: str, *, now_s: float) -> None:
-    """
-    Count a worker that ended itself.
-
-    Raises
-    ------
-    QueueUnavailableError
-        If Redis does not answer.
-    """
+    """Count a worker that ended itself."""
     anything: Any = client
     with translated(), anything.pipeline(transaction=True) as pipe:
         pipe.hincrby(names.STALLS, "count", 1)
@@ -117,32 +114,14 @@ def note_stall(client: redis.Redis, worker: str, why: str, *, now_s: float) -> N
 
 
 def read_stalls(client: redis.Redis) -> Stalls:
-    """
-    Read how many workers ended themselves.
-
-    Raises
-    ------
-    QueueUnavailableError
-        If Redis does not answer.
-    """
-    found = read_hash(client, names.STALLS)
-    return Stalls(
-        count=int(found.get("count", 0)),
-        at_s=float(found.get("at_s", 0.0)),
-        worker=found.get("worker", ""),
-        why=found.get("why", ""),
-    )
+    """Read how many workers ended themselves."""
+    found: dict[str, Any] = read_hash(client, names.STALLS)
+    numbers = {"count": int(found.get("count", 0)), "at_s": float(found.get("at_s", 0))}
+    return Stalls(**found | numbers)
 
 
 def add_events(client: redis.Redis, news: Mapping[str, int]) -> None:
-    """
-    Add the OpenTelemetry events about evaluations that one worker has counted since its last call.
-
-    Raises
-    ------
-    QueueUnavailableError
-        If Redis does not answer.
-    """
+    """Add the OpenTelemetry events of evaluations that one worker counted since its last call."""
     with translated(), client.pipeline(transaction=True) as pipe:
         for what, n in news.items():
             pipe.hincrby(names.EVENTS, what, n)
@@ -150,12 +129,5 @@ def add_events(client: redis.Redis, news: Mapping[str, int]) -> None:
 
 
 def read_events(client: redis.Redis) -> dict[str, int]:
-    """
-    Read what all workers counted, ever: sent, failed, dropped; empty where there was none.
-
-    Raises
-    ------
-    QueueUnavailableError
-        If Redis does not answer.
-    """
+    """Read what all workers counted, ever: sent, failed, dropped; empty where there was none."""
     return {what: int(n) for what, n in read_hash(client, names.EVENTS).items()}
