@@ -14,17 +14,17 @@ from sqlalchemy import (
     Connection,
     Select,
     Table,
+    and_,
     case,
     func,
     select,
-    true,
     tuple_,
 )
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
 from monitor.store.rollup import BUCKETS, HOURS, Piece, pieces, read_marks
-from monitor.store.tables import pass_lines, streams
+from monitor.store.tables import matches, pass_lines, streams
 
 #: Sums that a stream keeps of all it ever counted.
 STREAM_SUMS = ("sum_w", "sum_w2", "sum_wy")
@@ -92,11 +92,11 @@ def active_streams(
     different judges do not take turns.
     """
     # PostgreSQL goes by the index for a whole number only.
-    query = select(streams).where(streams.c.last_bucket_s >= math.ceil(since_s))
-    if segment is not None:
-        query = query.where(streams.c.segment == segment)
-    if app is not None:
-        query = query.where(streams.c.app == app)
+    query = select(streams).where(
+        streams.c.last_bucket_s >= math.ceil(since_s),
+        matches(streams.c.segment, segment),
+        matches(streams.c.app, app),
+    )
     rows = connection.execute(query)
     found = [
         Stream(
@@ -137,11 +137,7 @@ def window_tallies(
     which have the most rows, far fewer. Of the whole app unless another *segment* is named;
     None for all of them.
     """
-    of: ColumnElement[bool] = true()
-    if app is not None:
-        of = of & (streams.c.app == app)
-    if segment is not None:
-        of = of & (streams.c.segment == segment)
+    of = and_(matches(streams.c.app, app), matches(streams.c.segment, segment))
     found: dict[int, Tally] = {}
     for piece in pieces(from_s, to_s, read_marks(connection)):
         bins: dict[int, Counter[int]] = {}
@@ -245,8 +241,8 @@ class PassLine(NamedTuple):
 
 def read_first_scores(connection: Connection, key: LineKey) -> dict[int, int]:
     """Read an app's first scores by hundredths, from which its own lines are learnt."""
-    columns = (pass_lines.c.app, pass_lines.c.metric, pass_lines.c.evaluator_version)
-    query = select(pass_lines.c.bins).where(tuple_(*columns) == key)
+    c = pass_lines.c
+    query = select(c.bins).where(tuple_(c.app, c.metric, c.evaluator_version) == key)
     bins = connection.execute(query).scalar() or {}
     return {int(position): int(count) for position, count in bins.items()}
 
@@ -271,8 +267,9 @@ LineKey = tuple[str, str, str]  #: app, metric and evaluator version
 
 def read_pass_lines(connection: Connection) -> dict[LineKey, PassLine]:
     """Read the pass line of every app that has one of its own."""
-    rows = connection.execute(select(*(c for c in pass_lines.c if c is not pass_lines.c.bins)))
-    return {(r.app, r.metric, r.evaluator_version): PassLine(r.line, r.n) for r in rows}
+    c = pass_lines.c
+    rows = connection.execute(select(c.app, c.metric, c.evaluator_version, c.line, c.n))
+    return {(app, metric, version): PassLine(line, n) for app, metric, version, line, n in rows}
 
 
 def cost_usd_since(connection: Connection, since_s: float) -> float:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.models.status import TALLY_SUMS
-from monitor.store.engine import Row, Store, add, insert_new
+from monitor.store.engine import Row, Store, add, batched, insert_new
 from monitor.store.tables import (
     bucket_bins,
     buckets,
@@ -201,16 +201,14 @@ def roll_up(
     return steps
 
 
-def _step(
-    store: Store,
-    source: Level,
-    level: Level,
-    settled_s: float,
-    guard: Guard,
-) -> bool:
+def _step(store: Store, source: Level, level: Level, settled_s: float, guard: Guard) -> bool:
+    def complete_to_s(marks: Mapping[str, RollupMark]) -> int:
+        """Return up to when the source holds all there is."""
+        return int(settled_s) if source is BUCKETS else marks[source.name].complete_to_s
+
     with store.read() as connection:
         seen = read_marks(connection)
-    if seen[level.name].complete_to_s + level.width_s > _complete_to_s(source, settled_s, seen):
+    if seen[level.name].complete_to_s + level.width_s > complete_to_s(seen):
         return False
     with store.write() as connection:
         guard(connection)
@@ -225,18 +223,13 @@ def _step(
         if first_s is None:
             return False
         start_s = first_s // level.width_s * level.width_s
-        if start_s + level.width_s > _complete_to_s(source, settled_s, marks):
+        if start_s + level.width_s > complete_to_s(marks):
             return False
         _sum(connection, source.sums, level.sums, start_s, level.width_s, TALLY_SUMS)
         _sum(connection, source.bins, level.bins, start_s, level.width_s, ("count",))
         moved = levels.update().where(levels.c.level == level.name)
         connection.execute(moved.values(complete_to_s=start_s + level.width_s))
         return True
-
-
-def _complete_to_s(source: Level, settled_s: float, marks: Mapping[str, RollupMark]) -> int:
-    """Return up to when the source holds all there is."""
-    return int(settled_s) if source is BUCKETS else marks[source.name].complete_to_s
 
 
 def _first(connection: Connection, source: Level, from_s: int, to_s: int | None) -> int | None:
@@ -254,13 +247,9 @@ def _first(connection: Connection, source: Level, from_s: int, to_s: int | None)
 
 
 def _sum(
-    connection: Connection,
-    source: Table,
-    target: Table,
-    start_s: int,
-    width_s: int,
+    connection: Connection, source: Table, target: Table, start_s: int, width_s: int,
     sums: Iterable[str],
-) -> None:
+) -> None:  # fmt: skip
     keys = [streams.c.stream_id, *(c for c in source.primary_key if c.name == "bin")]
     totals = [func.sum(source.c[name]).label(name) for name in sums]
     rows: Select[Any] = (
@@ -282,12 +271,7 @@ def _sum(
     connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
 
 
-def _delete_old(
-    store: Store,
-    now_s: int,
-    keep_s: Mapping[str, float],
-    guard: Guard,
-) -> None:
+def _delete_old(store: Store, now_s: int, keep_s: Mapping[str, float], guard: Guard) -> None:
     with store.read() as connection:
         marks = read_marks(connection)
     due = {}
@@ -304,17 +288,13 @@ def _delete_old(
         return
     with store.read() as connection:
         stream_ids = list(connection.execute(select(streams.c.stream_id)).scalars())
-    batches = [
-        stream_ids[first : first + _STREAMS_AT_ONCE]
-        for first in range(0, len(stream_ids), _STREAMS_AT_ONCE)
-    ]
     for level, horizon_s in due.items():
         # First the mark: a reader must not look for rows that are being deleted.
         with store.write() as connection:
             guard(connection)
             moved = levels.update().where(levels.c.level == level.name)
             connection.execute(moved.values(kept_from_s=horizon_s))
-        for batch in batches:
+        for batch in batched(stream_ids, _STREAMS_AT_ONCE):
             with store.write() as connection:
                 guard(connection)
                 for table in (level.bins, level.sums):

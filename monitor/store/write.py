@@ -23,7 +23,7 @@ from monitor.models.passing import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
-from monitor.store.engine import add, insert, insert_new, put
+from monitor.store.engine import add, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, set_aside
 from monitor.store.packing import WITH_SAMPLE, pack
@@ -273,13 +273,10 @@ def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
         app, metric, _, version = item.stream
         if version.endswith(OWN) and item.tally.n:
             scores[app, metric, version] += item.tally.histogram.elements()
-    if not scores:
-        return
     columns = (pass_lines.c.app, pass_lines.c.metric, pass_lines.c.evaluator_version)
-    settled = select(*columns).where(
-        tuple_(*columns).in_(sorted(scores)), pass_lines.c.n >= OWN_LEARNT_AT[-1]
-    )
-    for key in connection.execute(settled):
+    of_these = tuple_(*columns).in_(sorted(scores))
+    settled = select(*columns).where(of_these, pass_lines.c.n >= OWN_LEARNT_AT[-1])
+    for key in connection.execute(settled) if scores else ():
         del scores[tuple(key)]
     if not scores:
         return
@@ -289,26 +286,17 @@ def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
         for key in sorted(scores)
     ]
     insert_new(connection, pass_lines, new, returning=pass_lines.c.app)
-    locked = (
-        select(pass_lines)
-        .where(tuple_(*columns).in_(sorted(scores)))
-        .order_by(*columns)
-        .with_for_update()
-    )
-    rows = []
-    for row in connection.execute(locked).all():
-        n, line, bins = row.n, row.line, Counter({int(b): int(c) for b, c in row.bins.items()})
-        for position in scores[row.app, row.metric, row.evaluator_version]:
-            if n >= OWN_LEARNT_AT[-1]:
-                break
-            n += 1
+    locked = select(pass_lines).where(tuple_(*columns).in_(sorted(scores)))
+    rows = rows_of(connection, locked.order_by(*columns).with_for_update())
+    for row in rows:
+        bins = Counter({int(b): int(c) for b, c in row["bins"].items()})
+        new_scores = scores[row["app"], row["metric"], row["evaluator_version"]]
+        for position in new_scores[: OWN_LEARNT_AT[-1] - row["n"]]:
+            row["n"] += 1
             bins[position] += 1
-            if n in OWN_LEARNT_AT:
-                line = own_line(bins)
-        rows.append(
-            {name: getattr(row, name) for name in names}
-            | {"n": n, "bins": {str(b): c for b, c in sorted(bins.items())}, "line": line}
-        )
+            if row["n"] in OWN_LEARNT_AT:
+                row["line"] = own_line(bins)
+        row["bins"] = {str(b): c for b, c in sorted(bins.items())}
     put(connection, pass_lines, rows)
 
 

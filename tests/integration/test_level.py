@@ -50,7 +50,10 @@ class World:
                 good = self.rng.random() < level
                 high = self.rng.random() < (self.hit if good else self.miss)
                 score = self.rng.uniform(0.75, 1.0) if high else self.rng.uniform(0.25, 0.6)
-                sample = make_sample(make_interaction(release=release), sampled_at=self.now)
+                # Ids decide what is drawn: the same in each run.
+                sample_id = f"{len(self.answers):032x}"
+                made_of = make_interaction(release=release)
+                sample = make_sample(made_of, sample_id=sample_id, sampled_at=self.now)
                 self.answers[sample.sample_id] = (good, high)
                 criteria = self.rule.criteria()
                 made = make_evaluation(
