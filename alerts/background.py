@@ -66,9 +66,8 @@ class Backgrounds:
             return Background()
         if app not in self._pipelines:
             now_s = self.now.timestamp()
-            bookings = read_between(self.connection, now_s - _PIPELINE_S, app=app).get(
-                app, Counter()
-            )
+            found = read_between(self.connection, now_s - _PIPELINE_S, app=app)
+            bookings = found.get(app, Counter())
             newest_s = self.connection.execute(
                 select(func.max(counts.c.start_s)).where(
                     counts.c.app == app,

@@ -28,6 +28,8 @@ BLIND = "monitor:blind"
 #: The policy of the verdict on an app of which every metric is blind.
 ALL_BLIND = "all_blind"
 JUDGE_CHANGED = "monitor:judge_changed"
+#: Whether requests of an app fail, beside the quality of its answers; reserved.
+ERROR_RATE = "error_rate"
 #: Not about the monitor, and about no app alone.
 FLEET_FELL = "monitor:fleet_fell"
 
@@ -41,13 +43,7 @@ _SILENT_AFTER_S = 300.0
 _LAG_AFTER_S = 300.0
 _UNDELIVERED_AFTER_S = 300.0
 _MOST_SKEW_S = 5.0
-_WORSE = (
-    Status.INSUFFICIENT_DATA,
-    Status.HEALTHY,
-    Status.BLIND,
-    Status.WARNING,
-    Status.CRITICAL,
-)
+_WORSE = tuple(map(Status, ("insufficient_data", "healthy", "blind", "warning", "critical")))
 Figure = Literal["average_score", "pass_rate", "error_rate"]
 _MOST_NAMED = 3
 
@@ -196,11 +192,6 @@ def app_conditions(vitals: AppVitals) -> dict[str, str]:
     if dropped > _MOST_DROPPED * max(offered, 1):
         of = f"{dropped:,} of {max(offered, dropped):,} samples"
         found["monitor:samples_dropped"] = f"{of}: {_worst(vitals.dropped)}"
-    return found | _scoring_conditions(vitals)
-
-
-def _scoring_conditions(vitals: AppVitals) -> dict[str, str]:
-    found: dict[str, str] = {}
     failed, skipped = sum(vitals.failed.values()), sum(vitals.skipped.values())
     tried, done = vitals.scored + failed, vitals.scored + failed + skipped
     if vitals.sent >= _LEAST_SEEN and done < _LEAST_COVERAGE * vitals.sent:
@@ -268,7 +259,7 @@ def blindness(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """
     groups: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        if not verdict.metric.startswith(MONITOR_PREFIX):
+        if not verdict.metric.startswith(MONITOR_PREFIX) and verdict.metric != ERROR_RATE:
             groups[verdict.app, verdict.window_s].append(verdict)
     found = []
     for (app, window_s), group in groups.items():
@@ -396,14 +387,10 @@ class ThresholdRule:
             status = Status(self.severity.value) if too_low or too_high else Status.HEALTHY
             reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self.threshold}"
         changes = {
-            "metric": f"{RULE_PREFIX}{self.name}",
-            "policy": "rule",
-            "status": status,
-            "reason": f"{verdict.metric}: {reason}",
-            "since": verdict.evaluated_at,
-            # A plain comparison: its hold is time.
-            "evidence": None,
-        }
+            "metric": f"{RULE_PREFIX}{self.name}", "policy": "rule", "status": status,
+            "reason": f"{verdict.metric}: {reason}", "since": verdict.evaluated_at,
+            "evidence": None,  # a plain comparison: its hold is time
+        }  # fmt: skip
         return verdict.model_copy(update=changes)
 
     @property
@@ -428,11 +415,12 @@ def judge_all(verdicts: Iterable[Verdict], rules: Sequence[ThresholdRule]) -> li
     found: dict[tuple[str, str, str, int], Verdict] = {}
     for verdict in verdicts:
         for rule in rules:
-            if rule.metric in {"*", verdict.metric} and not verdict.metric.startswith("monitor:"):
+            if verdict.metric.startswith(MONITOR_PREFIX) or verdict.metric == ERROR_RATE:
+                continue
+            if rule.metric in {"*", verdict.metric}:
                 judged = rule.judge(verdict)
                 key = (judged.app, judged.metric, judged.segment, judged.window_s)
-                if key not in found or _WORSE.index(judged.status) > _WORSE.index(
-                    found[key].status
-                ):
+                worst = found.setdefault(key, judged)
+                if _WORSE.index(judged.status) > _WORSE.index(worst.status):
                     found[key] = judged
     return list(found.values())

@@ -8,7 +8,7 @@ have news (`alerts.grouping`) into the outbox, for whom the routes name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -97,7 +97,7 @@ def decide(
     now: datetime,
     timers: Timers,
     channels: Sequence[Recipient] | RoutingConfig,
-    worst: Mapping[AlertKey, tuple[str, ...]] | None = None,
+    worst_of: Callable[..., Sequence[str]] = lambda **_: (),
     thresholds: AlertThresholds | None = None,
     report_url: str | None = None,
 ) -> list[TimelineEvent]:
@@ -118,9 +118,9 @@ def decide(
         How long what must hold.
     channels
         Who is notified of what, or recipients who are all notified of everything.
-    worst
-        Explanations of the worst samples, redacted already; read only for keys that changed, so
-        it may be a lazy mapping.
+    worst_of
+        Returns explanations of the worst samples, redacted already, of an app, metric and
+        evaluator_version; called only for what changed.
     thresholds
         Where warning and critical begin, for messages.
     report_url
@@ -154,8 +154,9 @@ def decide(
         if not is_written:
             _log.warning("alert_decided_elsewhere", app=key.app, metric=key.metric)
         elif change.decision.event is not None:
-            texts = (plain_text(text, SAMPLE_CHARS) for text in (worst or {}).get(key, ()))
             version, shared = change.verdict.evaluator_version, ""
+            said = worst_of(app=key.app, metric=key.metric, evaluator_version=version)
+            texts = (plain_text(text, SAMPLE_CHARS) for text in said)
             if key.metric.startswith(MONITOR_PREFIX):
                 shared = "the monitor"
             elif version and key.app in new_judge:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, insert, select
 
-from alerts.channels.base import Channel, takes_digests
+from alerts.channels.base import Channel
 from alerts.message import Message, Picture, template_environment
 from alerts.outbox import waiting_row
 from alerts.routing import Recipient
@@ -50,13 +50,13 @@ def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str])
         raise SettingsError(
             f"{variable('digest_channels')}: no channel {wrong[0]!r} is set up; there is: {there}"
         )
-    unfit = [name for name in named if not takes_digests(channels[name])]
+    unfit = [name for name in named if not channels[name].takes_digests]
     if unfit:
         raise SettingsError(
             f"{variable('digest_channels')}: channel {unfit[0]!r} is for alerts only;"
             " a digest goes to mail or chat"
         )
-    chosen = named or [name for name, channel in channels.items() if takes_digests(channel)]
+    chosen = named or [name for name, channel in channels.items() if channel.takes_digests]
     return [Recipient(name, address) for name in chosen for address in channels[name].addresses]
 
 

@@ -21,7 +21,7 @@ import structlog
 from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 
 from alerts import outbox
-from alerts.channels.base import Channel, Receipt, deliver, rate_of
+from alerts.channels.base import Channel
 from alerts.digest import digest_message
 from alerts.message import Example, Message, digest_lines, page_link, render
 from alerts.model import SAMPLE_CHARS, Snapshot
@@ -110,12 +110,7 @@ class Dispatcher:
             if not may_go_on():
                 break
             due = outbox.claim(
-                self._store,
-                self._clock(),
-                self._lease_s,
-                1,
-                [channel.name],
-                rate=rate_of(channel),
+                self._store, self._clock(), self._lease_s, 1, [channel.name], rate=channel.rate
             )
             if not due:
                 break
@@ -133,19 +128,20 @@ class Dispatcher:
         try:
             message = self._render(item)
             # Who was paused meanwhile must not overtake what others have sent since.
-            receipt = (
-                _send(channel, item, message)
-                if outbox.holds(self._store, item, self._clock())
-                else None
-            )
+            receipt = None
+            if outbox.holds(self._store, item, self._clock()):
+                try:
+                    receipt = channel.deliver(message, item.delivery_id)
+                except DeliveryError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - its text may hold a secret
+                    raise _unexpected(error, "unexpected", ambiguous=True) from None
         except DeliveryError as error:
             error_code = error.code
             wait_s = backoff_s(
-                item.attempt,
-                first_s=_FIRST_WAIT_S,
-                longest_s=_LONGEST_WAIT_S,
+                item.attempt, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S,
                 uniform=self._rng.uniform,
-            )
+            )  # fmt: skip
             status = outbox.finish_failed(self._store, item, self._clock(), error, wait_s)
             dead = status is DeliveryStatus.DEAD
             outcome = "lost_lease" if status is None else "dead" if dead else "retry"
@@ -163,6 +159,7 @@ class Dispatcher:
 
     def _render(self, item: outbox.Claimed) -> Message:
         """Write the message from what is stored; nothing was sent when that fails."""
+        about: Any = {"recipient": item.recipient, "may_repeat": item.possible_duplicate}
         try:
             if DIGEST in item.tells:
                 digest = Digest.model_validate(item.snapshot)
@@ -176,26 +173,16 @@ class Dispatcher:
             ) from None
         try:
             if DIGEST in item.tells:
-                return digest_message(
-                    digest,
-                    item.delivery_id,
-                    recipient=item.recipient,
-                    may_repeat=item.possible_duplicate,
-                )
+                return digest_message(digest, item.delivery_id, **about)
             # Read what can be read: one that cannot must not hold up the others in its digest.
             found = []
             for each in item.digest:
                 with suppress(ValueError):
                     found.append(Snapshot.model_validate(each))
             return render(
-                snapshot,
-                tells,
-                recipient=item.recipient,
-                may_repeat=item.possible_duplicate,
-                thread=item.thread,
-                digest=digest_lines(found),
-                example=self._example(snapshot),
-            )
+                snapshot, tells, thread=item.thread, digest=digest_lines(found),
+                example=self._example(snapshot), **about,
+            )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - as above
             raise _unexpected(error, "rendering", ambiguous=False) from None
 
@@ -222,15 +209,6 @@ class Dispatcher:
             finding=plain_text(next(filter(None, said), ""), SAMPLE_CHARS),
             link=page_link(snapshot.report_url, "sample", snapshot.example_id),
         )
-
-
-def _send(channel: Channel, item: outbox.Claimed, message: Message) -> Receipt:
-    try:
-        return deliver(channel, message, item.delivery_id, item.attempt)
-    except DeliveryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - its text may hold a secret; its class does not
-        raise _unexpected(error, "unexpected", ambiguous=True) from None
 
 
 def _unexpected(error: Exception, what: str, *, ambiguous: bool) -> DeliveryError:
@@ -262,28 +240,19 @@ def fall_back(store: Store, now: datetime | None, addresses: Mapping[str, Sequen
         rows = connection.execute(
             select(messages).where(messages.c.fallback.in_(list(addresses)), or_(_DEAD, late))
         ).all()
-        copies = [
-            waiting_row(
-                (row.incident_id, row.sequence),
-                row.event,
-                Severity(row.level),
-                {
-                    **row.snapshot,
-                    "note": f"sent here because the channel {row.channel} takes no messages",
-                },
-                Recipient(row.fallback, address),
-                now=now,
-            )
-            | {"tells": row.tells}
-            for row in rows
-            for address in addresses[row.fallback]
-        ]
+        copies = []
+        for row in rows:
+            note = f"sent here because the channel {row.channel} takes no messages"
+            about, level = (row.incident_id, row.sequence), Severity(row.level)
+            for address in addresses[row.fallback]:
+                to, stored = Recipient(row.fallback, address), {**row.snapshot, "note": note}
+                copy = waiting_row(about, row.event, level, stored, to, now=now)
+                copies.append(copy | {"tells": row.tells})
         written = insert_new(connection, messages, copies, returning=messages.c.delivery_id)
         done = [row.delivery_id for row in rows]
         if done:
-            connection.execute(
-                update(messages).where(messages.c.delivery_id.in_(done)).values(fallback=None)
-            )
+            copied = update(messages).where(messages.c.delivery_id.in_(done))
+            connection.execute(copied.values(fallback=None))
     return len(written)
 
 

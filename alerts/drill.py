@@ -11,7 +11,7 @@ from enum import StrEnum
 from sqlalchemy import insert
 
 from alerts.channels import chat, programs, slack
-from alerts.channels.base import Channel, Receipt, deliver
+from alerts.channels.base import Channel, Receipt
 from alerts.channels.email import compose
 from alerts.message import Message, render
 from alerts.model import AlertThresholds, Evidence, Snapshot
@@ -45,18 +45,10 @@ def begin_drill(store: Store, app: str, now: datetime) -> Snapshot:
             "status_before": Evidence.HEALTHY,
         }
     )
-    row = {
-        **snapshot.key._asdict(),
-        "incident_id": snapshot.incident_id,
-        "level": Severity.CRITICAL.value,
-        "peak_level": Severity.CRITICAL.value,
-        "since": snapshot.since,
-        "opened_at": now,
-        "updated_at": now,
-        "resolved_at": now,
-        "sequence": len(_STORY),
-        "group_id": snapshot.incident_id,
-    }
+    name, level = snapshot.incident_id, Severity.CRITICAL.value
+    row = snapshot.key._asdict() | dict.fromkeys(("opened_at", "updated_at", "resolved_at"), now)
+    row |= {"incident_id": name, "group_id": name, "level": level, "peak_level": level}
+    row |= {"since": snapshot.since, "sequence": len(_STORY)}
     with store.write() as connection:
         connection.execute(insert(incidents), [row])
     return snapshot
@@ -81,12 +73,9 @@ def silence_over(
 
 
 def enqueue(
-    store: Store,
-    plan: RoutingConfig,
-    event: Snapshot,
-    told: dict[Recipient, str | None],
+    store: Store, plan: RoutingConfig, event: Snapshot, told: dict[Recipient, str | None],
     now: datetime,
-) -> None:
+) -> None:  # fmt: skip
     """
     Put one event of a drill into the outbox, for whom the routes name.
 
@@ -157,7 +146,7 @@ def send_test(channel: Channel, now: datetime, address: str | None = None) -> Re
     """
     recipient = channel.addresses[0] if address is None else address
     message = render(sample_snapshot(now), {AlertEvent.FIRED}, recipient=recipient)
-    return deliver(channel, message, f"test-{uuid.uuid4().hex[:16]}", 1)
+    return channel.deliver(message, f"test-{uuid.uuid4().hex[:16]}")
 
 
 def sample_snapshot(now: datetime) -> Snapshot:

@@ -17,7 +17,14 @@ from urllib.parse import quote, urlsplit
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from alerts.conditions import BLINDNESS, CONDITIONS, FLEET_FELL, MONITOR_PREFIX, RULE_PREFIX
+from alerts.conditions import (
+    BLINDNESS,
+    CONDITIONS,
+    ERROR_RATE,
+    FLEET_FELL,
+    MONITOR_PREFIX,
+    RULE_PREFIX,
+)
 from alerts.model import CLOSED, SAMPLE_CHARS, Evidence, Other, Reason, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status, Verdict
@@ -286,8 +293,7 @@ def _subject_of(snapshot: Snapshot) -> str:
 def _headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     verdict = snapshot.verdict
     length = duration(snapshot.at - snapshot.opened_at)
-    resolved = AlertEvent.RESOLVED in tells
-    said = ""
+    resolved, said = AlertEvent.RESOLVED in tells, ""
     if snapshot.reason in CLOSED:
         why = _CLOSED_BECAUSE[Reason(snapshot.reason)]
         said = f"{why}; was {snapshot.peak.value}, fired {length} ago"
@@ -309,6 +315,8 @@ def _rate_headline(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str
     before = _rate_before(verdict)
     if snapshot.key.metric.startswith(RULE_PREFIX):
         said = plain_text(verdict.reason, 200)
+    elif snapshot.key.metric == ERROR_RATE and verdict.pass_rate is not None:
+        said = f"{percent(1 - verdict.pass_rate)} of requests fail"
     elif verdict.pass_rate is None:
         said = f"{snapshot.level.value}, with no scores in the last {duration(verdict.window_s)}"
     elif AlertEvent.FIRED in tells and before is not None and before > verdict.pass_rate:
@@ -341,7 +349,12 @@ def _facts(
             average += ", including answers from before"
     of_monitor = snapshot.key.metric.startswith(MONITOR_PREFIX)
     of_answers = not of_monitor and snapshot.reason not in CLOSED
-    threshold = _threshold(snapshot, tells) if of_answers and verdict.evidence is None else ""
+    threshold, thresholds = "", snapshot.thresholds
+    of_rule = snapshot.key.metric.startswith(RULE_PREFIX)  # which says its own threshold
+    if of_answers and verdict.evidence is None and thresholds is not None and not of_rule:
+        threshold = f"{snapshot.level.value} below {percent(thresholds.of(snapshot.level))}"
+        if AlertEvent.RESOLVED in tells:
+            threshold = f"healthy from {percent(thresholds.of(Severity.WARNING))}"
     goes_on = not tells & _OVER
     sure = goes_on and verdict.evidence in {"probable", "confirmed"}
     condition = CONDITIONS.get(snapshot.key.metric, BLINDNESS if of_monitor else None)
@@ -400,6 +413,8 @@ def _impact(snapshot: Snapshot) -> str:
         share = f"about {tenths} in 10"
     else:
         share = f"about 1 in {round(1 / failing)}" if failing > 0 else "none"
+    if snapshot.key.metric == ERROR_RATE:
+        return f"{share} requests fail: {_figures(verdict)}"
     what = _FAILING.get(snapshot.key.metric, f"fail {plain_text(snapshot.key.metric, 80)}")
     return f"{share} sampled answers {what}: {_figures(verdict)}"
 
@@ -412,15 +427,6 @@ def _figures(verdict: Verdict) -> str:
     if verdict.low is not None and verdict.high is not None:
         rate = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
     return f"{rate} pass, n = {verdict.n:,}, since {utc_time(verdict.since)}"
-
-
-def _threshold(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
-    thresholds = snapshot.thresholds
-    if thresholds is None or snapshot.key.metric.startswith(RULE_PREFIX):
-        return ""  # a rule has a threshold of its own, which its reason says
-    if AlertEvent.RESOLVED in tells:
-        return f"healthy from {percent(thresholds.of(Severity.WARNING))}"
-    return f"{snapshot.level.value} below {percent(thresholds.of(snapshot.level))}"
 
 
 def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:

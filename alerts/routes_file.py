@@ -179,7 +179,7 @@ def channels_from(settings: Settings) -> dict[str, Channel]:
             timeout_s=timeout_s,
         )
     for channel in found.values():
-        vars(channel)["explanations"] = settings.alert_explanations
+        channel.explanations = settings.alert_explanations
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from alerts.conditions import MONITOR_PREFIX, ThresholdRule
@@ -276,24 +276,6 @@ class Router:
                 return
 
 
-class SilenceRule(Protocol):
-    """Suppresses notifications, and changes nothing else."""
-
-    @property
-    def silence_id(self) -> str:
-        """Its name in tables and messages."""
-        ...
-
-    @property
-    def author(self) -> str:
-        """Who set it."""
-        ...
-
-    def covers(self, labels: Labels, now: datetime) -> bool:
-        """Return whether it silences such an alert now."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
     """Silences the alerts that all *matchers* match, for a while."""
@@ -331,6 +313,10 @@ class Maintenance:
     def covers(self, labels: Labels, now: datetime) -> bool:
         """Return whether it silences such an alert now."""
         return all_match(self.matchers, labels) and self.hours.cover(now)
+
+
+#: What suppresses notifications, and changes nothing else.
+SilenceRule = Silence | Maintenance
 
 
 def silence_for(rules: Sequence[SilenceRule], labels: Labels, now: datetime) -> SilenceRule | None:

@@ -24,7 +24,7 @@ import numpy as np
 from common import make_parser, new_store, print_head, print_row
 
 from alerts.backtest import Point, replay
-from alerts.channels.base import ChannelRate, Receipt
+from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
@@ -164,7 +164,7 @@ def _patient(timers: Timers) -> Timers:
     return replace(timers, max_gap_s=3 * STEP_S)
 
 
-class Sink:
+class Sink(Channel):
     """Takes everything at once, and remembers in which order."""
 
     name, addresses, timeout_s = "sink", ("",), 5.0
@@ -173,9 +173,9 @@ class Sink:
     def __init__(self) -> None:
         self.words: list[str] = []
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Take one."""
-        del delivery_id, attempt
+        del delivery_id
         self.words.append(message.word)
         return Receipt(answer="taken")
 

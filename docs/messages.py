@@ -24,7 +24,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from alerts.channels import slack
-from alerts.channels.base import Receipt
+from alerts.channels.base import Channel, Receipt
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.digest import digest_message
 from alerts.dispatch import Dispatcher
@@ -58,7 +58,7 @@ _FOUND = {
 
 
 @dataclass(slots=True)
-class Inbox:
+class Inbox(Channel):
     """A channel that keeps what it is given."""
 
     name: str = "inbox"
@@ -66,9 +66,9 @@ class Inbox:
     timeout_s: float = 5.0
     messages: list[Message] = field(default_factory=list)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Keep it."""
-        del delivery_id, attempt
+        del delivery_id
         self.messages.append(message)
         return Receipt(answer="kept")
 

@@ -25,7 +25,7 @@ from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
 from monitor.rolling.fleet import budget_keys
-from monitor.rolling.looks import CASCADE, StreamSample, goes_by_samples, stream_sample
+from monitor.rolling.looks import CASCADE, StreamSample, goes_by_samples
 from monitor.rolling.policies import (
     EVIDENCE_POLICIES,
     POLICIES,
@@ -41,6 +41,7 @@ from monitor.settings import Settings
 from monitor.store.query import BASELINE_SUMS, active_streams, series, shared_values
 from monitor.store.rollup import DAY_S, HOUR_S, HOURS, read_marks
 from monitor.store.verdicts import scores_since
+from workers.stream_states import sample_of
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (
@@ -129,11 +130,6 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
     )
 
 
-def with_policy(rules: BacktestRules, policy: str) -> BacktestRules:
-    """Give the same rules under another policy."""
-    return replace(rules, policy=policy)
-
-
 def of_store(
     connection: Connection, rules: BacktestRules, *, begin: datetime, end: datetime
 ) -> list[Told]:
@@ -157,7 +153,7 @@ def of_store(
         last_s = min(end_s, int(history.times_s[-1]) + rules.window_s)
         if not isinstance(policy, EvidencePolicy):
             judged = _judged(history.times_s, history.sums, stream.key, rules, last_s)
-            found.append(replay(_key(stream.key, rules), judged, rules.timers))
+            found.append(replay(AlertKey(*stream.key[:3], rules.window_s), judged, rules.timers))
             continue
         limits = EvidenceRules(
             warning_rate=rules.thresholds.warning_rate,
@@ -182,7 +178,8 @@ def of_store(
         )
         counts = history.sums[:, [TALLY_SUMS.index(n) for n in _COUNTED]].sum(axis=1)
         points = _stepped(changes, history.ends_s, counts, rules, last_s)
-        found.append(replay(_key(stream.key, rules), points, timers_of_evidence(rules.timers)))
+        key = AlertKey(*stream.key[:3], rules.window_s)
+        found.append(replay(key, points, timers_of_evidence(rules.timers)))
     return found
 
 
@@ -198,13 +195,7 @@ def _samples(
         return []
     scores = scores_since(connection, after_ms=from_s * 1000 - 1, app=key.app, metric=key.metric)
     found = [
-        stream_sample(
-            score.received_at_ms / 1000,
-            score.occurred_at_ms / 1000,
-            passed=score.passed,
-            weight=1.0 / score.sample_rate,
-            noted=score.metadata,
-        )
+        sample_of(score)
         for score in scores.get((key.app, key.metric, key.evaluator_version), ())
         if score.received_at_ms < end_s * 1000
     ]
@@ -266,7 +257,7 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
             sums = np.column_stack([columns.get(name, none) for name in TALLY_SUMS])
             last_s = int(scores.times_s[-1]) + rules.window_s
             statuses = _judged(scores.times_s, sums, key, rules, last_s)
-        found.append(replay(_key(key, rules), statuses, timers))
+        found.append(replay(AlertKey(*key[:3], rules.window_s), statuses, timers))
     return found
 
 
@@ -371,16 +362,8 @@ def _changed(settings: Settings, path: Path) -> Settings:
         raise SettingsError("\n".join(lines)) from None
 
 
-def _key(key: StreamKey, rules: BacktestRules) -> AlertKey:
-    return AlertKey(key.app, key.metric, key.segment, rules.window_s)
-
-
 def _moment(at_s: float) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_s)
-
-
-# --- history ---
-# What the store keeps of one stream, bucket by bucket, and hours where buckets are gone.
 
 
 @dataclass(frozen=True, slots=True)

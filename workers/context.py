@@ -1,7 +1,8 @@
 """
 The composition root: everything a process of ours needs, built once from the settings.
 
-`worker_context` gives the one context of this process; `configure_logs` sets up its logs.
+`worker_context` gives the one context of this process; `configure_logs` sets up its logs, and
+`ErrorThrottle` keeps repeated failures out of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -18,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from redis import Redis
 
-from alerts.channels.base import Channel
 from alerts.routes_file import Wiring, wiring_from
-from alerts.routing import RoutingConfig
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, NewestFirst, connect
 from monitor.queue.snapshot import add_events
@@ -41,6 +41,9 @@ _TALKATIVE_LOGGERS = (
     *("httpx", "httpx2", "httpcore", "httpcore2", "openai", "urllib3"),
     *("kombu", "amqp", "alembic", "apprise"),
 )
+_LOG_AGAIN_S = 600.0
+
+log = structlog.get_logger("groundwatch.scheduler")
 
 
 class Components:
@@ -94,16 +97,6 @@ class Components:
         return wiring_from(self.settings)
 
     @property
-    def channels(self) -> dict[str, Channel]:
-        """The channels by name."""
-        return self.wiring.channels
-
-    @property
-    def recipients(self) -> RoutingConfig:
-        """Who is notified of what."""
-        return self.wiring.plan
-
-    @property
     def thresholds(self) -> Thresholds:
         """The thresholds that a pass rate must not fall below."""
         return Thresholds(
@@ -115,15 +108,12 @@ class Components:
     @property
     def rules(self) -> ScoringRules:
         """What makes a pass, and how wide a bucket is."""
+        windows, timers = self.settings.windows, self.settings.worker_timers
         return ScoringRules(
-            pass_score=self.settings.pass_score,
-            bucket_s=self.settings.windows.bucket_s,
-            dimensions=self.settings.dimensions,
-            settle_s=self.settings.windows.settle_s,
-            news_s=self.settings.windows.status_window_s,
-            behind_after_s=self.settings.worker_timers.behind_after_s,
-            expire_after_s=self.settings.worker_timers.expire_after_s,
-        )
+            pass_score=self.settings.pass_score, dimensions=self.settings.dimensions,
+            bucket_s=windows.bucket_s, settle_s=windows.settle_s, news_s=windows.status_window_s,
+            behind_after_s=timers.behind_after_s, expire_after_s=timers.expire_after_s,
+        )  # fmt: skip
 
     def judge_unavailable(self) -> bool:
         """Return whether samples must wait because the judge that they need is unavailable."""
@@ -162,7 +152,7 @@ class Components:
         GroundwatchError
             With one clear line for what is wrong.
         """
-        _ = self.scorer, self.channels, self.recipients
+        _ = self.scorer, self.wiring
         check_schema(self.store)
 
     def close(self) -> None:
@@ -239,3 +229,36 @@ def configure_logs(settings: Settings) -> None:
     root.setLevel(settings.log_level.upper())
     for name in _TALKATIVE_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class ErrorThrottle:
+    """
+    Runs work by name and logs its failures; safe for threads that run different names.
+
+    A failure is logged when it begins, when another one takes its place, and every ten
+    minutes as long as it lasts.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: dict[str, tuple[tuple[str, str], float]] = {}
+
+    def guard(self, name: str, work: Callable[[], object]) -> Exception | None:
+        """Run *work*; return the exception that ended it, if any."""
+        try:
+            work()
+        except Exception as error:
+            code = error.code if isinstance(error, GroundwatchError) else ""
+            kind, now_s = (type(error).__name__, code), self._clock()
+            known, logged_s = self._failures.get(name, (None, 0.0))
+            if known == kind and now_s - logged_s < _LOG_AGAIN_S:
+                return error
+            self._failures[name] = kind, now_s
+            if isinstance(error, GroundwatchError):
+                log.error("job_failed", job=name, code=code, message=str(error))  # noqa: TRY400
+            else:
+                log.error("job_broken", job=name, exc_info=error)  # noqa: TRY400
+            return error
+        if self._failures.pop(name, None):
+            log.info("job_recovered", job=name)
+        return None

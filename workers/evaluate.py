@@ -2,27 +2,35 @@
 Evaluate every app and metric: windows to verdicts, verdicts to alerts, in one transaction.
 
 Read from the top: `Evaluator.run` reads what was, judges every stream and window, and writes
-verdicts, the evidence of each stream and the alerts that follow.
+verdicts, the evidence of each stream and the alerts that follow. `RequestErrors` judges requests of
+the apps themselves, by the same evidence and within the same budget.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection
+import numpy as np
+from sqlalchemy import ColumnElement, Connection, Table, case, func, select
 
-from alerts.conditions import SELF, fleet_verdict, verdicts_on
+from alerts.conditions import ERROR_RATE, SELF, fleet_verdict, verdicts_on
 from alerts.decide import decide
-from alerts.model import AlertKey, thresholds_from
+from alerts.model import thresholds_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
-from monitor.models import AppLevel, StreamKey, Tally, Verdict
+from monitor.models import ROOT, AppLevel, StreamKey, Tally, Verdict
 from monitor.models.status import FleetFall
+from monitor.report.format import plain_text
+from monitor.rolling.anytime import advance
+from monitor.rolling.baseline import History
+from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn
 from monitor.rolling.fleet import AppNews, budget_keys
 from monitor.rolling.level import VerifiedLevel, translated
+from monitor.rolling.looks import Looks
 from monitor.rolling.policies import (
     EvidencePolicy,
     PolicyChoice,
@@ -36,15 +44,20 @@ from monitor.rolling.verdicts import EvidenceFinding, WindowData, evidence_findi
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
+from monitor.store.ledger import Kind, read_between
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.samples import worst_samples
+from monitor.store.tables import counts, totals
 from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdicts, save_verdicts
-from workers.drift_reference import reference_tallies
-from workers.fleet import FleetPools
-from workers.jobs import ErrorThrottle
+from workers.context import ErrorThrottle
+from workers.drift import reference_tallies
 from workers.level import LevelOf, Levels, PlainEvidence
-from workers.stream_states import StreamStates, StreamToJudge
+from workers.stream_states import FleetPools, StreamStates, StreamToJudge
 
+#: In buckets: what normal is learned from, and the past with which a process begins.
+_HISTORY, _FIRST, _UNSETTLED = 9 * 1440, 1440, 60
+#: Errors named beside an error rate.
+_MOST_ERRORS = 3
 #: Returns verdicts as alerts are to see them.
 Hold = Callable[[Connection, Sequence[Verdict], datetime], list[Verdict]]
 
@@ -63,25 +76,23 @@ class Evaluator:
     _states: StreamStates = field(init=False)
     _levels: Levels = field(init=False)
     _pools: FleetPools = field(default_factory=FleetPools)
+    _errors: RequestErrors = field(init=False)
     _falls: list[FleetFall] = field(default_factory=list)
     _failing: ErrorThrottle = field(default_factory=ErrorThrottle)
     _reference: dict[int, Tally] = field(default_factory=dict)
     _reference_at: datetime | None = None
     _token: int | None = None
+    _n_keys: int = 1  #: that share the budget of false alarms
     _open: bool = False  #: an evaluation has begun that was not committed
 
     def __post_init__(self) -> None:
         windows = self.settings.windows
         self._states = StreamStates(bucket_s=windows.bucket_s, news_s=windows.status_window_s)
         self._levels = Levels(thresholds=self.thresholds, bucket_s=windows.bucket_s)
+        self._errors = RequestErrors(self.thresholds, windows.status_window_s)
 
     def run(
-        self,
-        lease: Lease,
-        *,
-        now: datetime,
-        trouble: str | None = None,
-        note: str | None = None,
+        self, lease: Lease, *, now: datetime, trouble: str | None = None, note: str | None = None
     ) -> list[StatusChange]:
         """
         Judge every key as of *now*; return the statuses that changed.
@@ -97,10 +108,14 @@ class Evaluator:
                 self._pools.read(connection)
             self._token, self._open = lease.token, True
             self._states.begin()
+            self._errors.read(connection)
             verdicts = self._verdicts(connection, before, now, trouble=trouble, note=note)
             leading = [verdict for verdict in verdicts if verdict.window_s == status_window_s]
             if self.hold is not None:
                 leading = self.hold(connection, leading, now)
+            # Alerted, and shown beside the metrics: they are not among them.
+            rules = self._rules(EvidencePolicy(use_reference=True), self._n_keys)
+            leading += self._errors.verdicts(connection, rules, now, trouble=trouble)
         leading += self._of_monitor(now)
         leading.append(fleet_verdict(self._falls, window_s=status_window_s, now=now))
         with self.store.write() as connection:
@@ -109,13 +124,18 @@ class Evaluator:
             self._states.save(connection, now=now)
             self._pools.save(connection, now=now)
             since = now - timedelta(seconds=status_window_s)
+
+            def worst_of(**key: Any) -> list[str]:
+                worst = worst_samples(connection, since=since, **key)
+                return [text for item in worst if (text := item.evaluation.explanation)]
+
             decide(
                 connection,
                 leading,
                 now=now,
                 timers=timers_from(self.settings),
                 channels=self.recipients,
-                worst=WorstReasons(connection, leading, since),
+                worst_of=worst_of,
                 thresholds=thresholds_from(self.settings),
                 report_url=self.settings.report_url,
             )
@@ -189,7 +209,8 @@ class Evaluator:
         alike: dict[tuple[EvidencePolicy, Rules], list[Stream]] = defaultdict(list)
         pooled: dict[PoolKey, list[AppNews]] = {}
         shared = self._pools.shared(connection, now)
-        n_keys = budget_keys((stream.key for stream in streams), shared)
+        keys = budget_keys((stream.key for stream in streams), shared)
+        self._n_keys = keys + len(self._errors.apps)
         shown: dict[StreamKey, AppLevel | None] = {
             key: AppLevel(verified=False, needs="only the policy anytime goes by labels")
             if isinstance(level, VerifiedLevel)
@@ -200,7 +221,7 @@ class Evaluator:
             policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
             level = levels[stream.key]
             if isinstance(policy, EvidencePolicy):
-                rules = self._rules(policy, n_keys)
+                rules = self._rules(policy, self._n_keys)
                 if isinstance(level, VerifiedLevel) and level.level_bin is None:
                     rules = translated(rules, level.rates)
                 alike[policy, rules].append(stream)
@@ -223,7 +244,7 @@ class Evaluator:
                 if policy.use_reference:
                     pool = pooled.setdefault((key.metric, key.evaluator_version), [])
                     pool.append(AppNews(key.app, before_looks, looks))
-        rules = self._rules(EvidencePolicy(use_reference=True), n_keys)
+        rules = self._rules(EvidencePolicy(use_reference=True), self._n_keys)
         self._falls = self._pools.advance(connection, pooled, rules, now=now)
         return found, shown
 
@@ -268,39 +289,107 @@ class Evaluator:
         if not 0 <= age_s < fresh_s:
             end_s = self._window_start(int(now.timestamp()), status_window_s)
             self._reference_at = now
+            from_s = end_s - self.settings.windows.reference_s
             self._reference = reference_tallies(
-                connection,
-                from_s=end_s - self.settings.windows.reference_s,
-                to_s=end_s,
-                status_window_s=status_window_s,
+                connection, from_s=from_s, to_s=end_s, status_window_s=status_window_s
             )
         return self._reference
 
 
-class WorstReasons(Mapping[AlertKey, tuple[str, ...]]):
-    """What the scorer said of the worst samples of a key, read only when it is asked for."""
+class RequestErrors:
+    """
+    Judges the requests of each app: one passes unless it failed, as the app's hooks count it.
 
-    def __init__(
-        self, connection: Connection, verdicts: Sequence[Verdict], since: datetime
-    ) -> None:
-        self._connection = connection
-        self._versions = {
-            AlertKey(v.app, v.metric, v.segment, v.window_s): v.evaluator_version for v in verdicts
-        }
-        self._since = since
+    Nothing is stored but those counts: a process begins with the last day of them. Apps of which
+    no request ever failed cost nothing, not even of the budget.
+    """
 
-    def __getitem__(self, key: AlertKey) -> tuple[str, ...]:
-        """Read the explanations, the worst first."""
-        worst = worst_samples(
-            self._connection, app=key.app, metric=key.metric, since=self._since,
-            evaluator_version=self._versions[key],
-        )  # fmt: skip
-        return tuple(item.evaluation.explanation for item in worst if item.evaluation.explanation)
+    def __init__(self, thresholds: Thresholds, window_s: int) -> None:
+        self._thresholds, self._window_s = thresholds, window_s
+        self._known: dict[str, tuple[EvidenceState, int, int]] = {}
+        self._before: dict[str, Verdict] = {}
+        self.apps: dict[str, tuple[int, int]] = {}  #: all requests ever, and those that failed
 
-    def __iter__(self) -> Iterator[AlertKey]:
-        """Go over the keys."""
-        return iter(self._versions)
+    def read(self, connection: Connection) -> None:
+        """Read how many requests there were of each app that had any that failed."""
+        rows = connection.execute(
+            select(totals.c.app, *_requests(totals))
+            .where(_of_requests(totals))
+            .group_by(totals.c.app)
+        )
+        self.apps = {app: (int(n), int(failed)) for app, n, failed in rows if failed}
 
-    def __len__(self) -> int:
-        """Count the keys."""
-        return len(self._versions)
+    def verdicts(
+        self, connection: Connection, rules: Rules, now: datetime, *, trouble: str | None
+    ) -> list[Verdict]:
+        """Take every app to *now*; its verdict names the errors seen most in the window."""
+        now_s = now.timestamp()
+        lately = read_between(connection, now_s - self._window_s) if self.apps else {}
+        for app, (n, failed) in self.apps.items():
+            state, seen, seen_failed = self._known.get(app) or (None, n, failed)
+            if state is None or now_s >= learn_due_s(state, rules):
+                from_s = now_s - _HISTORY * rules.bucket_s
+                rows = connection.execute(
+                    select(counts.c.start_s, *_requests(counts))
+                    .where(counts.c.app == app, counts.c.start_s >= from_s, _of_requests(counts))
+                    .group_by(counts.c.start_s)
+                    .order_by(counts.c.start_s)
+                ).all()
+                start_s, came, bad = np.array(rows, dtype=np.float64).reshape(-1, 3).T
+                good = np.maximum(came - bad, 0.0)
+                bucket = (start_s // rules.bucket_s).astype(np.int64)
+                history = History(bucket, came, came, came, good, good, good)
+                if state is not None:
+                    # Not from the last hour: what begins now would look like what is usual.
+                    settled_s = now_s - _UNSETTLED * rules.bucket_s
+                    state = relearn(state, history.at(start_s < settled_s), settled_s, rules)
+                    state = state.but(learned_s=now_s)
+                else:  # the last day again, by what was learned before it
+                    day_s = now_s - _FIRST * rules.bucket_s
+                    state = EvidenceState.fresh(min([now_s, *start_s]))
+                    if day_s >= learn_due_s(state, rules):
+                        state = relearn(state, history.at(start_s < day_s), day_s, rules)
+                    history = history.at(start_s >= day_s)
+                    end_s = np.minimum(now_s, (history.bucket + 1) * rules.bucket_s - 0.001)
+                    looks = Looks(end_s, history.n, history.n, history.sum_wy)
+                    state, _ = advance(state, looks, rules)
+            if n > seen:
+                passed = max(0, n - seen - (failed - seen_failed))
+                look = np.array([[now_s, n - seen, n - seen, passed]], dtype=np.float64).T
+                state, _ = advance(state, Looks(*look), rules)
+            state, _ = idle(state, now_s, rules)
+            self._known[app] = state, n, failed
+            counted = lately.get(app, Counter())
+            errors = Counter({b.reason: k for b, k in counted.items() if b.kind is Kind.ERRORED})
+            named = ", ".join(
+                f"{plain_text(name, 60)} {k:,}" for name, k in errors.most_common(_MOST_ERRORS)
+            )
+            requests = sum(k for b, k in counted.items() if b.kind in {Kind.SEEN, Kind.UNSEEN})
+            good_n = max(0, requests - errors.total())
+            window = Tally(
+                n=requests, passed=good_n, sum_w=requests, sum_w2=requests, sum_wy=good_n,
+                sum_w2y=good_n, sum_w2yy=good_n,
+                histogram=Counter({0: requests - good_n, 100: good_n}),
+            )  # fmt: skip
+            self._before[app] = judge_window(
+                WindowData(
+                    stream=StreamKey(app, ERROR_RATE, ROOT, ""), window_s=self._window_s,
+                    current=window, reference=Tally(), n_total=n, trouble=trouble,
+                    note=f"errors: {named}" if named else None,
+                ),
+                policy_name="anytime", thresholds=self._thresholds, now=now,
+                previous=self._before.get(app),
+                evidence=evidence_finding(state, window_stats(window), rules),
+            )  # fmt: skip
+        return [self._before[app] for app in self.apps]
+
+
+def _of_requests(table: Table) -> ColumnElement[bool]:
+    return table.c.kind.in_((Kind.SEEN, Kind.UNSEEN, Kind.ERRORED))
+
+
+def _requests(table: Table) -> Sequence[ColumnElement[Any]]:
+    """Return the sums of requests that came, and of those that failed."""
+    failed = table.c.kind == Kind.ERRORED
+    came, bad = case((failed, 0), else_=table.c.count), case((failed, table.c.count), else_=0)
+    return func.sum(came), func.sum(bad)

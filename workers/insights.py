@@ -15,7 +15,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from monitor.models import ROOT, Status, Tally, Verdict
-from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding, Insight, Trend
+from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding, Insight
 from monitor.rolling.attribution import Mark, explain_change, judge_deploy
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import compare
@@ -37,8 +37,7 @@ from monitor.store.lease import Lease, fence
 from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
 from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOURS, compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_verdicts
-from workers.drift_reference import References, locate_onset
-from workers.drift_watch import SCORES_SHARE, DriftWatch, Watched
+from workers.drift import SCORES_SHARE, DriftWatch, References, Watched, locate_onset
 
 _MONTH_S = 30 * 86_400
 #: Streams that counted nothing for so many buckets are not looked at.
@@ -84,13 +83,8 @@ class Explainer:
         """
         now_s = int(now.timestamp())
         guard = partial(fence, lease=lease)
-        roll_up(
-            self.store,
-            now_s=now_s,
-            settle_s=self.settings.windows.settle_s,
-            keep_s=self.keep_s,
-            guard=guard,
-        )
+        settle_s = self.settings.windows.settle_s
+        roll_up(self.store, now_s=now_s, settle_s=settle_s, keep_s=self.keep_s, guard=guard)
         with self.store.read() as connection:
             since_s = now_s - _ACTIVE_BUCKETS * self.settings.windows.bucket_s
             streams = active_streams(
@@ -149,12 +143,9 @@ class Explainer:
 
     def _inputs(self, connection: Connection, app: str, n_apps: int, now: datetime) -> AppInsight:
         now_s, settings = int(now.timestamp()), self.settings
-        start_s = now_s - max(
-            settings.windows.status_window_s, _INPUT_BUCKETS * settings.windows.bucket_s
-        )
-        before = read_inputs(
-            connection, app, from_s=start_s - settings.windows.reference_s, to_s=start_s
-        )
+        windows = settings.windows
+        start_s = now_s - max(windows.status_window_s, _INPUT_BUCKETS * windows.bucket_s)
+        before = read_inputs(connection, app, from_s=start_s - windows.reference_s, to_s=start_s)
         after = read_inputs(connection, app, from_s=start_s)
         # The union over all looks of a month, apps and features: no false move beyond the budget.
         looks = _MONTH_S / self.every_s * n_apps * len(FEATURES)
@@ -198,7 +189,9 @@ class StatusExplanation:
         )
         day_s = _DAY_BUCKETS * width_s
         # From a whole hour on: a day is then a few hours rather than a thousand buckets.
-        day_from_s = (self.now_s - day_s) // (60 * width_s) * 60 * width_s
+        step_s = _STEP_BUCKETS * width_s
+        day_from_s = (self.now_s - day_s) // step_s * step_s
+        steps = series(self.connection, [stream.stream_id], from_s=day_from_s, step_s=step_s)
         began_s = version_since(self.connection, stream.stream_id)
         is_off = verdict is not None and verdict.status in _NOT_WELL
         found = self._segments(stream, self._read(stream, day_from_s, None))
@@ -213,7 +206,7 @@ class StatusExplanation:
             comparison=comparison,
             findings=findings,
             attribution=self._attribution(stream, window) if is_off or findings else None,
-            trend=self._trend(stream, day_s),
+            trend=trend_of(steps.get(stream.stream_id, {})),
             figures=figures_of(self._whole(stream, day_from_s), categories),
             deploys=self._deploys(stream),
         )
@@ -222,26 +215,17 @@ class StatusExplanation:
         return self._read(stream, from_s, ROOT).get(stream.stream_id, Tally())
 
     def _read(
-        self,
-        stream: Stream,
-        from_s: int,
-        segment: str | None,
-        to_s: int | None = None,
-        *,
+        self, stream: Stream, from_s: int, segment: str | None, to_s: int | None = None, *,
         histograms: bool = True,
-    ) -> dict[int, Tally]:
+    ) -> dict[int, Tally]:  # fmt: skip
         """Sum the app's streams over [from_s, to_s), once for all its metrics."""
         histograms = histograms and segment == ROOT
         key = (stream.key.app, from_s, to_s, segment, histograms)
         if key not in self._sums:
             self._sums[key] = window_tallies(
-                self.connection,
-                from_s=from_s,
-                to_s=to_s,
-                app=stream.key.app,
-                segment=segment,
+                self.connection, from_s=from_s, to_s=to_s, app=stream.key.app, segment=segment,
                 histograms=histograms,
-            )
+            )  # fmt: skip
         return self._sums[key]
 
     def _segments(self, stream: Stream, tallies: Mapping[int, Tally]) -> dict[str, Tally]:
@@ -255,23 +239,15 @@ class StatusExplanation:
             and self.names[stream_id].key.segment != ROOT
         }
 
-    def _trend(self, stream: Stream, day_s: int) -> Trend | None:
-        step_s = _STEP_BUCKETS * self.settings.windows.bucket_s
-        from_s = (self.now_s - day_s) // step_s * step_s
-        found = series(self.connection, [stream.stream_id], from_s=from_s, step_s=step_s)
-        return trend_of(found.get(stream.stream_id, {}))
-
     def _attribution(self, stream: Stream, window: ReferenceSpan) -> Attribution | None:
         described, before = self.references.segments(stream, window)
         root_before = before.get(stream.stream_id, Tally())
+        effect = self.effects[stream.stream_id]
+        from_s = self.now_s - 2 * _DAY_BUCKETS * self.settings.windows.bucket_s
         onset = locate_onset(
-            self.connection,
-            stream,
-            reference=root_before,
-            from_s=self.now_s - 2 * _DAY_BUCKETS * self.settings.windows.bucket_s,
-            to_s=self.now_s + 1,
-            effect=self.effects[stream.stream_id],
-        )
+            self.connection, stream, reference=root_before, from_s=from_s, to_s=self.now_s + 1,
+            effect=effect,
+        )  # fmt: skip
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
         after = self._read(stream, since_s, None)
         found = explain_change(
@@ -279,30 +255,21 @@ class StatusExplanation:
             self._segments(stream, after),
             root_before=root_before,
             root_after=after.get(stream.stream_id, Tally()),
-            design_effect=self.effects[stream.stream_id],
+            design_effect=effect,
         )
         if found is None:
             return None
         change = found.after.rate - found.before.rate
         half = 1.96 * (found.before.variance + found.after.variance) ** 0.5
+        bounds = {} if onset is None else {"since_low": onset.low, "since_high": onset.high}
+        names = ("mix", "named", "considered", "mix_shift", "simpson")
         return Attribution(
-            since=datetime.fromtimestamp(since_s, UTC),
-            since_low=onset.low if onset is not None else None,
-            since_high=onset.high if onset is not None else None,
-            reference=described,
-            rate_before=found.before.rate,
-            rate_after=found.after.rate,
-            n_before=found.before.n,
-            n_after=found.after.n,
-            change=change,
-            low=max(-1.0, change - half),
-            high=min(1.0, change + half),
-            mix=found.mix,
-            named=found.named,
-            considered=found.considered,
-            mix_shift=found.mix_shift,
-            simpson=found.simpson,
-        )
+            since=datetime.fromtimestamp(since_s, UTC), reference=described,
+            rate_before=found.before.rate, n_before=found.before.n,
+            rate_after=found.after.rate, n_after=found.after.n,
+            change=change, low=max(-1.0, change - half), high=min(1.0, change + half),
+            **bounds, **{name: getattr(found, name) for name in names},
+        )  # fmt: skip
 
     def _deploys(self, stream: Stream) -> list[Deploy]:
         since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.windows.bucket_s
@@ -314,10 +281,8 @@ class StatusExplanation:
         return [self._deploy(stream, mark, end_s) for mark, end_s in zip(marks, ends, strict=False)]
 
     def _deploy(self, stream: Stream, mark: Mark, end_s: float) -> Deploy:
-        width_s, side_s = (
-            self.settings.windows.bucket_s,
-            _DAY_BUCKETS * self.settings.windows.bucket_s,
-        )
+        width_s = self.settings.windows.bucket_s
+        side_s = _DAY_BUCKETS * width_s
         at_s = int(mark.at_s) // width_s * width_s
         last_s = min(int(end_s), at_s + side_s)
         before, after = (
@@ -349,7 +314,7 @@ class StatusExplanation:
         return sorted(told, key=lambda mark: mark.at_s)
 
     def _had_before(self, app: str, at_s: int) -> bool:
-        tallies = window_tallies(
+        before = window_tallies(
             self.connection, from_s=at_s - DAY_S, to_s=at_s, app=app, segment=ROOT
         )
-        return any(tally.n for tally in tallies.values())
+        return any(tally.n for tally in before.values())

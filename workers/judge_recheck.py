@@ -8,21 +8,24 @@ app waiting meanwhile, and for as long as the change is the judge's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
+from typing import Self
 
 import redis
 import structlog
 from sqlalchemy import Connection
 
 from monitor.errors import GroundwatchError
-from monitor.models import ROOT, Status, Verdict
+from monitor.models import ROOT, Evaluation, Interaction, Status, Verdict
 from monitor.report.format import points
-from monitor.scoring.registry import asks_judge
+from monitor.rolling.tallies import tally_of
+from monitor.scoring.pipeline import MetricPipeline
+from monitor.scoring.registry import asks_judge, make_scorer
 from monitor.settings import Settings
 from monitor.stats.judge_shift import Cause, attribute_shift
 from monitor.store.engine import Store
@@ -45,7 +48,6 @@ from monitor.store.judge_checks import (
 from monitor.store.lease import Lease, database_now, fence
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.verdicts import read_verdicts
-from workers.judge_again import JudgeAgain
 
 EVERY_S = 15.0
 #: Of the judge's calls of a day, this share goes to old samples.
@@ -255,3 +257,64 @@ def judge_sentences(connection: Connection, now: datetime) -> dict[tuple[str, st
         " that it judged again"
         for key, state in moved_judges(connection, since=now - SHOWN_FOR).items()
     }
+
+
+@dataclass(slots=True)
+class JudgeAgain:
+    """
+    The judge of the settings, under the shared budget, without kept verdicts.
+
+    A cached verdict would say what the judge said before.
+    """
+
+    scorer: MetricPipeline
+    pass_score: float
+    calls: int = 0
+
+    @classmethod
+    def make(
+        cls, settings: Settings, client: redis.Redis | None, *, metric: str | None = None
+    ) -> Self:
+        """
+        Make it for one metric, or for all that the settings name; no endpoint is contacted yet.
+
+        Raises
+        ------
+        SettingsError
+            If the judge lacks its key or its model, or the metric is unknown.
+        """
+        limits = settings.judge_limits.model_copy(update={"verdict_cache_s": 0})
+        changed: dict[str, object] = {"scorer": "judge", "judge_limits": limits}
+        if metric is not None:
+            changed["metrics"] = (metric,)
+        asked = settings.model_copy(update=changed)
+        return cls(make_scorer(asked, client=client, once=True), settings.pass_score)
+
+    def evaluations(self, interaction: Interaction) -> tuple[Evaluation, ...]:
+        """
+        Return what the judge says now.
+
+        Raises
+        ------
+        JudgeOutageError, BudgetReachedError, QueueUnavailableError
+            If it cannot be asked.
+        """
+        self.calls += 1
+        return self.scorer.score(interaction)
+
+    def verdicts(self, interaction: Interaction) -> Mapping[str, bool]:
+        """Return whether the sample passes now, by metric; without a verdict it is left out."""
+        return self.passes(self.evaluations(interaction))
+
+    def passes(self, evaluations: Iterable[Evaluation]) -> Mapping[str, bool]:
+        """Return which evaluations pass, by metric; one without a verdict is left out."""
+        found = {}
+        for evaluation in evaluations:
+            tally = tally_of(evaluation, sample_rate=1.0, pass_score=self.pass_score)
+            if tally.n:
+                found[evaluation.evaluator_name] = bool(tally.passed)
+        return found
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.scorer.close()

@@ -3,8 +3,8 @@ The store's and the queue's upkeep, each part a job of the scheduler.
 
 `Collector` brings the counters of hooks into the ledger, `FeedbackCollector` what users said into
 the store; `Expirer` keeps the queue useful while samples are not scored; `Keeper` deletes what is
-older than the settings keep it.
-`set_rate` asks the hooks of an app for another sampling rate while the app runs.
+older than the settings keep it. `set_rate` asks the hooks of an app for another sampling rate
+while it runs, `ExperimentJob` says how they split its traffic.
 """
 
 from __future__ import annotations
@@ -12,27 +12,36 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
+import numpy as np
 import redis
 import structlog
 from pydantic import ValidationError
+from sqlalchemy import Connection, select
 
 from monitor.errors import RecordError
+from monitor.models.status import OTHER, segment_name
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, translated
 from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.queue.wire import decode
+from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
+from monitor.settings.fields import HookLimits
+from monitor.stats.multiplicity import thompson_shares
 from monitor.store.engine import Store
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.lease import Lease, database_now, fence
 from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
+from monitor.store.query import active_streams, window_tallies
 from monitor.store.retention import Ages, Retention
+from monitor.store.tables import dimensions
 from monitor.store.write import Result
 from workers.scoring_run import TOO_OLD, Dead, ScoringRules, commit, expired
 
@@ -51,7 +60,13 @@ _MEGABYTE = 1_000_000
 _MOST_CHARS, _MOST_HOST_CHARS = 200, 255
 _MOST_PID, _MOST_COUNT = 2**31 - 1, 2**62
 _PLAIN = frozenset({"seen", "sampled", "sent", "unseen"})
-
+EXPERIMENTS_EVERY_S: Final = 10.0
+#: Scores that count: a variant may be better today than it was a month ago.
+_SPAN_S: Final = 7 * 86_400
+#: Without a scheduler the split is even again after this time.
+_KEPT_S: Final = 3_600
+#: A tag with more values is not an experiment.
+_MOST_VARIANTS: Final = 20
 #: A sampling rate ends by itself unless it is set again: workers that die throttle nobody for ever.
 RATE_KEPT_S = 3_600
 
@@ -139,15 +154,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").replace("\0", "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much may wait in Redis, as hooks have it too."""
-
-    samples: int
-    megabytes: int
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Expirer:
     """
     Expires samples: each is stored as expired, without its texts, and only then removed.
@@ -160,7 +167,7 @@ class Expirer:
     store: Store
     rules: ScoringRules
     name: str
-    limits: Limits
+    limits: HookLimits  #: how much may wait in Redis
 
     def run(self, _: Lease) -> int:
         """Do one round; return how many entries it took out of the queue."""
@@ -181,7 +188,8 @@ class Expirer:
         waiting = self._waiting()
         with translated():
             size = int(anything.memory_usage(names.SAMPLES, samples=5) or 0)
-        share = max(waiting / self.limits.samples, size / (self.limits.megabytes * _MEGABYTE))
+        most, most_mb = self.limits.queue_limit, self.limits.queue_limit_megabytes
+        share = max(waiting / most, size / (most_mb * _MEGABYTE))
         excess = 0 if share < _FULL else waiting - int(waiting * _ROOM / share)
         while excess > 0 and time.monotonic() < end_s:
             count = min(_AT_ONCE, excess)
@@ -242,40 +250,32 @@ class Keeper:
     def run(self, lease: Lease) -> None:
         """Do one run, and log what it deleted."""
         now = self.clocks()
-        if self._has_jumped(now):
-            return
+        before = self._trusted = self._trusted or now
+        ahead_s = now.calendar_s - before.calendar_s - (now.steady_s - before.steady_s)
+        if ahead_s < _JUMP_S:
+            self._jumped_at = None
+        else:
+            if self._jumped_at is None:
+                self._jumped_at = now
+                log.error("clock_jumped", ahead_s=round(ahead_s), nothing_deleted_for_s=_BELIEVED_S)
+            if now.steady_s - self._jumped_at.steady_s < _BELIEVED_S:
+                return
+            self._trusted, self._jumped_at = now, None
         guard = partial(fence, lease=lease)
         retention = Retention(store=self.store, ages=ages_from(self.settings), guard=guard)
         done = retention.run(now.calendar_s)
         if done:
             log.info("retention_deleted", **{name.replace(" ", "_"): n for name, n in done.items()})
 
-    def _has_jumped(self, now: Clocks) -> bool:
-        """Return whether the calendar went ahead by an hour or more, less than a day ago."""
-        before = self._trusted = self._trusted or now
-        ahead_s = now.calendar_s - before.calendar_s - (now.steady_s - before.steady_s)
-        if ahead_s < _JUMP_S:
-            self._jumped_at = None
-            return False
-        if self._jumped_at is None:
-            self._jumped_at = now
-            log.error("clock_jumped", ahead_s=round(ahead_s), nothing_deleted_for_s=_BELIEVED_S)
-        if now.steady_s - self._jumped_at.steady_s < _BELIEVED_S:
-            return True
-        self._trusted, self._jumped_at = now, None
-        return False
-
 
 def ages_from(settings: Settings) -> Ages:
     """Return how long things are kept, by the settings."""
+    kept = settings.retention
     return Ages(
-        texts=settings.retention.keep_texts_days,
-        evaluations=settings.retention.keep_evaluations_days,
-        incidents=settings.retention.keep_incidents_days,
-        outbox=settings.retention.keep_outbox_days,
-        audit=settings.retention.keep_audit_days,
-        dead_letters=settings.retention.keep_poison_days,
-    )
+        texts=kept.keep_texts_days, evaluations=kept.keep_evaluations_days,
+        incidents=kept.keep_incidents_days, outbox=kept.keep_outbox_days,
+        audit=kept.keep_audit_days, dead_letters=kept.keep_poison_days,
+    )  # fmt: skip
 
 
 def set_rate(
@@ -346,9 +346,14 @@ class FeedbackCollector:
                 entries = anything.xrange(names.FEEDBACK, count=_FEEDBACK_AT_ONCE)
             if not entries:
                 break
-            read = [_read(fields) for _, fields in entries]
-            found = [item for item in read if isinstance(item, Feedback)]
-            unreadable = len(read) - len(found)
+            found, unreadable = [], []
+            for _, fields in entries:
+                try:
+                    body = json.loads(fields[names.FIELD_BODY.encode()])
+                    found.append(Feedback.model_validate(body))
+                except (KeyError, ValueError, RecursionError, ValidationError):
+                    app = fields.get(names.FIELD_APP.encode(), b"unknown")
+                    unreadable.append(app.decode("utf-8", "replace").replace("\0", "\ufffd")[:200])
             with self.store.write() as connection:
                 fence(connection, lease)
                 now = database_now(connection)
@@ -357,11 +362,11 @@ class FeedbackCollector:
                 )
                 if unreadable:
                     start_s = int(now.timestamp()) // self.bucket_s * self.bucket_s
-                    apps = [item for item in read if isinstance(item, str)]
                     book(connection, [
-                        Entry(app, start_s, Kind.FEEDBACK_STORED, "unreadable", 1) for app in apps
+                        Entry(app or "unknown", start_s, Kind.FEEDBACK_STORED, "unreadable", 1)
+                        for app in unreadable
                     ])  # fmt: skip
-                    log.warning("feedback_unreadable", count=unreadable)
+                    log.warning("feedback_unreadable", count=len(unreadable))
             with translated(), anything.pipeline(transaction=True) as pipe:
                 pipe.xdel(names.FEEDBACK, *(entry_id for entry_id, _ in entries))
                 pipe.incrby(names.FEEDBACK_STORED, len(entries))
@@ -371,10 +376,47 @@ class FeedbackCollector:
         return new
 
 
-def _read(fields: Mapping[bytes, bytes]) -> Feedback | str:
-    """Return the feedback of an entry; the name of its app where it cannot be read."""
-    try:
-        return Feedback.model_validate(json.loads(fields[names.FIELD_BODY.encode()]))
-    except (KeyError, ValueError, RecursionError, ValidationError):
-        raw = fields.get(names.FIELD_APP.encode(), b"unknown")
-        return raw.decode("utf-8", "replace").replace("\0", "\ufffd")[:200] or "unknown"
+class ExperimentJob:
+    """The scheduler's part of `groundwatch.choose`: shares from stored scores, into Redis."""
+
+    def __init__(self, client: redis.Redis, store: Store, settings: Settings) -> None:
+        self._client, self._store, self._settings = client, store, settings
+
+    def run(self, lease: Lease) -> int:  # noqa: ARG002  # publishing twice does no harm
+        """Do one round; return how many apps have experiments."""
+        with self._store.read() as connection:
+            found = self._shares(connection, int(time.time()))
+        with translated(), self._client.pipeline(transaction=False) as pipe:
+            for app, experiments in found.items():
+                pipe.set(names.experiments(app), json.dumps(experiments), ex=_KEPT_S)
+            pipe.execute()
+        return len(found)
+
+    def _shares(self, connection: Connection, now_s: int) -> dict[str, dict[str, dict[str, float]]]:
+        """Return the shares by app, experiment and variant, of those with two variants or more."""
+        metric = self._settings.metrics[0]
+        query = select(dimensions.c.app, dimensions.c.dimension).where(
+            dimensions.c.dimension.in_(self._settings.experiments)
+        )
+        found: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
+        from_s = now_s - _SPAN_S
+        for app, experiment in connection.execute(query).all():
+            prefix = segment_name(experiment, "")
+            variants: dict[str, tuple[float, float]] = {}
+            of_app = active_streams(connection, since_s=from_s, segment=None, app=app)
+            streams = [
+                s for s in of_app if s.key.metric == metric and s.key.segment.startswith(prefix)
+            ]
+            for stream in streams if len(streams) <= _MOST_VARIANTS else ():
+                value = stream.key.segment.removeprefix(prefix)
+                tallies = window_tallies(
+                    connection, from_s=from_s, app=app, segment=stream.key.segment, histograms=False
+                )
+                if value != OTHER and stream.stream_id in tallies:
+                    variants[value] = window_stats(tallies[stream.stream_id]).counts()
+            if len(variants) > 1:
+                counts = np.array(list(variants.values()))
+                shares = thompson_shares(counts[:, 0], counts[:, 1])
+                split = zip(variants, shares, strict=True)
+                found[app][experiment] = {name: round(float(part), 4) for name, part in split}
+        return found

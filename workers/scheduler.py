@@ -9,32 +9,35 @@ that is down still goes out.
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from random import Random
+from typing import NamedTuple
 
 import structlog
 
 from alerts.dispatch import Dispatcher
 from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.store.lease import Lease, database_now
-from workers.context import Components
+from monitor.store.engine import Store
+from monitor.store.lease import Lease, acquire, database_now, new_owner, release
+from workers.context import Components, ErrorThrottle
 from workers.evaluate import Evaluator
-from workers.experiments import EVERY_S as EXPERIMENTS_EVERY_S
-from workers.experiments import ExperimentJob
 from workers.insights import Explainer
-from workers.jobs import ErrorThrottle, Job, LeaseHolder, run_jobs
 from workers.judge_recheck import EVERY_S as RECHECK_EVERY_S
 from workers.judge_recheck import JudgeRecheck, hold_for_judge
 from workers.maintenance import (
     EVERY_S,
+    EXPERIMENTS_EVERY_S,
     EXPIRE_EVERY_S,
     Collector,
+    ExperimentJob,
     Expirer,
     FeedbackCollector,
     Keeper,
-    Limits,
 )
 from workers.reports import DigestJob
 from workers.self_monitoring import (
@@ -47,6 +50,11 @@ from workers.self_monitoring import (
     broken_link,
 )
 
+TTL_S = 15.0
+RENEW_EVERY_S = 1.0
+#: A job that takes longer hangs: another scheduler may take over.
+LONGEST_JOB_S = 600.0
+_TICK_S = 0.25
 _DELIVER_EVERY_S = 0.5
 _DIGEST_EVERY_S = 10.0
 #: A link of the chain that did nothing for so long is not fresh; a send may take a while.
@@ -69,42 +77,31 @@ class Scheduler:
             store=context.store,
             settings=settings,
             thresholds=context.thresholds,
-            recipients=context.recipients,
+            recipients=context.wiring.plan,
             policies=context.policies,
             hold=hold_for_judge if JudgeRecheck.is_wanted(settings) else None,
             conditions=VitalsReader(
-                store=context.store,
-                settings=settings,
-                queue=self._queue,
-                judge=self._judge.look,
+                store=context.store, settings=settings, queue=self._queue, judge=self._judge.look
             ),
         )
         self._explainer = Explainer(store=context.store, settings=settings)
+        self._expirer = Expirer(
+            context.impatient_redis, context.store, context.rules, context.name,
+            settings.hook_limits,
+        )  # fmt: skip
         self._evaluated_at: datetime | None = None
         self._dispatched_at: datetime | None = None
-        collector = Collector(context.impatient_redis, context.store, settings.windows.bucket_s)
-        expirer = Expirer(
-            client=context.impatient_redis,
-            store=context.store,
-            rules=context.rules,
-            name=context.name,
-            limits=Limits(
-                samples=settings.hook_limits.queue_limit,
-                megabytes=settings.hook_limits.queue_limit_megabytes,
-            ),
-        )
-        feedback = FeedbackCollector(
-            context.impatient_redis, context.store, settings.windows.bucket_s
-        )
+        reads = context.impatient_redis, context.store, settings.windows.bucket_s
+        quick_s = min(1.0, settings.evaluate_every_s)
         experiments = ExperimentJob(context.impatient_redis, context.store, settings)
         # Several times before what was new has become old.
         expire_every_s = min(EXPIRE_EVERY_S, context.rules.behind_after_s / 4)
         self.jobs = [
-            Job("collect", min(1.0, settings.evaluate_every_s), collector.run),
-            Job("feedback", min(1.0, settings.evaluate_every_s), feedback.run),
+            Job("collect", quick_s, Collector(*reads).run),
+            Job("feedback", quick_s, FeedbackCollector(*reads).run),
             Job("evaluate", settings.evaluate_every_s, self.evaluate),
             Job("insights", self._explainer.every_s, self.explain, slow=True),
-            Job("expire", expire_every_s, expirer.run),
+            Job("expire", expire_every_s, self._expirer.run),
             Job("experiments", EXPERIMENTS_EVERY_S, experiments.run, slow=True),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
         ]
@@ -112,14 +109,14 @@ class Scheduler:
             recheck = JudgeRecheck(context.store, settings, context.impatient_redis)
             self.jobs.append(Job("judge_recheck", RECHECK_EVERY_S, recheck.run, slow=True))
         if settings.digest_schedule.digest != "off":
-            digest = DigestJob(context.store, settings, context.channels)
+            digest = DigestJob(context.store, settings, context.wiring.channels)
             run = lambda lease: digest.run(lease, now=self._now())  # noqa: E731
             self.jobs.append(Job("digest", _DIGEST_EVERY_S, run, slow=True))
         url = settings.dead_mans_switch.dead_mans_switch_url
         if url is not None:
             switch = DeadMansSwitch(url)
             every_s = settings.dead_mans_switch.dead_mans_switch_every_s
-            call = lambda _: switch.call(self._broken_link())  # noqa: E731
+            call = lambda _: switch.call(self.broken_link())  # noqa: E731
             self.jobs.append(Job("dead_mans_switch", every_s, call))
 
     def run(self, stop: threading.Event) -> None:
@@ -158,32 +155,19 @@ class Scheduler:
         changes = self._evaluator.run(lease, now=now, trouble=trouble, note=judge.note)
         self._evaluated_at = now
         for change in changes:
+            verdict, before = change.verdict, change.before.value if change.before else None
             log.info(
-                "status_changed",
-                app=change.app,
-                metric=change.metric,
-                window_s=change.window_s,
-                before=change.before.value if change.before else None,
-                after=change.after.value,
-                n=change.verdict.n,
-                pass_rate=change.verdict.pass_rate,
-            )
+                "status_changed", app=change.app, metric=change.metric, window_s=change.window_s,
+                before=before, after=change.after.value, n=verdict.n, pass_rate=verdict.pass_rate,
+            )  # fmt: skip
 
     def explain(self, lease: Lease) -> None:
         """Explain what moved, and log each drift that was found."""
         for found in self._explainer.run(lease, now=self._now()):
-            log.info(
-                "drift_found",
-                app=found.app,
-                metric=found.metric,
-                segment=found.segment,
-                test=found.test,
-                mean_before=found.mean_before,
-                mean_after=found.mean_after,
-                n=found.n,
-            )
+            names = {"app", "metric", "segment", "test", "mean_before", "mean_after", "n"}
+            log.info("drift_found", **found.model_dump(include=names))
 
-    def _broken_link(self) -> str | None:
+    def broken_link(self) -> str | None:
         """Return which part of the monitor is not at work; None while all are."""
         with self._context.store.read() as connection:
             waiting = oldest_waiting(connection)
@@ -200,11 +184,7 @@ class Scheduler:
 
     def deliver_until(self, stop: threading.Event) -> None:
         """Deliver what waits in the outbox until *stop* is set."""
-        dispatcher = Dispatcher(
-            self._context.store,
-            self._context.channels,
-            rng=Random(),  # noqa: S311
-        )
+        dispatcher = Dispatcher(self._context.store, self._context.wiring.channels, Random())  # noqa: S311
 
         def deliver() -> None:
             dispatcher.run_once(lambda: not stop.is_set())
@@ -212,3 +192,83 @@ class Scheduler:
 
         while not stop.wait(_DELIVER_EVERY_S):
             self._throttle.guard("deliver", deliver)
+
+
+class Job(NamedTuple):
+    """Something to do regularly, by whoever holds the lease."""
+
+    name: str
+    every_s: float
+    run: Callable[[Lease], object]
+    slow: bool = False  #: runs beside the others, so that no status waits for it
+
+
+def run_jobs(
+    jobs: Sequence[Job], holder: LeaseHolder, throttle: ErrorThrottle, stop: threading.Event
+) -> None:
+    """Run these jobs in turn, each when it is due, while the lease lasts and until *stop*."""
+    due_s = dict.fromkeys((job.name for job in jobs), 0.0)
+    try:
+        while not stop.wait(_TICK_S):
+            now_s = time.monotonic()
+            for job in jobs:
+                lease = holder.lease
+                if lease is not None and now_s >= due_s[job.name]:
+                    due_s[job.name] = now_s + job.every_s
+                    holder.begin(job.name)
+                    throttle.guard(job.name, partial(job.run, lease))
+                    holder.end(job.name)
+    finally:
+        # What ends one thread of the scheduler ends it; its supervisor starts another.
+        stop.set()
+
+
+class LeaseHolder:
+    """
+    Takes the scheduler's lease and keeps it, on a thread of its own.
+
+    Jobs read and compute before the one transaction that the lease fences, and may take
+    longer than the lease lasts; renewed beside them, it does not change hands meanwhile. A
+    job that began longer than ``LONGEST_JOB_S`` ago hangs, and the lease is given up.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._owner = new_owner()
+        self._began_s: dict[str, float] = {}
+        self.lease: Lease | None = None  #: None while another scheduler has it
+
+    def renew(self) -> None:
+        """Take the lease or keep it; call it every ``RENEW_EVERY_S``."""
+        now_s = time.monotonic()
+        if any(now_s - began_s > LONGEST_JOB_S for began_s in list(self._began_s.values())):
+            self.lease = None
+            return
+        before = self.lease
+        try:
+            self.lease = acquire(self._store, "scheduler", self._owner, ttl_s=TTL_S)
+        except BaseException:
+            self.lease = None
+            raise
+        if self.lease is not None and before is None:
+            log.info("lease_taken", owner=self._owner, token=self.lease.token)
+
+    def renew_until(self, stop: threading.Event, throttle: ErrorThrottle) -> None:
+        """Renew it until *stop* is set."""
+        throttle.guard("lease", self.renew)
+        while not stop.wait(RENEW_EVERY_S):
+            throttle.guard("lease", self.renew)
+
+    def begin(self, job: str) -> None:
+        """Note that a job begins."""
+        self._began_s[job] = time.monotonic()
+
+    def end(self, job: str) -> None:
+        """Note that a job is done."""
+        del self._began_s[job]
+
+    def release(self) -> None:
+        """Give the lease back, so that no scheduler has to wait for it to expire."""
+        if self.lease is not None:
+            release(self._store, self.lease)
+            self.lease = None

@@ -206,13 +206,9 @@ class ScoringRun:
             # A mistake of ours about one text must not stop the others, nor come for ever.
             # Only where: a traceback may show what users wrote.
             where = traceback.extract_tb(error.__traceback__)[-1]
-            log.error(  # noqa: TRY400
-                "entry_broken",
-                entry_id=entry.entry_id,
-                error=type(error).__name__,
-                where=f"{where.name}, line {where.lineno}",
-            )
-            result = Dead(entry, "internal_error", type(error).__name__, sample_id_of(entry.fields))
+            kind, at = type(error).__name__, f"{where.name}, line {where.lineno}"
+            log.error("entry_broken", entry_id=entry.entry_id, error=kind, where=at)  # noqa: TRY400
+            result = Dead(entry, "internal_error", kind, sample_id_of(entry.fields))
         took_s = time.monotonic() - started_s
         self._mean_s += 0.2 * (took_s - self._mean_s) if self._mean_s else took_s
         return result
@@ -237,13 +233,13 @@ class ScoringRun:
         if self._done and (enough or self._is_due("commit", _COMMIT_AFTER_S)):
             self.scored += self._write(self._done)
             self.consumer.acknowledge([entry.entry_id for entry, _ in self._done])
-            results = [result for _, result in self._done]
-            self._read_lines([item for item in results if isinstance(item, Result)])
+            results = [result for _, result in self._done if isinstance(result, Result)]
+            self._read_lines(results)
             if self.on_stored is not None:
-                self.on_stored([item for item in results if isinstance(item, Result)])
-            for item in results:
+                self.on_stored(results)
+            for entry, item in self._done:
                 if isinstance(item, Dead):
-                    log.error("dead_letter", entry_id=item.entry.entry_id, reason=item.reason)
+                    log.error("dead_letter", entry_id=entry.entry_id, reason=item.reason)
             self._done = []
 
     def _read_lines(self, results: Sequence[Result]) -> None:
@@ -316,31 +312,23 @@ def score_entry(
     is_test = sample.interaction.app == names.DOCTOR_APP
     evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
     app = sample.interaction.app
-    found = [_with_own_line(evaluation, app, rules, lines) for evaluation in evaluations]
+    found = []
+    for evaluation in evaluations:
+        rule = PassRule.of(evaluation, rules.pass_score)
+        stream = stream_key(app, evaluation, pass_score=rules.pass_score)
+        known = lines.get((app, stream.metric, stream.evaluator_version)) if rule.own else None
+        if known is not None and known.line != rule.line:  # it has a line of its own by now
+            criteria = (evaluation.criteria or {}) | rule._replace(line=known.line).criteria()
+            found.append(evaluation.model_copy(update={"criteria": criteria}))
+        else:
+            found.append(evaluation)
     return result_of(sample, found, rules, now=now)
-
-
-def _with_own_line(
-    evaluation: Evaluation, app: str, rules: ScoringRules, lines: Mapping[LineKey, PassLine]
-) -> Evaluation:
-    """Name the pass line that the app has of its own by now, where it is one that is learnt."""
-    rule = PassRule.of(evaluation, rules.pass_score)
-    if not rule.own:
-        return evaluation
-    stream = stream_key(app, evaluation, pass_score=rules.pass_score)
-    known = lines.get((app, stream.metric, stream.evaluator_version))
-    if known is None or known.line == rule.line:
-        return evaluation
-    criteria = (evaluation.criteria or {}) | rule._replace(line=known.line).criteria()
-    return evaluation.model_copy(update={"criteria": criteria})
 
 
 def expired(sample: Sample, rules: ScoringRules, *, now: datetime, reason: str = TOO_OLD) -> Result:
     """Return the result of a sample that expired: counted, without evaluations or texts."""
-    result = result_of(sample, (), rules, now=now)
-    bare = without_texts(sample, reason)
-    scored = ScoredSample(sample=bare, evaluations=(), expired_by=reason)
-    return replace(result, scored=scored)
+    bare = ScoredSample(sample=without_texts(sample, reason), evaluations=(), expired_by=reason)
+    return replace(result_of(sample, (), rules, now=now), scored=bare)
 
 
 def result_of(
@@ -358,13 +346,9 @@ def result_of(
     for evaluation in evaluations:
         stream = stream_key(interaction.app, evaluation, pass_score=rules.pass_score)
         tally = tally_of(evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score)
+        tally = replace(tally, late=late)
         contributions.append(
-            Contribution(
-                evaluation=evaluation,
-                stream=stream,
-                start_s=start_s,
-                tally=replace(tally, late=late),
-            )
+            Contribution(evaluation=evaluation, stream=stream, start_s=start_s, tally=tally)
         )
     return Result(
         scored=ScoredSample(sample=sample, evaluations=tuple(evaluations)),

@@ -306,10 +306,9 @@ def _skipped(
     )
     latest = list(connection.execute(query))
     without = sum(tuple(row) == ("skipped", "no_context") for row in latest)
-    found = dict(skipped)
     if latest and without > _MOSTLY * len(latest):
-        found["no_context"] = max(found.get("no_context", 0), without)
-    return found
+        return {**skipped, "no_context": max(skipped.get("no_context", 0), without)}
+    return dict(skipped)
 
 
 def unsafe_redis(client: Any) -> tuple[str, ...]:

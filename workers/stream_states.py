@@ -1,17 +1,23 @@
-"""Keep what the policy ``anytime`` remembers of every stream: read, go on, write back."""
+"""
+Keep what the policy ``anytime`` remembers: read, go on, write back.
+
+`StreamStates` of every stream, `FleetPools` of the apps that share an evaluator, model or release.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
 
 from monitor.models import Verdict
+from monitor.models.status import FleetFall
 from monitor.rolling.anytime import advance_all
 from monitor.rolling.baseline import History
 from monitor.rolling.evidence_state import (
@@ -23,8 +29,19 @@ from monitor.rolling.evidence_state import (
     relearn,
     to_json,
 )
+from monitor.rolling.fleet import (
+    AppNews,
+    FleetFinding,
+    Pool,
+    advance_pool,
+    finding_of,
+    pool_from_json,
+    pool_to_json,
+    pools_of,
+)
 from monitor.rolling.looks import (
     Looks,
+    StreamSample,
     goes_by_samples,
     looks_of,
     stream_sample,
@@ -32,10 +49,14 @@ from monitor.rolling.looks import (
 )
 from monitor.rolling.policies import Rules
 from monitor.stats.changepoint import find_onset
-from monitor.store.query import Stream, bucket_sums
+from monitor.store.insights import read_marks
+from monitor.store.query import Stream, bucket_sums, shared_values
 from monitor.store.verdicts import (
+    PoolKey,
     StoredScore,
+    read_pools,
     read_states,
+    save_pools,
     save_states,
     scores_since,
 )
@@ -54,6 +75,10 @@ _FIRST_MS: Final = 1_000_000_000_000
 _COMMIT_MS: Final = 20_000
 #: Scores that arrived since then are read for all streams at once.
 _TOGETHER_S: Final = 40.0
+#: So long before a fall of the fleet a release may have gone out that explains it.
+_BEFORE: Final = timedelta(minutes=15)
+#: In seconds: how often it is read what apps share, and how old its samples may be.
+_FRESH_S, _LATELY_S = 60.0, 86_400.0
 _NOTHING_NEW: Final = Looks(*np.zeros((4, 0)))
 
 
@@ -84,8 +109,16 @@ class StreamToJudge(NamedTuple):
     previous: Verdict | None
 
 
+def sample_of(score: StoredScore) -> StreamSample:
+    """Return a stored score as the evidence that it is."""
+    return stream_sample(
+        score.received_at_ms / 1000, score.occurred_at_ms / 1000, passed=score.passed,
+        weight=1.0 / score.sample_rate, noted=score.metadata,
+    )  # fmt: skip
+
+
 class _Begun(NamedTuple):
-    """A stream before its looks: what was stored of it, and what is new."""
+    """A stream before its looks: what was stored, its state now, and what is new."""
 
     stream: Stream
     stored: _Stored
@@ -185,7 +218,11 @@ class StreamStates:
             stream.key.evaluator_version, n=stream.n_total, sum_w=stream.sum_w, sum_w2=stream.sum_w2
         ):
             return self._by_samples(connection, stream, stored, state, now_s, paused=paused)
-        pieces = self._pieces(connection, stream, state, stored.seen, now_s, paused=paused)
+        total = _Seen.of(stream)
+        rest = [total[i] - stored.seen[i] for i in range(4)]
+        pieces = [(now_s, *rest)]
+        if paused:
+            pieces = self._pieces(connection, stream, state, rest, now_s)
         time_s, n, sum_w, sum_w2, sum_wy = np.array(pieces).T
         looks = weighted_looks(
             np.maximum(time_s, state.at_s), n, sum_w, sum_w2, sum_wy, state.baseline
@@ -193,15 +230,9 @@ class StreamStates:
         return _Begun(stream, stored, state, looks, _Seen.of(stream))
 
     def _by_samples(
-        self,
-        connection: Connection,
-        stream: Stream,
-        stored: _Stored,
-        state: EvidenceState,
-        now_s: float,
-        *,
-        paused: bool,
-    ) -> _Begun:
+        self, connection: Connection, stream: Stream, stored: _Stored, state: EvidenceState,
+        now_s: float, *, paused: bool,
+    ) -> _Begun:  # fmt: skip
         """Find the samples that arrived since the last look, each of them once."""
         seen = stored.seen
         after_ms = seen.received_ms
@@ -214,9 +245,18 @@ class StreamStates:
         # In this process what was looked at is known by its id; after a restart by its arrival.
         began_ms = self._looked_from_ms.setdefault(stream.stream_id, after_ms)
         from_ms = max(began_ms, after_ms - _COMMIT_MS)
+        app, metric, _, version = stream.key
+        # Scores of the last minutes are read for all streams at once, older ones for one.
+        if from_ms < (now_s - _TOGETHER_S) * 1000:
+            arrived = scores_since(connection, after_ms=round(from_ms), app=app, metric=metric)
+        else:
+            if from_ms < self._read_from_ms:
+                self._read_from_ms = round((now_s - _TOGETHER_S) * 1000)
+                self._scores = scores_since(connection, after_ms=round(self._read_from_ms))
+            arrived = self._scores
         new = [
             score
-            for score in self._arrived(connection, stream, from_ms, now_s)
+            for score in arrived.get((app, metric, version), ())
             if score.received_at_ms > from_ms
             and score.evaluation_id not in known
             and score.received_at_ms / 1000 - score.occurred_at_ms // 1000 // width_s * width_s
@@ -230,16 +270,7 @@ class StreamStates:
             for key, at_ms in (known | {s.evaluation_id: s.received_at_ms for s in new}).items()
             if at_ms > newest_ms - _COMMIT_MS
         }
-        found = [
-            stream_sample(
-                score.received_at_ms / 1000,
-                score.occurred_at_ms / 1000,
-                passed=score.passed,
-                weight=1.0 / score.sample_rate,
-                noted=score.metadata,
-            )
-            for score in new
-        ]
+        found = [sample_of(score) for score in new]
         looked_s = [
             min(now_s, s.at_s // width_s * width_s + width_s) if paused else now_s for s in found
         ]
@@ -247,28 +278,10 @@ class StreamStates:
         looks = looks_of(found, looked_s, state.baseline)
         return _Begun(stream, stored, state, looks, _Seen.of(stream, newest_ms))
 
-    def _arrived(
-        self, connection: Connection, stream: Stream, from_ms: float, now_s: float
-    ) -> Sequence[StoredScore]:
-        """Read scores: those of the last minutes for all streams at once, older ones for one."""
-        app, metric, _, version = stream.key
-        if from_ms < (now_s - _TOGETHER_S) * 1000:
-            scores = scores_since(connection, after_ms=round(from_ms), app=app, metric=metric)
-        else:
-            if from_ms < self._read_from_ms:
-                self._read_from_ms = round((now_s - _TOGETHER_S) * 1000)
-                self._scores = scores_since(connection, after_ms=round(self._read_from_ms))
-            scores = self._scores
-        return scores.get((app, metric, version), ())
-
     def _ended(
-        self,
-        connection: Connection,
-        begun: _Begun,
-        state: EvidenceState,
-        now_s: float,
+        self, connection: Connection, begun: _Begun, state: EvidenceState, now_s: float,
         rules: Rules,
-    ) -> EvidenceState:
+    ) -> EvidenceState:  # fmt: skip
         """Note what is to be remembered of a stream."""
         stream = begun.stream
         if state.alarmed and not begun.state.alarmed:
@@ -295,20 +308,10 @@ class StreamStates:
         save_states(connection, rows, now=now)
 
     def _pieces(
-        self,
-        connection: Connection,
-        stream: Stream,
-        state: EvidenceState,
-        seen: _Seen,
+        self, connection: Connection, stream: Stream, state: EvidenceState, rest: list[float],
         now_s: float,
-        *,
-        paused: bool,
-    ) -> list[tuple[float, ...]]:
-        """List time, n, sum_w, sum_w2 and sum_wy of what is new: at once, or by buckets."""
-        total = _Seen.of(stream)
-        rest = [total[i] - seen[i] for i in range(4)]
-        if not paused:
-            return [(now_s, *rest)]
+    ) -> list[tuple[float, ...]]:  # fmt: skip
+        """List time, n, sum_w, sum_w2 and sum_wy of the *rest* that is new, by buckets."""
         pieces: list[tuple[float, ...]] = []
         at_s = state.at_s
         # The newest first: what is beyond the news was a backlog, and stands in older buckets.
@@ -331,3 +334,91 @@ class StreamStates:
     ) -> list[tuple[float, ...]]:
         from_s = int(now_s) - n_buckets * self.bucket_s
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
+
+
+@dataclass(slots=True)
+class FleetPools:
+    """The pools, by metric, evaluator version and what is shared, for as long as a lease lasts."""
+
+    _pools: dict[PoolKey, dict[str, Pool]] = field(default_factory=dict)
+    _falls: dict[PoolKey, FleetFall] = field(default_factory=dict)
+    _shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _shared_at_s: float = -math.inf
+
+    def read(self, connection: Connection) -> None:
+        """Read what is remembered."""
+        self._pools = {
+            key: {value: pool_from_json(state) for value, state in states.items()}
+            for key, states in read_pools(connection).items()
+        }
+
+    def shared(self, connection: Connection, now: datetime) -> Mapping[str, Sequence[str]]:
+        """Return the model and the release that each app uses now; read once a minute."""
+        if not 0 <= now.timestamp() - self._shared_at_s < _FRESH_S:
+            self._shared = shared_values(connection, since_s=now.timestamp() - _LATELY_S)
+            self._shared_at_s = now.timestamp()
+        return self._shared
+
+    def advance(
+        self,
+        connection: Connection,
+        news: Mapping[PoolKey, Sequence[AppNews]],
+        rules: Rules,
+        *,
+        now: datetime,
+    ) -> list[FleetFall]:
+        """
+        Take every pool to *now*; return the falls that go on, the worst first.
+
+        Of an evaluator's pools that fell, the largest speaks.
+        """
+        now_s, shared = now.timestamp(), self.shared(connection, now)
+        before, self._pools, self._falls = self._pools, {}, {}
+        for key, apps in news.items():
+            known = before.get(key, {})
+            pools = pools_of([one.app for one in apps], shared)
+            going_on = [value for value, pool in known.items() if pool.incident or not value]
+            for value in dict.fromkeys([*pools, *going_on]):
+                inside = [one for one in apps if value not in pools or one.app in pools[value]]
+                pool = advance_pool(known.get(value, Pool(at_s=now_s)), inside, now_s, rules)
+                self._pools.setdefault(key, {})[value] = pool
+                found = finding_of(pool)
+                known_fall = self._falls.get(key)
+                if found and (known_fall is None or found.n_apps > known_fall.n_apps):
+                    self._falls[key] = _fall(connection, key, value, found)
+        return sorted(self._falls.values(), key=lambda fall: (fall.high, fall.metric))
+
+    def save(self, connection: Connection, *, now: datetime) -> None:
+        """Write the pools, in the transaction that is fenced by the lease."""
+        states = {
+            key: {value: pool_to_json(pool) for value, pool in pools.items()}
+            for key, pools in self._pools.items()
+        }
+        save_pools(connection, states, self._falls, now=now)
+
+
+def _fall(connection: Connection, key: PoolKey, shared: str, found: FleetFinding) -> FleetFall:
+    since, status_since = (
+        datetime.fromtimestamp(at_s, UTC) for at_s in (found.since_s, found.status_s)
+    )
+    # The pool is of one version of the evaluator, so a judge of another name explains
+    # nothing, and nothing else is blamed without a change that was seen.
+    apps = set(found.fell)
+    releases = Counter(
+        mark.release
+        for mark in read_marks(connection, since=since - _BEFORE)
+        if mark.app in apps and mark.at <= status_since
+    )
+    release, n = next(iter(releases.most_common(1)), ("", 0))
+    cause = f"release {release} went out to {n} of them at that time"
+    if n <= len(apps) / 2:
+        what = "; all of them use " + shared.replace("=", " ") if shared else ""
+        cause = (
+            "cause unknown: the evaluator's version is the same as before, and no release went out"
+            f" to most of them{what}"
+        )
+    names = ("status", "pass_rate", "low", "high", "n", "fell", "n_apps")
+    return FleetFall(
+        metric=key[0], evaluator_version=key[1], shared=shared, status_since=status_since,
+        since=since, cause=cause, **{name: getattr(found, name) for name in names},
+    )  # fmt: skip

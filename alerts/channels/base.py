@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -37,15 +37,10 @@ _LEAST_PAUSE_S, _USUAL_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0, 3600.0
 _STRANGER_FOR_S = 3600.0
 _PAGES = ("<!doctype", "<html")
 #: These log the addresses that we post to, which are secrets.
-_LOGGERS = (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
+_PARTS = ("connection", "http11", "http2", "proxy", "socks")
+_LOGGERS = ("httpx", *(f"httpcore.{part}" for part in _PARTS))
 _posting: ContextVar[bool] = ContextVar("groundwatch_posting", default=False)
+_PASSES = lambda record: not _posting.get() or record.levelno >= logging.WARNING  # noqa: E731
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -66,25 +61,21 @@ class ChannelRate:
     burst: float = 30.0
 
 
-class Channel(Protocol):
-    """One way to reach people."""
+class Channel:
+    """One way to reach people: what is declared here, and one attempt to deliver."""
 
-    @property
-    def name(self) -> str:
-        """The name in settings, outbox and reports."""
-        ...
+    name = ""  #: in settings, outbox and reports
+    addresses: tuple[str, ...] = ("",)  #: the places it sends to; one without a name by default
+    timeout_s = 20.0  #: of one exchange with the other side
+    rate = ChannelRate()
+    takes_digests = True  #: it is for reading, not for paging or counting
+    explanations = True  #: what the scorer said of single samples is sent as well
 
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """The places this channel sends to; ``("",)`` when there is only one."""
-        ...
+    def __init__(self, *, name: str = "", timeout_s: float = 0.0) -> None:
+        self.name = name or self.name
+        self.timeout_s = timeout_s or self.timeout_s
 
-    @property
-    def timeout_s(self) -> float:
-        """The time after which one exchange with the other side is given up."""
-        ...
-
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """
         Try once to deliver; never retries and never sleeps.
 
@@ -94,24 +85,11 @@ class Channel(Protocol):
             If the message was not taken, or may not have been; its text holds a code
             and no address, password or URL.
         """
-        ...
+        raise NotImplementedError
 
-
-def takes_digests(channel: Channel) -> bool:
-    """Return whether a channel is for reading, and not for paging or counting."""
-    return bool(getattr(channel, "takes_digests", True))
-
-
-def rate_of(channel: Channel) -> ChannelRate:
-    """Return the rate of a channel; one that names none has the usual."""
-    rate = getattr(channel, "rate", None)
-    return rate if isinstance(rate, ChannelRate) else ChannelRate()
-
-
-def deliver(channel: Channel, message: Message, delivery_id: str, attempt: int) -> Receipt:
-    """Try once to send; without transcripts where the channel has ``explanations`` off."""
-    quotes = getattr(channel, "explanations", True)
-    return channel.send(message if quotes else without_samples(message), delivery_id, attempt)
+    def deliver(self, message: Message, delivery_id: str) -> Receipt:
+        """Try once to send; without transcripts where ``explanations`` are off."""
+        return self.send(message if self.explanations else without_samples(message), delivery_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +305,6 @@ def pause_of(answer: HttpAnswer) -> float:
     return min(max(pause_s, _LEAST_PAUSE_S), _LONGEST_PAUSE_S)
 
 
-def _passes(record: logging.LogRecord) -> bool:
-    return not _posting.get() or record.levelno >= logging.WARNING
-
-
 @contextmanager
 def quiet_http() -> Iterator[None]:
     """
@@ -340,7 +314,7 @@ def quiet_http() -> Iterator[None]:
     """
     for name in _LOGGERS:
         # Adding a filter that is there already does nothing.
-        logging.getLogger(name).addFilter(_passes)
+        logging.getLogger(name).addFilter(_PASSES)
     token = _posting.set(True)
     try:
         yield

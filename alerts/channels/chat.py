@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, HttpClient, Receipt, refusal, slow_down
+from alerts.channels.base import Channel, ChannelRate, HttpClient, Receipt, refusal, slow_down
 from alerts.message import Message
 from monitor.report.format import shorten
 
@@ -23,7 +23,7 @@ _OK, _NO_CONTENT, _BAD_REQUEST, _TOO_LARGE = 200, 204, 400, 413
 _TEAMS_MARKDOWN = re.compile(r"([\\`*_\[\]()#~|>!])")
 
 
-class TeamsChannel:
+class TeamsChannel(Channel):
     """
     Posts a card to a Teams workflow ("when a Teams webhook request is received").
 
@@ -31,18 +31,16 @@ class TeamsChannel:
     was shown. Old connectors say no in the body of a 200.
     """
 
-    addresses = ("",)
+    name = "teams"
     rate = ChannelRate(per_minute=100 / 60, burst=20)
 
-    def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "teams") -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+    def __init__(self, url: SecretStr, **usual: Any) -> None:
+        super().__init__(**usual)
         self._url = url
-        self._http = HttpClient("Teams", timeout_s=timeout_s)
+        self._http = HttpClient("Teams", timeout_s=self.timeout_s)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post once; a card that is refused for its form is posted again as plain text."""
-        del attempt
         answer = self._http.send_json(self._url, card(message, delivery_id))
         if answer.status in {_BAD_REQUEST, _TOO_LARGE}:
             answer = self._http.send_json(self._url, _wrapped(_plain_body(message), message))
@@ -124,26 +122,24 @@ _MOST_FACTS = 8
 _DISCORD_MARKDOWN = re.compile(r"([\\`*_~|>\[\]()#:@<-])")
 
 
-class DiscordChannel:
+class DiscordChannel(Channel):
     """
     Posts an embed to one Discord channel.
 
     With ``wait=true`` Discord answers only after it has posted, and with the message.
     """
 
-    addresses = ("",)
+    name = "discord"
     rate = ChannelRate(per_minute=30, burst=5)
 
-    def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "discord") -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+    def __init__(self, url: SecretStr, **usual: Any) -> None:
+        super().__init__(**usual)
         text = url.get_secret_value()
         self._url = SecretStr(f"{text}{'&' if '?' in text else '?'}wait=true")
-        self._http = HttpClient("Discord", timeout_s=timeout_s)
+        self._http = HttpClient("Discord", timeout_s=self.timeout_s)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post once; an embed that is refused for its form is posted again as plain text."""
-        del attempt
         answer = self._http.send_json(self._url, embed(message, delivery_id))
         if answer.status == _BAD_REQUEST:
             text = shorten(escape_discord(message.subject), _CONTENT)

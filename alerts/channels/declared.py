@@ -72,7 +72,7 @@ class _Declared(BaseModel):
         names = type(self).model_fields.keys() - {"type", "explanations"}
         arguments = {field: getattr(self, field) for field in names}
         channel = type(self).channel_class(**arguments, name=name, timeout_s=timeout_s)
-        vars(channel)["explanations"] = self.explanations
+        channel.explanations = self.explanations
         return channel
 
 

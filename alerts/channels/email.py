@@ -19,11 +19,12 @@ from email.errors import MessageError
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, Receipt
+from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import plain_text
@@ -36,7 +37,7 @@ _TAKEN = range(200, 300)
 _REFUSED_FOR_GOOD = range(500, 600)
 
 
-class EmailChannel:
+class EmailChannel(Channel):
     """
     Sends mail through one SMTP server.
 
@@ -44,26 +45,19 @@ class EmailChannel:
     ``smtp+plain://`` goes unencrypted.
     """
 
+    name = "email"
     rate = ChannelRate(per_minute=30, burst=30)
 
     def __init__(
-        self,
-        url: SecretStr,
-        *,
-        sender: str,
-        recipients: Sequence[str],
-        timeout_s: float = 20.0,
-        name: str = "email",
+        self, url: SecretStr, *, sender: str, recipients: Sequence[str], **usual: Any
     ) -> None:
-        self.name = name
+        super().__init__(**usual)
         self.addresses = tuple(recipients)
         self._url = url
         self._sender = sender
-        self.timeout_s = timeout_s
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Send once to ``message.recipient``."""
-        del attempt
         # Only once the body is on its way can a lost connection mean that the mail arrived.
         stage = _Stage()
         error: DeliveryError
@@ -90,7 +84,18 @@ class EmailChannel:
                 transient=not final,
             )
         except (smtplib.SMTPException, OSError) as problem:
-            error = _failure(problem, stage)
+            kind = type(problem).__name__
+            ambiguous = stage.name == "data"
+            error = DeliveryError(
+                f"email: {kind} at {stage.name}", code=f"{kind}_{stage.name}", ambiguous=ambiguous
+            )
+            if stage.name == "starttls" and isinstance(problem, smtplib.SMTPNotSupportedError):
+                error = DeliveryError(
+                    "email: the server offers no STARTTLS; use smtps:// or, for a relay on this"
+                    " machine, smtp+plain:// in GROUNDWATCH_SMTP_URL",
+                    code="starttls_missing",
+                    transient=False,
+                )
         except (ValueError, MessageError):
             # The value itself may be a secret.
             error = DeliveryError(
@@ -116,7 +121,14 @@ class EmailChannel:
             )
         else:
             smtp = smtplib.SMTP(local_hostname=name, timeout=self.timeout_s)
-        watchdog = threading.Timer(self.timeout_s, _hang_up, [smtp])
+
+        def hang_up() -> None:
+            connection = getattr(smtp, "sock", None)
+            if connection is not None:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+        watchdog = threading.Timer(self.timeout_s, hang_up)
         watchdog.start()
         try:
             host = url.hostname or ""
@@ -147,33 +159,10 @@ class _Stage:
     name = "compose"
 
 
-def _hang_up(smtp: smtplib.SMTP) -> None:
-    connection = getattr(smtp, "sock", None)
-    if connection is not None:
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
-
-
 def _expect(reply: tuple[int, bytes]) -> None:
     code, text = reply
     if code not in _TAKEN:
         raise smtplib.SMTPResponseException(code, text)
-
-
-def _failure(problem: Exception, stage: _Stage) -> DeliveryError:
-    kind = type(problem).__name__
-    if stage.name == "starttls" and isinstance(problem, smtplib.SMTPNotSupportedError):
-        return DeliveryError(
-            "email: the server offers no STARTTLS; use smtps:// or, for a relay on this"
-            " machine, smtp+plain:// in GROUNDWATCH_SMTP_URL",
-            code="starttls_missing",
-            transient=False,
-        )
-    return DeliveryError(
-        f"email: {kind} at {stage.name}",
-        code=f"{kind}_{stage.name}",
-        ambiguous=stage.name == "data",
-    )
 
 
 def compose(message: Message, delivery_id: str, *, sender: str) -> EmailMessage:

@@ -8,31 +8,27 @@ from typing import Any, TextIO
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, Receipt
+from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError, MissingExtraError, SettingsError
 
 
-class ConsoleChannel:
+class ConsoleChannel(Channel):
     """
     Writes messages to standard error: for one terminal, or a container's log.
 
     Their text has no control characters.
     """
 
-    addresses = ("",)
+    name = "console"
     rate = ChannelRate(per_minute=6000, burst=1000)
 
-    def __init__(
-        self, *, name: str = "console", stream: TextIO | None = None, timeout_s: float = 5.0
-    ) -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+    def __init__(self, *, stream: TextIO | None = None, **usual: Any) -> None:
+        super().__init__(**usual)
         self._stream = stream
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Write once."""
-        del attempt
         stream = self._stream or sys.stderr
         try:
             stream.write(f"{message.text.rstrip()}\ndelivery {delivery_id}\n\n")
@@ -42,7 +38,7 @@ class ConsoleChannel:
         return Receipt(answer="written")
 
 
-class AppriseChannel:
+class AppriseChannel(Channel):
     """
     Sends plain text through the `apprise` package.
 
@@ -50,26 +46,24 @@ class AppriseChannel:
     that may pass, and whether a message arrived remains unknown.
     """
 
-    addresses = ("",)
+    name = "apprise"
     rate = ChannelRate(per_minute=20, burst=5)
 
-    def __init__(self, url: SecretStr, *, name: str = "apprise", timeout_s: float = 20.0) -> None:
+    def __init__(self, url: SecretStr, **usual: Any) -> None:
+        super().__init__(**usual)
         try:
             import apprise  # noqa: PLC0415 - an extra
         except ImportError:
             raise MissingExtraError("the channel apprise", "apprise") from None
-        self.name = name
-        self.timeout_s = timeout_s
         # It logs whole addresses at DEBUG; they are secrets.
         logging.getLogger("apprise").setLevel(logging.CRITICAL)
         logging.getLogger("urllib3").setLevel(logging.WARNING)
         self._sender: Any = apprise.Apprise()
         if not self._sender.add(url.get_secret_value()):
-            raise SettingsError(f"channel {name}: apprise does not know such an address")
+            raise SettingsError(f"channel {self.name}: apprise does not know such an address")
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Send once."""
-        del attempt
         text = f"{message.text}\ndelivery {delivery_id}"
         try:
             taken = self._sender.notify(title=message.subject, body=text, body_format="text")

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, HttpClient, Receipt, refusal
+from alerts.channels.base import Channel, ChannelRate, HttpClient, Receipt, refusal
 from alerts.message import Message
 from monitor.errors import SettingsError
 from monitor.models.alerting import Severity
@@ -39,7 +39,7 @@ _TEST_LASTS = timedelta(minutes=5)
 _NOT_A_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 
 
-class WebhookChannel:
+class WebhookChannel(Channel):
     """
     Posts a JSON document; the receiver can tell that it is ours, and a repeat by its id.
 
@@ -53,7 +53,7 @@ class WebhookChannel:
         If a secret is not base64, or too short to be a secret.
     """
 
-    addresses = ("",)
+    name = "webhook"
     rate = ChannelRate(per_minute=600, burst=100)
 
     def __init__(
@@ -61,12 +61,10 @@ class WebhookChannel:
         url: SecretStr,
         *,
         secrets: Sequence[SecretStr] = (),
-        timeout_s: float = 20.0,
-        name: str = "webhook",
         allow_private: bool = False,
+        **usual: Any,
     ) -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+        super().__init__(**usual)
         self._url = url
         self._keys = []
         for secret in secrets:
@@ -81,11 +79,10 @@ class WebhookChannel:
                     " make one with: openssl rand -base64 32"
                 )
             self._keys.append(key)
-        self._http = HttpClient("webhook", timeout_s=timeout_s, only_public=not allow_private)
+        self._http = HttpClient("webhook", timeout_s=self.timeout_s, only_public=not allow_private)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post once; only 2xx is a yes."""
-        del attempt
         body = document(message)
         at = str(int(time.time()))
         headers = {"webhook-id": delivery_id, "webhook-timestamp": at}
@@ -122,7 +119,7 @@ def document(message: Message) -> bytes:
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-class PagerDutyChannel:
+class PagerDutyChannel(Channel):
     """
     Triggers and resolves an alert of PagerDuty.
 
@@ -130,27 +127,20 @@ class PagerDutyChannel:
     alert, and what follows updates it.
     """
 
-    addresses = ("",)
+    name = "pagerduty"
     takes_digests = False
     rate = ChannelRate(per_minute=60, burst=30)
 
     def __init__(
-        self,
-        routing_key: SecretStr,
-        *,
-        timeout_s: float = 20.0,
-        name: str = "pagerduty",
-        api_url: str = _PAGERDUTY_API,
+        self, routing_key: SecretStr, *, api_url: str = _PAGERDUTY_API, **usual: Any
     ) -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+        super().__init__(**usual)
         self._key = routing_key
         self._url = SecretStr(f"{api_url.rstrip('/')}/v2/enqueue")
-        self._http = HttpClient("PagerDuty", timeout_s=timeout_s)
+        self._http = HttpClient("PagerDuty", timeout_s=self.timeout_s)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post one event; PagerDuty queues it, and cannot say yet that a phone rang."""
-        del attempt
         event = event_of(message, delivery_id, self._key.get_secret_value())
         answer = self._http.send_json(self._url, event)
         if answer.status == _TAKEN and answer.json.get("status") == "success":
@@ -189,7 +179,7 @@ def event_of(message: Message, delivery_id: str, routing_key: str) -> dict[str, 
     return event
 
 
-class AlertmanagerChannel:
+class AlertmanagerChannel(Channel):
     """
     Hands alerts to an Alertmanager.
 
@@ -197,27 +187,20 @@ class AlertmanagerChannel:
     alert. With a severity that changes comes the end of the one before.
     """
 
-    addresses = ("",)
+    name = "alertmanager"
     takes_digests = False
     rate = ChannelRate(per_minute=600, burst=100)
 
     def __init__(
-        self,
-        url: SecretStr,
-        *,
-        timeout_s: float = 20.0,
-        name: str = "alertmanager",
-        authorization: SecretStr | None = None,
+        self, url: SecretStr, *, authorization: SecretStr | None = None, **usual: Any
     ) -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+        super().__init__(**usual)
         self._url = SecretStr(f"{url.get_secret_value().rstrip('/')}/api/v2/alerts")
         self._headers = {} if authorization is None else {"Authorization": authorization}
-        self._http = HttpClient("Alertmanager", timeout_s=timeout_s)
+        self._http = HttpClient("Alertmanager", timeout_s=self.timeout_s)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post once; Alertmanager answers 200 with nothing."""
-        del attempt
         current = alert(message, delivery_id)
         alerts = [current]
         if not message.first:

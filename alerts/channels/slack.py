@@ -13,7 +13,15 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from alerts.channels.base import ChannelRate, HttpAnswer, HttpClient, Receipt, refusal, slow_down
+from alerts.channels.base import (
+    Channel,
+    ChannelRate,
+    HttpAnswer,
+    HttpClient,
+    Receipt,
+    refusal,
+    slow_down,
+)
 from alerts.message import Message
 from monitor.errors import DeliveryError
 from monitor.report.format import shorten
@@ -44,21 +52,19 @@ _MARKS = {
 }
 
 
-class SlackChannel:
+class SlackChannel(Channel):
     """Posts to one Slack channel."""
 
-    addresses = ("",)
+    name = "slack"
     rate = ChannelRate(per_minute=60, burst=30)
 
-    def __init__(self, url: SecretStr, *, timeout_s: float = 20.0, name: str = "slack") -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+    def __init__(self, url: SecretStr, **usual: Any) -> None:
+        super().__init__(**usual)
         self._url = url
-        self._http = HttpClient("Slack", timeout_s=timeout_s)
+        self._http = HttpClient("Slack", timeout_s=self.timeout_s)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post once; a message whose form Slack refuses is posted again as plain text."""
-        del attempt
         answer = self._http.send_json(self._url, payload(message, delivery_id))
         if _code(answer) in BAD_PAYLOAD:
             answer = self._http.send_json(self._url, text_only(message))
@@ -79,7 +85,7 @@ def _code(answer: HttpAnswer) -> str:
     return answer.text if re.fullmatch(r"[a-z_]{2,60}", answer.text) else ""
 
 
-class SlackBotChannel:
+class SlackBotChannel(Channel):
     """
     Posts to one Slack channel through the Web API.
 
@@ -88,40 +94,29 @@ class SlackBotChannel:
     only ``"ok": true`` is a yes.
     """
 
-    addresses = ("",)
+    name = "slack-bot"
     rate = ChannelRate(per_minute=60, burst=10)
 
     def __init__(
-        self,
-        token: SecretStr,
-        *,
-        channel: str,
-        timeout_s: float = 20.0,
-        name: str = "slack-bot",
-        api_url: str = _API,
+        self, token: SecretStr, *, channel: str, api_url: str = _API, **usual: Any
     ) -> None:
-        self.name = name
-        self.timeout_s = timeout_s
+        super().__init__(**usual)
         self._headers = {"Authorization": SecretStr(f"Bearer {token.get_secret_value()}")}
         self._channel = channel
         self._api = api_url.rstrip("/")
         # Two exchanges a message at most: each has half of the time.
-        self._http = HttpClient("Slack", timeout_s=timeout_s / 2)
+        self._http = HttpClient("Slack", timeout_s=self.timeout_s / 2)
 
-    def send(self, message: Message, delivery_id: str, attempt: int) -> Receipt:
+    def send(self, message: Message, delivery_id: str) -> Receipt:
         """Post once, in the thread of the incident when there is one."""
-        del attempt
         place: dict[str, Any] = {"channel": self._channel}
         root_channel, _, root = message.thread.partition(":")
         if root:
             # A thread is quiet: what got worse and what is over is shown in the channel too.
             loud = message.over or message.word.startswith(("NOW", "AGAIN"))
             place = {"channel": root_channel, "thread_ts": root, "reply_broadcast": loud}
-        metadata = {
-            "event_type": "groundwatch_alert",
-            "event_payload": {"delivery_id": delivery_id},
-        }
-        body = payload(message, delivery_id) | place | {"metadata": metadata}
+        about = {"event_type": "groundwatch_alert", "event_payload": {"delivery_id": delivery_id}}
+        body = payload(message, delivery_id) | place | {"metadata": about}
         answer = self._call("chat.postMessage", body)
         if answer.json.get("error") in BAD_PAYLOAD:
             answer = self._call("chat.postMessage", text_only(message) | place)

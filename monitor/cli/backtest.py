@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,6 @@ from workers.backtest import (
     of_store,
     rules_from,
     scores_of,
-    with_policy,
 )
 
 _DAY_S = 86_400.0
@@ -46,7 +46,7 @@ def backtest(
     if rules is not None:
         tried["with the new rules"] = rules_from(settings, rules)
     if every_policy:
-        tried |= {p: with_policy(present, p) for p in POLICY_NAMES if p != present.policy}
+        tried |= {p: replace(present, policy=p) for p in POLICY_NAMES if p != present.policy}
     end = datetime.now(UTC)
     if scores is not None:
         history = scores_of(scores)

@@ -23,7 +23,7 @@ from monitor.store.engine import Store
 from monitor.store.label_agreement import verdicts_of_people
 from monitor.store.labels import LabelRecord, SamplePair, draw_pairs, take_labels
 from monitor.store.samples import read_sample
-from workers.judge_again import JudgeAgain
+from workers.judge_recheck import JudgeAgain
 
 _MOST = LOOKS[-1].pairs
 _FALL = 0.20

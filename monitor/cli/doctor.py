@@ -40,7 +40,7 @@ from monitor.store.retention import size_bytes
 from monitor.store.tables import samples
 from monitor.store.write import read_app_names
 from workers.context import Components
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 from workers.reports import read_status
 
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
@@ -175,7 +175,7 @@ def check_setup(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult("metrics", ok=True, found=", ".join(settings.metrics))
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
         yield CheckResult(name, ok=False, found=f"needs {needs}", optional=True)
-    channels = ", ".join(context.channels)
+    channels = ", ".join(context.wiring.channels)
     yield CheckResult(
         "alert channels",
         ok=bool(channels),

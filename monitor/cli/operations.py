@@ -39,7 +39,7 @@ from monitor.store.ledger import (
 )
 from monitor.store.verdicts import read_verdicts
 from workers.context import Components
-from workers.forget import forget_user
+from workers.operations import forget_user
 
 _LONGEST = 200
 _LONGEST_NOTE = 2000

@@ -54,7 +54,7 @@ def up(
     if page:
         check_address(settings, settings.web_host)
     context = Components(settings)
-    _ = context.scorer, context.channels, context.recipients
+    _ = context.scorer, context.wiring
     context.close()
     store = Store(settings.sql_url)
     migrate(store)

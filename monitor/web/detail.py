@@ -32,7 +32,7 @@ from monitor.store.tables import streams
 from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
 from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
-from workers.drift_reference import Reference, References
+from workers.drift import Reference, References
 from workers.reports import read_explained, read_status, report_change
 
 _WORST, _MOST_SEGMENTS = 8, 40

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import delete, select
 
-from alerts.channels.base import Receipt
+from alerts.channels.base import Channel, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.message import Example, render
@@ -145,7 +145,7 @@ def test_the_end_of_an_incident_needs_no_background(store):
     assert (over.event, over.background) == (AlertEvent.RESOLVED, Background())
 
 
-class Wire:
+class Wire(Channel):
     """A channel that takes everything and keeps it."""
 
     name, addresses, timeout_s = "slack", ("",), 5.0
@@ -153,7 +153,7 @@ class Wire:
     def __init__(self):
         self.messages = []
 
-    def send(self, message, delivery_id, attempt):
+    def send(self, message, delivery_id):
         self.messages.append(message)
         return Receipt(answer="taken")
 

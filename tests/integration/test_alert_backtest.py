@@ -1,5 +1,6 @@
 """What every policy would have sent on what the store keeps: minutes, or else hours."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from monitor.store.query import active_streams
 from monitor.store.rollup import BUCKETS, roll_up
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.backtest import POLICY_NAMES, of_store, read_history, rules_from, with_policy
+from workers.backtest import POLICY_NAMES, of_store, read_history, rules_from
 from workers.scoring_run import ScoringRules, result_of
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -41,7 +42,7 @@ def kept(store):
 def events(store, policy, until_h=HOURS):
     end = BEGIN + timedelta(hours=until_h)
     with store.read() as connection:
-        (told,) = of_store(connection, with_policy(RULES, policy), begin=BEGIN, end=end)
+        (told,) = of_store(connection, replace(RULES, policy=policy), begin=BEGIN, end=end)
     return told.events
 
 

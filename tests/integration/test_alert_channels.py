@@ -77,7 +77,7 @@ def refused(channel, receiver, *reactions):
 
 @pytest.mark.parametrize("event", list(AlertEvent))
 def test_every_event_is_taken_by_the_vendors_rules(channel, receiver, event):
-    channel.send(message(event), "delivery-1", 1)
+    channel.send(message(event), "delivery-1")
     assert len(receiver.requests) == len(receiver.taken) == 1
 
 
@@ -85,7 +85,7 @@ def test_a_hostile_and_endless_message_is_taken_in_its_full_form(channel, receiv
     verdict = sample_snapshot(NOW).verdict.model_copy(
         update={"app": HOSTILE * 40, "metric": HOSTILE * 40, "reason": HOSTILE * 400}
     )
-    channel.send(message(verdict=verdict, samples=(HOSTILE * 100,) * 3, note=HOSTILE * 99), "d", 1)
+    channel.send(message(verdict=verdict, samples=(HOSTILE * 100,) * 3, note=HOSTILE * 99), "d")
     assert len(receiver.requests) == len(receiver.taken) == 1
 
 
@@ -142,11 +142,11 @@ def test_how_long_to_wait_may_stand_in_the_body():
 def test_a_form_that_is_refused_is_sent_plainer_or_given_up(vendor, channel, receiver):
     receiver.script(Reaction.BAD_PAYLOAD)
     if vendor in DEGRADE:
-        channel.send(message(), "d", 1)
+        channel.send(message(), "d")
         assert "groundedness" in receiver.taken[0].body.decode()
     else:
         with pytest.raises(DeliveryError) as caught:
-            channel.send(message(), "d", 1)
+            channel.send(message(), "d")
         assert not caught.value.transient
 
 
@@ -177,7 +177,7 @@ def strings(value):
 
 def test_no_text_carries_control_characters(channel, receiver):
     verdict = sample_snapshot(NOW).verdict.model_copy(update={"reason": HOSTILE})
-    channel.send(message(verdict=verdict, samples=(HOSTILE,)), "d", 1)
+    channel.send(message(verdict=verdict, samples=(HOSTILE,)), "d")
     told = "".join(strings(receiver.taken[0].json)).replace("\n", "")
     assert not {"\x1b", "\u202e", "\u200b", "\r"} & set(told)
 
@@ -186,7 +186,7 @@ def hostile_texts(vendor, receiver):
     verdict = sample_snapshot(NOW).verdict.model_copy(
         update={"app": HOSTILE, "metric": HOSTILE, "reason": HOSTILE}
     )
-    MAKERS[vendor](receiver.url, 5.0).send(message(verdict=verdict, samples=(HOSTILE,)), "d", 1)
+    MAKERS[vendor](receiver.url, 5.0).send(message(verdict=verdict, samples=(HOSTILE,)), "d")
     return receiver.taken[0].json
 
 
@@ -220,8 +220,8 @@ def test_no_link_or_format_comes_out_of_text_on_teams():
 def test_slack_answers_in_the_thread_and_keeps_the_first_message_up():
     with VendorReceiver("slack-bot") as receiver:
         channel = MAKERS["slack-bot"](receiver.url, 5.0)
-        first = channel.send(message(), "d1", 1)
-        again = channel.send(message(AlertEvent.RESOLVED, thread=first.ref), "d2", 1)
+        first = channel.send(message(), "d1")
+        again = channel.send(message(AlertEvent.RESOLVED, thread=first.ref), "d2")
     posted, answered, changed = receiver.taken
     assert (posted.path, answered.path, changed.path) == (
         "/api/chat.postMessage", "/api/chat.postMessage", "/api/chat.update"
@@ -237,7 +237,7 @@ def test_slack_answers_in_the_thread_and_keeps_the_first_message_up():
 def test_a_root_that_cannot_be_changed_is_no_failure():
     with VendorReceiver("slack-bot") as receiver:
         channel = MAKERS["slack-bot"](receiver.url, 5.0)
-        channel.send(message(AlertEvent.RESOLVED, thread="C0123:9.9"), "d", 1)
+        channel.send(message(AlertEvent.RESOLVED, thread="C0123:9.9"), "d")
     assert [request.path for request in receiver.taken] == ["/api/chat.postMessage"] * 1 + [
         "/api/chat.update"
     ]
@@ -246,9 +246,9 @@ def test_a_root_that_cannot_be_changed_is_no_failure():
 def test_an_incident_is_one_alert_of_pagerduty():
     with VendorReceiver("pagerduty") as receiver:
         channel = MAKERS["pagerduty"](receiver.url, 5.0)
-        channel.send(message(level=Severity.WARNING), "d1", 1)
-        channel.send(message(AlertEvent.ESCALATED), "d2", 1)
-        channel.send(message(AlertEvent.RESOLVED), "d3", 1)
+        channel.send(message(level=Severity.WARNING), "d1")
+        channel.send(message(AlertEvent.ESCALATED), "d2")
+        channel.send(message(AlertEvent.RESOLVED), "d3")
     events = [request.json for request in receiver.taken]
     assert [event["event_action"] for event in events] == ["trigger", "trigger", "resolve"]
     assert len({event["dedup_key"] for event in events}) == 1
@@ -258,9 +258,9 @@ def test_an_incident_is_one_alert_of_pagerduty():
 def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
     with VendorReceiver("alertmanager") as receiver:
         channel = MAKERS["alertmanager"](receiver.url, 5.0)
-        channel.send(message(), "d1", 1)
+        channel.send(message(), "d1")
         later = NOW + timedelta(minutes=9)
-        channel.send(message(AlertEvent.RESOLVED, at=later), "d2", 1)
+        channel.send(message(AlertEvent.RESOLVED, at=later), "d2")
     (fired,), (resolved, _) = (request.json for request in receiver.taken)
     assert fired["labels"] == resolved["labels"]
     assert fired["startsAt"] == resolved["startsAt"]
@@ -271,9 +271,9 @@ def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
 def test_alertmanager_hears_the_end_of_the_severity_before():
     with VendorReceiver("alertmanager") as receiver:
         channel = MAKERS["alertmanager"](receiver.url, 5.0)
-        channel.send(message(level=Severity.WARNING), "d1", 1)
+        channel.send(message(level=Severity.WARNING), "d1")
         later = NOW + timedelta(minutes=9)
-        channel.send(message(AlertEvent.ESCALATED, at=later), "d2", 1)
+        channel.send(message(AlertEvent.ESCALATED, at=later), "d2")
     (warning,), (critical, ended) = (request.json for request in receiver.taken)
     assert critical["labels"] != warning["labels"] == ended["labels"]
     assert datetime.fromisoformat(ended["endsAt"]) == later
@@ -283,7 +283,7 @@ def test_alertmanager_hears_the_end_of_the_severity_before():
 def test_a_webhook_can_be_verified_by_anybodys_library():
     standardwebhooks = pytest.importorskip("standardwebhooks")
     with VendorReceiver("webhook") as receiver:
-        MAKERS["webhook"](receiver.url, 5.0).send(message(), "delivery-1", 1)
+        MAKERS["webhook"](receiver.url, 5.0).send(message(), "delivery-1")
     (request,) = receiver.taken
     headers = {name.lower(): value for name, value in request.headers.items()}
     found = standardwebhooks.Webhook(KEY).verify(request.body, headers)
@@ -296,8 +296,8 @@ def test_a_webhook_can_be_verified_by_anybodys_library():
 def test_a_webhooks_id_is_the_same_on_every_attempt_and_the_time_is_not_old():
     with VendorReceiver("webhook") as receiver:
         channel = MAKERS["webhook"](receiver.url, 5.0)
-        for attempt in (1, 2):
-            channel.send(message(), "delivery-1", attempt)
+        for _ in range(2):
+            channel.send(message(), "delivery-1")
     first, second = receiver.taken
     assert first.headers["webhook-id"] == second.headers["webhook-id"] == "delivery-1"
     assert first.body == second.body
@@ -306,7 +306,7 @@ def test_a_webhooks_id_is_the_same_on_every_attempt_and_the_time_is_not_old():
 
 def test_a_webhook_says_all_that_a_program_wants_to_know():
     with VendorReceiver("webhook") as receiver:
-        MAKERS["webhook"](receiver.url, 5.0).send(message(), "d", 1)
+        MAKERS["webhook"](receiver.url, 5.0).send(message(), "d")
     document = receiver.taken[0].json
     assert document["type"] == "groundwatch.alert.fired"
     data = document["data"]
@@ -399,7 +399,7 @@ def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to():
 
 def test_the_console_writes_the_whole_message():
     stream = io.StringIO()
-    ConsoleChannel(stream=stream).send(message(samples=(HOSTILE,)), "d", 1)
+    ConsoleChannel(stream=stream).send(message(samples=(HOSTILE,)), "d")
     assert stream.getvalue().startswith("CRITICAL  test-app · groundedness")
     assert "\x1b" not in stream.getvalue()
 
@@ -408,7 +408,7 @@ def test_a_console_that_is_closed_is_a_failure():
     stream = io.StringIO()
     stream.close()
     with pytest.raises(DeliveryError):
-        ConsoleChannel(stream=stream).send(message(), "d", 1)
+        ConsoleChannel(stream=stream).send(message(), "d")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -421,10 +421,10 @@ def test_apprise_sends_plain_text_and_says_that_it_cannot_confirm():
             "take": lambda *_: (200, {}, b""), "says": lambda *_: None
         })()  # fmt: skip
         url = SecretStr(receiver.url.replace("http://", "json://"))
-        receipt = AppriseChannel(url).send(message(), "d", 1)
+        receipt = AppriseChannel(url).send(message(), "d")
         assert not receipt.confirmed
         assert "test-app" in json.loads(receiver.taken[0].body)["message"]
         receiver.script(Reaction.SERVER_ERROR)
         with pytest.raises(DeliveryError) as caught:
-            AppriseChannel(url).send(message(), "d", 1)
+            AppriseChannel(url).send(message(), "d")
     assert caught.value.ambiguous

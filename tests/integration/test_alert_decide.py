@@ -111,7 +111,10 @@ def test_nothing_is_left_when_the_transaction_fails(store):
 
 
 def test_evidence_is_frozen_with_the_worst_samples(store):
-    (event,) = tell(store, Status.CRITICAL, NOW, worst={KEY: ("a\x1b[31m claim", "", "two\nlines")})
+    def said(app, metric, evaluator_version):
+        return ("a\x1b[31m claim", "", "two\nlines") if (app, metric) == KEY[:2] else ()
+
+    (event,) = tell(store, Status.CRITICAL, NOW, worst_of=said)
     with store.read() as connection:
         (snapshot,) = queries.snapshots(connection, event.incident_id)
     assert snapshot.samples == ("a[31m claim", "two lines")
@@ -119,11 +122,10 @@ def test_evidence_is_frozen_with_the_worst_samples(store):
 
 
 def test_the_worst_samples_are_not_asked_for_without_news(store, incident):
-    class Unasked(dict):
-        def get(self, key, default=()):
-            raise AssertionError(key)
+    def unasked(**key):
+        raise AssertionError(key)
 
-    assert tell(store, Status.CRITICAL, NOW + timedelta(minutes=1), worst=Unasked()) == []
+    assert tell(store, Status.CRITICAL, NOW + timedelta(minutes=1), worst_of=unasked) == []
 
 
 def test_a_decider_that_was_overtaken_writes_nothing(store, incident):

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from alerts import queries
+from alerts.channels.base import Channel
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.routes_file import channels_from, recipients_of
@@ -182,10 +183,10 @@ def test_a_message_without_any_channel_is_kept_then_given_up(world):
 
 
 def test_an_error_nobody_thought_of_is_retried_and_named(world):
-    class Broken:
+    class Broken(Channel):
         name, addresses, timeout_s = "slack", ("",), 1.0
 
-        def send(self, message, delivery_id, attempt):
+        def send(self, message, delivery_id):
             raise KeyError("https://hooks.example.org/secret")
 
     world.tell(Status.CRITICAL)

@@ -23,6 +23,7 @@ AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_af
 VICTIM = """
 import os, random, signal, sys
 from datetime import datetime
+from alerts.channels.base import Channel
 from alerts.routes_file import channels_from
 from alerts.dispatch import Dispatcher
 from monitor.settings import Settings
@@ -30,7 +31,7 @@ from monitor.store.engine import Store
 
 database_url, now, point = sys.argv[1:]
 
-class Deadly:
+class Deadly(Channel):
     def __init__(self, channel):
         self.channel, self.name, self.timeout_s = channel, channel.name, channel.timeout_s
         self.addresses = channel.addresses

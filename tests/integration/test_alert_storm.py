@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert
 
 from alerts import outbox, queries
-from alerts.channels.base import ChannelRate, Receipt
+from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR, outbox_row
@@ -22,7 +22,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
 
 
-class Wire:
+class Wire(Channel):
     """A channel that takes everything, unless it is told to refuse; it remembers what came."""
 
     timeout_s = 5.0
@@ -32,7 +32,7 @@ class Wire:
         self.rate = ChannelRate(per_minute=6000, burst=1000)
         self.messages, self.refusal = [], None
 
-    def send(self, message, delivery_id, attempt):
+    def send(self, message, delivery_id):
         if self.refusal is not None:
             raise self.refusal
         self.messages.append(message)

@@ -149,7 +149,7 @@ def test_the_switch_is_called_only_while_the_chain_is_whole(redis_url, sqlite_ur
         context = Components(settings)
         scheduler = Scheduler(context)
         assert "dead_mans_switch" in [job.name for job in scheduler.jobs]
-        assert scheduler._broken_link() == "the evaluator is late"
+        assert scheduler.broken_link() == "the evaluator is late"
         context.close()
 
 

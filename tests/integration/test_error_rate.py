@@ -2,17 +2,24 @@
 
 import asyncio
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 
 import monitor
+from alerts.message import render
+from alerts.queries import messages
+from alerts.routing import Recipient
 from monitor.integrations.asgi import InteractionMiddleware, current
+from monitor.models.alerting import AlertEvent
 from monitor.queue.consumer import connect
 from monitor.report.text import render_status
+from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.lease import acquire
+from monitor.store.ledger import Entry, Kind, book
+from workers.evaluate import Evaluator
 from workers.maintenance import Collector
 from workers.reports import read_status
 
@@ -130,3 +137,62 @@ def test_error_rate_is_on_status(hook, redis_url, store):
     said = console.file.getvalue()
     assert "shop, error rate 20.0 % in the last" in said
     assert "10 of 50 requests failed" in said
+
+
+class Shop:
+    """An app with ten requests a minute, as its hooks count them, evaluated each minute."""
+
+    def __init__(self, store, begin):
+        self.store, self.now = store, begin
+        self.lease = acquire(store, "scheduler", "test", ttl_s=600)
+        self.evaluator = self.make()
+
+    def make(self):
+        settings = Settings(status_window_s=3600, false_alarms_per_month=1.0)
+        return Evaluator(
+            store=self.store, settings=settings, thresholds=Thresholds(),
+            recipients=[Recipient("slack")], policies=PolicyChoice.parse("anytime"),
+        )  # fmt: skip
+
+    def counted(self, minutes, failed, *, evaluate=True):
+        for _ in range(minutes):
+            self.now += timedelta(minutes=1)
+            start_s = int(self.now.timestamp()) // 60 * 60 - 60
+            entries = [Entry("shop", start_s, Kind.SEEN, "", 10)]
+            entries += [Entry("shop", start_s, Kind.ERRORED, "TimeoutError", failed)]
+            with self.store.write() as connection:
+                book(connection, entries)
+            if evaluate:
+                self.evaluator.run(self.lease, now=self.now)
+
+    def told(self):
+        with self.store.read() as connection:
+            return [(m.event, m.key.metric, m.verdict.reason) for m in messages(connection)][::-1]
+
+
+def test_an_error_rate_that_rises_alerts_with_its_errors_and_resolves(store):
+    shop = Shop(store, datetime(2026, 3, 1, tzinfo=UTC))
+    shop.counted(1, 1, evaluate=False)
+    shop.counted(60, 0, evaluate=False)
+    shop.counted(1, 0)
+    assert shop.told() == []
+    shop.counted(8, 6)
+    ((event, metric, reason),) = shop.told()
+    assert (event, metric) == (AlertEvent.FIRED, "error_rate")
+    assert "errors: TimeoutError" in reason
+    with store.read() as connection:
+        (newest,) = messages(connection)
+    shown = render(newest, {AlertEvent.FIRED})
+    assert shown.headline.endswith("of requests fail")
+    assert dict(shown.facts)["Impact"].startswith("about 6 in 10 requests fail")
+    shop.evaluator = shop.make()  # as after a restart
+    shop.counted(2, 6)
+    assert len(shop.told()) == 1
+    shop.counted(20, 0)
+    assert shop.told()[-1][0] is AlertEvent.RESOLVED
+
+
+def test_requests_that_all_succeed_are_not_judged(store):
+    shop = Shop(store, datetime(2026, 3, 1, tzinfo=UTC))
+    shop.counted(3, 0)
+    assert shop.evaluator._errors.apps == {}

@@ -16,7 +16,7 @@ from monitor.store.verdicts import read_changes, read_states, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import of_store, rules_from
-from workers.drift_reference import reference_tallies
+from workers.drift import reference_tallies
 from workers.evaluate import Evaluator
 from workers.scoring_run import JudgeShare, ScoringRules, result_of
 

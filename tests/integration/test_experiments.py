@@ -12,7 +12,7 @@ from monitor.queue import names, wire
 from monitor.settings import Settings
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.experiments import ExperimentJob
+from workers.maintenance import ExperimentJob
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)

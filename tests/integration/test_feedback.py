@@ -26,7 +26,7 @@ from monitor.store.tables import feedback as table
 from monitor.store.write import record
 from monitor.testing import make_interaction, make_sample
 from workers.maintenance import Collector, FeedbackCollector
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)

@@ -23,7 +23,7 @@ from monitor.store.samples import read_sample
 from monitor.store.tables import evaluations, metadata, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 
 NOW = datetime.now(UTC)
 USER, OTHER = "ann@example.org", "bob@example.org"

@@ -135,7 +135,7 @@ def rows_of_histograms(world):
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workers.drift_watch.bins_by_bucket", spy)
+        patch.setattr("workers.drift.bins_by_bucket", spy)
         world.explain(after_s=300)
     return rows
 
@@ -152,7 +152,7 @@ def test_stream_that_comes_back_costs_the_others_nothing(world):
 
 
 def test_scheduler_that_was_down_catches_up_bit_by_bit(world, monkeypatch):
-    monkeypatch.setattr("workers.drift_watch._MOST_AT_ONCE", 60)
+    monkeypatch.setattr("workers.drift._MOST_AT_ONCE", 60)
     world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
     world.explain()
     world.answers(120, 0.5, from_s=0, to_s=2 * HOUR)

@@ -13,7 +13,7 @@ from monitor.store.tables import evaluations
 from monitor.testing import make_interaction, make_sample
 from support.judge_server import JudgeServer
 from workers.context import Components
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 
 #: What the samples end as, by how the judge behaves.
 FAILED = {

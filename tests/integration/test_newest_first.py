@@ -12,12 +12,13 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, backlog, connect
 from monitor.queue.wire import encode
 from monitor.settings import Settings
+from monitor.settings.fields import HookLimits
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
-from workers.maintenance import Expirer, Limits
-from workers.reconcile import reconcile
+from workers.maintenance import Expirer
+from workers.operations import reconcile
 from workers.self_monitoring import QueueWatch
 
 APP = "support-bot"
@@ -123,10 +124,8 @@ def context(redis_url, store):
 
 
 def expirer(context, *, samples=1000, megabytes=100):
-    limits = Limits(samples=samples, megabytes=megabytes)
-    return Expirer(
-        client=context.redis, store=context.store, rules=context.rules, name="s", limits=limits
-    )
+    limits = HookLimits(queue_limit=samples, queue_limit_megabytes=megabytes)
+    return Expirer(context.redis, context.store, context.rules, "s", limits)
 
 
 def drain(context):

@@ -16,7 +16,7 @@ from monitor.store.ledger import read_totals
 from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 
 DAY = timedelta(days=1)
 SCORED, INVALID, NEWER = ("scored", ""), ("failed", "invalid_record"), ("failed", "unknown_schema")

@@ -18,7 +18,7 @@ from monitor.store.tables import dead_letters, totals
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
 from workers.maintenance import Collector
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 
 NOW = datetime.now(UTC)
 AGO = NOW - timedelta(hours=3)

@@ -8,10 +8,8 @@ import pytest
 
 from monitor.settings import Settings
 from monitor.store.lease import fence
-from workers import jobs
 from workers.context import Components
-from workers.jobs import Job
-from workers.scheduler import Scheduler
+from workers.scheduler import Job, Scheduler
 
 TTL_S = 1.0
 
@@ -26,8 +24,8 @@ def contexts(redis_url, sqlite_url):
 
 @pytest.fixture
 def short_leases(monkeypatch):
-    monkeypatch.setattr(jobs, "TTL_S", TTL_S)
-    monkeypatch.setattr("workers.jobs.RENEW_EVERY_S", 0.1)
+    monkeypatch.setattr("workers.scheduler.TTL_S", TTL_S)
+    monkeypatch.setattr("workers.scheduler.RENEW_EVERY_S", 0.1)
 
 
 @contextmanager
@@ -64,7 +62,7 @@ def test_job_that_takes_longer_than_the_lease_is_written(contexts):
 
 @pytest.mark.usefixtures("short_leases")
 def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
-    monkeypatch.setattr(jobs, "LONGEST_JOB_S", 0.3)
+    monkeypatch.setattr("workers.scheduler.LONGEST_JOB_S", 0.3)
     both, owners = threading.Event(), set()
 
     def hang(context, lease):

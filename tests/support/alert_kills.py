@@ -42,6 +42,7 @@ ZYGOTE = """
 import gc, json, os, random, signal, sys, time
 from datetime import datetime
 from alerts import outbox
+from alerts.channels.base import Channel
 from alerts.routes_file import channels_from
 from alerts.dispatch import Dispatcher
 from monitor.settings import Settings
@@ -56,7 +57,7 @@ def then_die(work):
         die()
     return both
 
-class Deadly:
+class Deadly(Channel):
     def __init__(self, channel, point):
         self.channel, self.point, self.name = channel, point, channel.name
         self.addresses, self.timeout_s = channel.addresses, channel.timeout_s

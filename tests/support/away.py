@@ -39,7 +39,7 @@ from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import samples
 from support.chaos.app import APP, clean_environment
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 from workers.supervise import RedisServer
 
 _PATIENCE_S = 120.0

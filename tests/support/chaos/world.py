@@ -25,7 +25,7 @@ from support.chaos.clocks import CLOCKS, Clocks
 from support.chaos.disks import SmallDisk
 from support.chaos.proxy import DrippingProxy
 from support.postgres_server import PostgresServer
-from workers.reconcile import reconcile
+from workers.operations import reconcile
 from workers.stack import plan_stack
 from workers.supervise import RedisServer, Service, Supervisor
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from alerts.channels.base import deliver
 from alerts.drill import sample_snapshot
 from alerts.message import render
 from alerts.model import thresholds_from
@@ -49,7 +48,7 @@ def test_one_setting_keeps_transcripts_out_of_slack_and_email(wanted):
         EVERYTHING.model_copy(update={"alert_explanations": wanted})
     ).values():
         channel.send = lambda message, *_: sent.append(message)
-        deliver(channel, MESSAGE, "id", 1)
+        channel.deliver(MESSAGE, "id")
     assert [("REASON" in m.text, m.samples != ()) for m in sent] == [(wanted, wanted)] * 2
 
 

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from monitor.errors import QueueUnavailableError, StoreUnavailableError
-from workers.jobs import ErrorThrottle
+from workers.context import ErrorThrottle
 
 AWAY, FULL = StoreUnavailableError("away"), QueueUnavailableError("full")
 

@@ -1,0 +1,471 @@
+"""
+Drift of every stream: what it is measured against, and what is found.
+
+`References` reads what a stream is compared with, once for all streams of an app; `DriftWatch`
+looks sequentially at the mean of the scores, and chunk by chunk at their shape.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from monitor.models import ROOT, Status, StreamKey, Tally, Verdict
+from monitor.models.insight import DriftFinding
+from monitor.models.status import segment_name
+from monitor.rolling.baseline import ReferenceSpan
+from monitor.rolling.drift import (
+    Began,
+    chunk_tests,
+    has_course,
+    moments,
+    same_hours,
+    score_reference,
+    well_spans,
+)
+from monitor.rolling.score_drift import (
+    DOWN,
+    HOUR_BUCKETS,
+    LEAST_REFERENCE,
+    Alarm,
+    ScoreDetector,
+    ScoreDriftState,
+    ScoreReference,
+    take_in,
+    threshold,
+)
+from monitor.rolling.tallies import pass_counts, window_stats
+from monitor.settings import Settings
+from monitor.stats.changepoint import locate_change
+from monitor.stats.design import design_effect
+from monitor.stats.multiplicity import e_detector_bh, stream_shares
+from monitor.store.insights import bins_by_bucket, read_states
+from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
+from monitor.store.verdicts import read_changes, read_verdicts
+
+TRAILING, SAME_HOUR = "trailing", "same_hour"
+_HOUR_S, _DAY_S, _WEEK_S = 3600, 86_400, 7 * 86_400
+#: The day before is left out as soon as what is older has so many scores.
+_ENOUGH = 500
+_KEPT_S = 35 * _DAY_S
+
+
+class Reference(NamedTuple):
+    """What a stream is compared with, and in words what that is."""
+
+    described: str
+    tally: Tally
+
+
+@dataclass(slots=True)
+class References:
+    """
+    Reads references, and remembers the sums of each stretch for one run.
+
+    A trailing reference leaves out the last day, so that a slow fall does not pull it
+    along, and the times at which the status was not well.
+    """
+
+    connection: Connection
+    settings: Settings
+    _sums: dict[tuple[Any, ...], dict[int, Tally]] = field(default_factory=dict)
+    _courses: Mapping[tuple[str, str, str], list[Began]] | None = None
+    _pinned: dict[str, dict[StreamKey, Tally]] = field(default_factory=dict)
+
+    def of(self, stream: Stream, window: ReferenceSpan, *, by_hour: bool = False) -> Reference:
+        """
+        Give the reference of a stream for what happened in *window*.
+
+        Where scores have a pattern of the day, a trailing one is that of the same hours, unless
+        they hold too few scores.
+        """
+        kind = self.settings.drift.drift_reference
+        if kind.startswith("release:"):
+            release = kind.removeprefix("release:")
+            described = f"release {release}"
+            if stream.key.segment != ROOT:
+                return Reference(described, Tally())
+            app = stream.key.app
+            if app not in self._pinned:
+                segment = segment_name("release", release)
+                found = active_streams(self.connection, since_s=0, segment=segment)
+                newest_s = max((item.last_bucket_s for item in found), default=0)
+                tallies = window_tallies(
+                    self.connection, from_s=max(0, newest_s - _KEPT_S), app=app, segment=segment
+                )
+                self._pinned[app] = {
+                    item.key._replace(segment=ROOT): tallies.get(item.stream_id, Tally())
+                    for item in found
+                    if item.key.app == app
+                }
+            return Reference(described, self._pinned[app].get(stream.key, Tally()))
+        described, spans = self._spans(stream, window)
+        if by_hour and kind == TRAILING:
+            alike = self._total(stream, same_hours(spans, window))
+            if alike.n >= _ENOUGH:
+                return Reference(f"the same hours of {described}", alike)
+        return Reference(described, self._total(stream, spans))
+
+    def goes_by_hour(self, stream: Stream, now_s: int) -> bool:
+        """Say whether like hours are compared: by setting, or as the day has a course."""
+        kind = self.settings.drift.drift_reference
+        if kind != TRAILING:
+            return kind == SAME_HOUR
+        spans = self._well(stream, ReferenceSpan(now_s, now_s))
+        if not spans:
+            return False
+        from_s = spans[0].from_s // _HOUR_S * _HOUR_S
+        steps = series(self.connection, [stream.stream_id], from_s=from_s, step_s=_HOUR_S)
+        return has_course({
+            start_s: tally
+            for start_s, tally in steps.get(stream.stream_id, {}).items()
+            if any(span.from_s <= start_s < span.to_s for span in spans)
+        })  # fmt: skip
+
+    def segments(self, stream: Stream, window: ReferenceSpan) -> tuple[str, dict[int, Tally]]:
+        """
+        Sum each stream of the app over the reference, by stream id, without histograms.
+
+        A release has no segments of its own; there the time before serves.
+        """
+        described, spans = self._spans(stream, window)
+        found: dict[int, Tally] = {}
+        for span in spans:
+            sums = window_tallies(
+                self.connection, from_s=span.from_s, to_s=span.to_s, app=stream.key.app,
+                segment=None, histograms=False,
+            )  # fmt: skip
+            for stream_id, tally in sums.items():
+                found[stream_id] = found.get(stream_id, Tally()) + tally
+        return described, found
+
+    def _spans(self, stream: Stream, window: ReferenceSpan) -> tuple[str, list[ReferenceSpan]]:
+        kind = self.settings.drift.drift_reference
+        if kind == SAME_HOUR:
+            slack_s = 60 * self.settings.windows.bucket_s
+            span = ReferenceSpan(window.from_s - _WEEK_S - slack_s, window.to_s - _WEEK_S + slack_s)
+            return "the same time a week before", [span]
+        if "/" in kind:
+            days = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in kind.split("/"))
+            span = ReferenceSpan(*(int(day.timestamp()) for day in days))
+            return kind.replace("/", " to "), [span]
+        spans = self._well(stream, window)
+        n_days = round(sum(span.to_s - span.from_s for span in spans) / _DAY_S)
+        return f"the {n_days} d before" if n_days > 1 else "the time before", spans
+
+    def _well(self, stream: Stream, window: ReferenceSpan) -> list[ReferenceSpan]:
+        if self._courses is None:
+            since_s = window.from_s - self.settings.windows.reference_s - _WEEK_S
+            self._courses = status_courses(
+                self.connection, since_s, self.settings.windows.status_window_s
+            )
+        began = self._courses.get((*stream.key[:2], ROOT), [])
+        gap_s = min(_DAY_S, self.settings.windows.reference_s // 7)
+        for end_s in (window.from_s - gap_s, window.from_s):
+            from_s = end_s - self.settings.windows.reference_s
+            spans = well_spans(began, from_s=from_s, to_s=end_s)
+            if self._total(stream, spans).n >= _ENOUGH:
+                return spans
+        # A stream that is hardly ever well is still compared with itself.
+        end_s = window.from_s - gap_s
+        whole = [ReferenceSpan(end_s - self.settings.windows.reference_s, end_s)]
+        return whole if self._total(stream, whole).n >= _ENOUGH else spans
+
+    def _total(self, stream: Stream, spans: Sequence[ReferenceSpan]) -> Tally:
+        # Whole apps are asked about every time, their segments a few times a day.
+        segment = ROOT if stream.key.segment == ROOT else None
+        app, total = stream.key.app, Tally()
+        for span in spans:
+            key = (app, span, segment)
+            if key not in self._sums:
+                self._sums[key] = window_tallies(
+                    self.connection, from_s=span.from_s, to_s=span.to_s, app=app, segment=segment
+                )
+            total += self._sums[key].get(stream.stream_id, Tally())
+        return total
+
+
+#: So strong must the evidence be before a time is given.
+_EVIDENCE = 3.0
+
+
+class DriftOnset(NamedTuple):
+    """When a change began, and the range that holds it with 95 %."""
+
+    at: datetime
+    low: datetime
+    high: datetime
+
+
+def locate_onset(
+    connection: Connection, stream: Stream, *, reference: Tally, from_s: int, to_s: int,
+    effect: float = 1.0,
+) -> DriftOnset | None:  # fmt: skip
+    """Locate one change of the pass rate in [from_s, to_s); None without strong evidence."""
+    rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
+    starts, passed, n = pass_counts(rows, design_effect=effect)
+    old_passed, old_n = window_stats(reference).counts(effect)
+    found = locate_change(passed, n, reference_passed=old_passed, reference_n=old_n)
+    if found is None or found.evidence < _EVIDENCE:
+        return None
+    places = (found.bucket, found.low, found.high)
+    return DriftOnset(*(datetime.fromtimestamp(int(starts[k]), UTC) for k in places))
+
+
+def reference_tallies(
+    connection: Connection, *, from_s: int, to_s: int, status_window_s: int
+) -> dict[int, Tally]:
+    """
+    Sum each stream over [from_s, to_s), the times of its own incidents left out.
+
+    Streams without incidents cost one query for all; the others one for each of the
+    few stretches between incidents.
+    """
+    tallies = window_tallies(connection, from_s=from_s, to_s=to_s)
+    changes = status_courses(connection, from_s, status_window_s)
+    by_span: dict[ReferenceSpan, list[Stream]] = defaultdict(list)
+    for stream in active_streams(connection, since_s=from_s):
+        began = changes.get(stream.key[:3], [])
+        spans = well_spans(began, from_s=from_s, to_s=to_s)
+        if spans != [ReferenceSpan(from_s, to_s)]:
+            tallies[stream.stream_id] = Tally()
+            for span in spans:
+                by_span[span].append(stream)
+    for span, streams in by_span.items():
+        found = window_tallies(connection, from_s=span.from_s, to_s=span.to_s)
+        for stream in streams:
+            tallies[stream.stream_id] += found.get(stream.stream_id, Tally())
+    return tallies
+
+
+def status_courses(
+    connection: Connection, from_s: int, status_window_s: int
+) -> dict[tuple[str, str, str], list[Began]]:
+    """List how the status of each key went, the one that was there at *from_s* first."""
+    found: dict[tuple[str, str, str], list[Began]] = {}
+
+    def began(at: datetime, status: Status, verdict: Verdict) -> Began:
+        """Note also the earliest time at which the fall may have begun, if it was located."""
+        onset = verdict.onset_earliest or verdict.onset
+        return Began(at.timestamp(), status, onset.timestamp() if onset else None)
+
+    for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):
+        if change.window_s == status_window_s:
+            key = (change.app, change.metric, change.segment)
+            at_first = [Began(from_s, change.before)] if change.before else []
+            found.setdefault(key, at_first).append(began(change.at, change.after, change.verdict))
+    for verdict in read_verdicts(connection).values():
+        if verdict.window_s == status_window_s:
+            key = (verdict.app, verdict.metric, verdict.segment)
+            found.setdefault(key, [began(verdict.status_since, verdict.status, verdict)])
+    return found
+
+
+#: Of the budget of false findings, the rest is for drift of the inputs.
+SCORES_SHARE = 0.8
+#: Two directions of the mean, two tests of the shape.
+_TESTS = 4
+_MONTH_S = 30 * 86_400
+_SETTLE_BUCKETS = 2
+_CHUNK_BUCKETS, _CHUNK_LEAST, _CHUNK_MOST = 60, 50, 24
+_LOOK_BACK_BUCKETS = 48 * 60
+#: Streams that fell behind together share so many buckets a look, so that none takes long.
+_MOST_AT_ONCE = 100_000
+
+
+class Watched(NamedTuple):
+    """What a look at all streams gave: where they stand now, and what was found."""
+
+    states: dict[int, dict[str, Any]]
+    findings: list[DriftFinding]
+
+
+class DriftWatch:
+    """One look at all streams, within the transaction that reads them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: Settings,
+        references: References,
+        streams: Sequence[Stream],
+        now_s: float,
+    ) -> None:
+        self._connection = connection
+        self._references = references
+        self._streams = streams
+        self._known: dict[StreamKey, tuple[float, bool]] = {}
+        self._bucket_s = settings.windows.bucket_s
+        self._chunk_s = _CHUNK_BUCKETS * settings.windows.bucket_s
+        self._now = datetime.fromtimestamp(now_s, UTC)
+        self._settled_s = (int(now_s) // self._bucket_s - _SETTLE_BUCKETS) * self._bucket_s
+        roots = sum(stream.key.segment == ROOT for stream in streams)
+        self._segments = len(streams) - roots
+        shares = stream_shares(roots, self._segments)
+        budget = settings.drift.drift_budget * SCORES_SHARE / _TESTS
+        self._root_budget, self._segment_budget = (share * budget for share in shares)
+
+    def look(self) -> Watched:
+        """Take in what is new, and tell what was found in it."""
+        stored = read_states(self._connection, [stream.stream_id for stream in self._streams])
+        states = {
+            stream.stream_id: self._state(stream, stored.get(stream.stream_id))
+            for stream in self._streams
+        }
+        findings: list[DriftFinding] = []
+        # Read what streams have not taken in yet; those that stand at one place together.
+        together: dict[int, list[int]] = defaultdict(list)
+        for stream_id, state in states.items():
+            together[state.at_s].append(stream_id)
+        news: dict[int, tuple[Mapping[int, Counter[int]], int]] = {}
+        for at_s, stream_ids in together.items():
+            most = max(1, _MOST_AT_ONCE // len(stream_ids)) * self._bucket_s
+            to_s = min(self._settled_s, at_s + most)
+            bins = bins_by_bucket(self._connection, stream_ids, from_s=at_s, to_s=to_s)
+            news |= {key: (bins.get(key, {}), to_s) for key in stream_ids}
+        for stream in self._streams:
+            buckets, to_s = news[stream.stream_id]
+            line = threshold(self._bucket_s, self._budget(stream))
+            states[stream.stream_id], alarms = take_in(
+                states[stream.stream_id], buckets, to_s=to_s, bucket_s=self._bucket_s, line=line
+            )
+            findings += [self._of_alarm(stream, alarm) for alarm in alarms]
+        findings += self._together(states)
+        findings += self._chunks(states)
+        return Watched({key: state.stored() for key, state in states.items()}, findings)
+
+    def _budget(self, stream: Stream) -> float:
+        return self._root_budget if stream.key.segment == ROOT else self._segment_budget
+
+    def _state(self, stream: Stream, stored: Mapping[str, Any] | None) -> ScoreDriftState:
+        """Read the state, begin one, or take its reference again."""
+        if stored is None:
+            state = ScoreDriftState(
+                at_s=self._settled_s, began_s=self._settled_s,
+                baseline=ScoreReference(0.0, 0.0, 0), baseline_at_s=0,
+                chunk_from_s=self._settled_s // self._chunk_s * self._chunk_s,
+            )  # fmt: skip
+        else:
+            oldest_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+            state = ScoreDriftState.read(stored)
+            state = replace(
+                state,
+                at_s=max(state.at_s, oldest_s),
+                chunk_from_s=max(state.chunk_from_s, oldest_s // self._chunk_s * self._chunk_s),
+            )
+        if self._settled_s - state.baseline_at_s < self._bucket_s * state.refresh_buckets:
+            return state
+        # Of the whole app: its sessions and its days are those of its segments.
+        key = stream.key._replace(segment=ROOT)
+        if key not in self._known:
+            roots = [item for item in self._streams if item.key == key]
+            by_hour = any(self._references.goes_by_hour(root, self._settled_s) for root in roots)
+            self._known[key] = max(map(self._design_effect, roots), default=1.0), by_hour
+        effect, by_hour = self._known[key]
+        window = ReferenceSpan(state.at_s, state.at_s + HOUR_BUCKETS * self._bucket_s)
+        reference = self._references.of(stream, window, by_hour=by_hour).tally
+        return replace(
+            state, baseline=score_reference(reference), baseline_at_s=self._settled_s,
+            design_effect=effect, by_hour=by_hour,
+        )  # fmt: skip
+
+    def _design_effect(self, stream: Stream) -> float:
+        """Measure by how much correlation within sessions inflates the variance of the passes."""
+        from_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+        to_s = stream.last_bucket_s + self._bucket_s
+        rows = bucket_sums(self._connection, stream.stream_id, from_s=from_s, to_s=to_s)
+        starts, passed, n = pass_counts(rows)
+        return design_effect(starts // self._bucket_s, passed, n).factor
+
+    def _together(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
+        """Find segments that fall together: each needs less evidence than one alone."""
+        segments = [stream for stream in self._streams if stream.key.segment != ROOT]
+        if not segments:
+            return []
+        levels = [states[stream.stream_id].down.level for stream in segments]
+        budget = self._segment_budget * len(segments)
+        looks = _MONTH_S / self._bucket_s
+        findings = []
+        for stream, is_listed in zip(
+            segments, e_detector_bh(levels, looks=looks, budget=budget), strict=True
+        ):
+            state = states[stream.stream_id]
+            if not is_listed or state.at_s < state.quiet_to_s[0]:
+                continue
+            alarm = Alarm(DOWN, state.at_s, state.began_s, state.down.level, state.baseline)
+            quiet_s = state.at_s + 24 * self._chunk_s
+            states[stream.stream_id] = replace(
+                state, down=ScoreDetector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
+            )
+            findings.append(self._of_alarm(stream, alarm))
+        return findings
+
+    def _chunks(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
+        to_s = self._settled_s // self._chunk_s * self._chunk_s
+        begins = {state.chunk_from_s for state in states.values()}
+        sums = {
+            from_s: window_tallies(self._connection, from_s=from_s, to_s=to_s, segment=None)
+            for from_s in begins
+            if from_s + self._chunk_s <= to_s
+        }
+        findings: list[DriftFinding] = []
+        for stream in self._streams:
+            state = states[stream.stream_id]
+            from_s = state.chunk_from_s
+            if from_s not in sums:
+                continue
+            chunk = sums[from_s].get(stream.stream_id, Tally())
+            if chunk.n < _CHUNK_LEAST and to_s - from_s < _CHUNK_MOST * self._chunk_s:
+                continue
+            states[stream.stream_id] = replace(state, chunk_from_s=to_s)
+            if chunk.n < _CHUNK_LEAST:
+                continue
+            span = ReferenceSpan(from_s, to_s)
+            reference = self._references.of(stream, span, by_hour=state.by_hour).tally
+            if reference.n < LEAST_REFERENCE:
+                continue
+            alpha = self._budget(stream) * (to_s - from_s) / _MONTH_S
+            findings += [
+                self._finding(
+                    stream, test=found.test, from_s=from_s, mean_before=moments(reference).mean,
+                    mean_after=moments(chunk).mean, n=chunk.n, p_value=found.p_value,
+                )
+                for found in chunk_tests(
+                    reference, chunk, alpha=alpha, design_effect=state.design_effect
+                )
+                if found.worth_it and found.p_value <= alpha
+            ]  # fmt: skip
+        return findings
+
+    def _of_alarm(self, stream: Stream, alarm: Alarm) -> DriftFinding:
+        onset = locate_onset(
+            self._connection,
+            stream,
+            reference=self._references.of(stream, ReferenceSpan(alarm.at_s, alarm.at_s)).tally,
+            from_s=max(alarm.from_s, alarm.at_s - 24 * self._chunk_s),
+            to_s=alarm.at_s,
+        )
+        since = Tally()
+        if onset is not None:
+            from_s = int(onset.at.timestamp())
+            sums = series(
+                self._connection, [stream.stream_id], from_s=from_s, to_s=alarm.at_s,
+                step_s=self._bucket_s,
+            )  # fmt: skip
+            since = sum(sums.get(stream.stream_id, {}).values(), start=since)
+        before, n = alarm.baseline.mean, since.n
+        at = dict(zip(("onset", "onset_low", "onset_high"), onset or (), strict=False))
+        return self._finding(
+            stream, test=alarm.test, from_s=alarm.at_s, mean_before=before,
+            mean_after=since.sum_x / n if n else before, n=n, level=alarm.level,
+            threshold=threshold(self._bucket_s, self._budget(stream)), **at,
+        )  # fmt: skip
+
+    def _finding(self, stream: Stream, **found: Any) -> DriftFinding:
+        app, metric, segment, _ = stream.key
+        return DriftFinding(app=app, metric=metric, segment=segment, found_at=self._now, **found)
