@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,23 +84,13 @@ class NliJudge:
         ]
         claims: tuple[Claim, ...] = ()
         if passages:
-            pairs = [
-                (text, without_mentions(each))
-                for each in sentences
-                if is_checkable(each)
-                for _, text in passages
-            ]
-            found = self._model.infer(pairs)
-            rows = (found[at : at + len(passages)] for at in range(0, len(found), len(passages)))
+            stated = [without_mentions(each) for each in sentences if is_checkable(each)]
+            pairs = [(text, each) for each in stated for _, text in passages]
+            found, why = iter(self._model.infer(pairs)), "states nothing to check"
             claims = tuple(
-                _claim(each, next(rows), passages)
+                _claim(each, [next(found) for _ in passages], passages)
                 if is_checkable(each)
-                else Claim(
-                    text=each,
-                    verdict=ClaimVerdict.NO_CLAIM,
-                    support=0.0,
-                    reason="states nothing to check",
-                )
+                else Claim(text=each, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=why)
                 for each in sentences
             )
         return Judgement(
@@ -138,8 +127,7 @@ def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+class Inference(NamedTuple):
     """Probabilities that a premise entails or contradicts a claim, each in [0, 1]."""
 
     entailment: float
@@ -198,11 +186,7 @@ class NliModel:
             for (number, _), row in zip(
                 batch, self._run([window for _, window in batch]), strict=True
             ):
-                best = found[number]
-                found[number] = Inference(
-                    max(best.entailment, row.entailment),
-                    max(best.contradiction, row.contradiction),
-                )
+                found[number] = Inference(*map(max, found[number], row))
         return found
 
     def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[tokenizers.Encoding]:

@@ -29,6 +29,7 @@ from monitor.models import (
     MultiEvaluationResult,
     PerformanceSummary,
     QualitySummary,
+    RetryConfig,
     TemporalEvaluation,
 )
 from monitor.models.passing import Direction, PassRule
@@ -55,26 +56,12 @@ def run_batch(
     sleep: Callable[[float], None] = time.sleep,
 ) -> EvaluationBatch:
     """
-    Evaluate interactions and return all records, in order, as one batch.
+    Evaluate interactions and return all records, in order, as one batch made at *now*.
 
-    Parameters
-    ----------
-    interactions
-        What to evaluate.
-    config
-        Evaluators, their parameters, whether several interactions are in work at a time, the
-        longest wait for one of them, and how transient failures are retried.
-    settings
-        The judge, its key and the line at which scores pass.
-    now
-        When the batch is made.
-    sleep
-        Waits between tries.
-
-    Notes
-    -----
-    A thread cannot be stopped: an evaluation that is late is recorded as failed with the
-    code ``timeout`` while its call runs on in the background.
+    *config* names the evaluators and their parameters, and says whether several interactions are
+    in work at a time, how long one of them is waited for, and how transient failures are retried,
+    with *sleep* between tries. A thread cannot be stopped: an evaluation that is late is recorded
+    as failed with the code ``timeout`` while its call runs on in the background.
 
     Raises
     ------
@@ -143,23 +130,19 @@ def _with_retries(
         try:
             return scorer.score(interaction)
         except JudgeError as error:  # a judge that is away fails all: there is no later here
+            fields = {"target_event_id": interaction.id}
             return tuple(
-                failure(
-                    error,
-                    {"target_event_id": interaction.id, "evaluator_name": name},
-                    shared_by=len(config.evaluators),
-                )
+                failure(error, fields | {"evaluator_name": name}, shared_by=len(config.evaluators))
                 for name in config.evaluators
             )
 
-    retry = config.retry_config
-    found = score()
-    delay_s = retry.initial_delay_ms / 1000 if retry else 0.0
-    for _ in range(retry.max_retries if retry else 0):
+    retry = config.retry_config or RetryConfig(max_retries=0)
+    found, delay_s = score(), retry.initial_delay_ms / 1000
+    for _ in range(retry.max_retries):
         if not any(transient(each) for each in found):
             break
         sleep(delay_s)
-        delay_s *= retry.backoff_multiplier if retry else 1.0
+        delay_s *= retry.backoff_multiplier
         found = tuple(
             new if transient(old) else old for old, new in zip(found, score(), strict=True)
         )

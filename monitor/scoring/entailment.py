@@ -121,20 +121,13 @@ def local_entailment(premise: str, hypothesis: str) -> float:
 class _Question:
     """A cache key that is as small as its digest once it is answered."""
 
-    __slots__ = ("_digest", "_texts")
+    __slots__ = ("_digest", "texts")
 
     def __init__(self, premise: str, hypotheses: tuple[str, ...]) -> None:
-        digest = hashlib.blake2b(digest_size=16)
-        for text in (premise, *hypotheses):
-            raw = text.encode("utf-8", "surrogatepass")
-            digest.update(len(raw).to_bytes(8, "big") + raw)
-        self._digest = digest.digest()
-        self._texts: tuple[str, tuple[str, ...]] | None = (premise, hypotheses)
-
-    def take(self) -> tuple[str, tuple[str, ...]]:
-        """Return the texts, once: the cache keeps us, and must not keep them."""
-        texts, self._texts = self._texts, None
-        return texts or ("", ())
+        sizes = [len(text) for text in (premise, *hypotheses)]
+        raw = "\0".join((*map(str, sizes), premise, *hypotheses)).encode("utf-8", "surrogatepass")
+        self._digest = hashlib.blake2b(raw, digest_size=16).digest()
+        self.texts = (premise, hypotheses)  #: deleted by who answers: the cache keeps only us
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Question) and self._digest == other._digest
@@ -151,7 +144,8 @@ def _judge() -> LocalJudge:
 @lru_cache(maxsize=512)
 def _supports(question: _Question) -> tuple[float, ...]:
     check_cpu()
-    premise, hypotheses = question.take()
+    premise, hypotheses = question.texts
+    del question.texts
     if not premise.strip() or not hypotheses:
         return (0.0,) * len(hypotheses)
     stated = [[s for s in split_sentences(each) if is_checkable(s)] for each in hypotheses]
@@ -208,19 +202,11 @@ class StreamingGrounding:
     for the whole text. A sentence is complete when its line ends or another one has begun
     behind it; ``finish`` checks the last. Only the unfinished line is read again with each
     chunk, from its last sentence on.
-
-    Parameters
-    ----------
-    contexts
-        The passages; the first 20 count.
-    threshold
-        From this support on, in [0, 1], a sentence is grounded.
-    entailment
-        Gives the support for a statement by a passage; the local scorer's by default.
     """
 
-    contexts: Sequence[str]
-    threshold: float = 0.5
+    contexts: Sequence[str]  #: the passages; the first 20 count
+    threshold: float = 0.5  #: from this support on, in [0, 1], a sentence is grounded
+    #: Gives the support for a statement by a passage.
     entailment: Callable[[str, str], float] = local_entailment
     judged: list[SentenceGrounding] = field(default_factory=list)
     _open: str = ""

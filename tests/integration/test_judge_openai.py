@@ -210,13 +210,13 @@ def test_every_thread_gets_its_own_answer_when_many_share_the_judge(server, judg
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_child_makes_its_own_client_when_the_process_forks(server, judge):
     judge.judge(make_interaction())
-    parent_client = judge._endpoint._client.get()
+    parent_client = judge._endpoint._connection()
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
     def child():
         answer = judge.judge(make_interaction())
-        queue.put((answer.relevance, judge._endpoint._client.get() is parent_client))
+        queue.put((answer.relevance, judge._endpoint._connection() is parent_client))
 
     process = context.Process(target=child)
     process.start()

@@ -94,7 +94,11 @@ class Spent:
 
 
 class ChatEndpoint:
-    """Asks one model of one endpoint; may be shared by threads."""
+    """
+    Asks one model of one endpoint; may be shared by threads.
+
+    The connection of a process is made when it is first needed, and closed for good.
+    """
 
     def __init__(
         self,
@@ -107,8 +111,12 @@ class ChatEndpoint:
     ) -> None:
         self.policy = policy
         self.arguments = Arguments(model)
-        self._client = SharedClient(api_key, base_url, policy.timeout_s)
+        self._api_key, self._base_url = api_key or _NO_KEY, base_url
         self._meter = meter or Meter()
+        # By process: a forked child must not write to its parent's connections. No lock,
+        # because a fork may copy it while it is held.
+        self._connections: dict[int, Connection] = {}
+        self._closed: set[int] = set()
 
     def begin(self) -> Spent:
         """Start the clock for one interaction."""
@@ -147,8 +155,31 @@ class ChatEndpoint:
             return read_content(envelope.choice)
 
     def close(self) -> None:
-        """Close the connections of this process."""
-        self._client.close()
+        """
+        Close the connection of this process, for good; those of a parent are left unchanged.
+
+        Calls under way are given up, and are not made again.
+        """
+        self._closed.add(os.getpid())
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
+
+    def _connection(self) -> Connection:
+        if os.getpid() in self._closed:
+            raise CallAbandonedError("the judge was closed while it was asked", retry_after_s=1.0)
+        connection = self._connections.get(os.getpid())
+        if connection is not None:
+            return connection
+        # Raise the libraries' loggers to WARNING, also those that were set lower by hand.
+        for name in (*_TALKATIVE, *logging.root.manager.loggerDict):
+            if name.split(".")[0] in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.WARNING)
+        made = Connection(self._api_key, self._base_url, self.policy.timeout_s)
+        kept = self._connections.setdefault(os.getpid(), made)
+        if kept is not made:  # another thread was first
+            made.close()
+        return kept
 
     def _post(self, arguments: dict[str, Any], spent: Spent) -> bytes:
         remaining_s = spent.deadline - time.monotonic()
@@ -157,7 +188,7 @@ class ChatEndpoint:
         if spent.tries >= _MOST_REQUESTS:
             raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
         spent.tries += 1
-        connection = self._client.get()
+        connection = self._connection()
         exchange = _exchange(connection.client, arguments, remaining_s, self._meter)
         try:
             return connection.run(exchange, remaining_s)
@@ -217,17 +248,14 @@ class Arguments:
         self._model = model
         self._format = 0
         self._limit = 0
-        self._temperature = True
-        self._seed = True
+        self._optional = frozenset({"temperature", "seed"})
         self._thinks = False
 
     def of(self, request: Request[Any]) -> dict[str, Any]:
         """Return the arguments of the call that sends *request*."""
         arguments: dict[str, Any] = {"model": self._model, "messages": request.messages}
-        if self._temperature:
-            arguments["temperature"] = 0
-        if self._seed:
-            arguments["seed"] = request.seed
+        given = {"temperature": 0, "seed": request.seed}
+        arguments |= {name: given[name] for name in given if name in self._optional}
         kind, limit = _FORMATS[self._format], _LIMITS[self._limit]
         if kind is not None:
             arguments["response_format"] = {"type": kind}
@@ -258,12 +286,10 @@ class Arguments:
             used = _FORMATS.index(arguments["response_format"]["type"])
             self._format = max(self._format, used + 1)
             return True
-        if "temperature" in arguments and error.names("temperature"):
-            self._temperature = False
-            return True
-        if "seed" in arguments and error.names("seed"):
-            self._seed = False
-            return True
+        for name in self._optional & arguments.keys():
+            if error.names(name):
+                self._optional -= {name}
+                return True
         for number, limit in enumerate(_LIMITS):
             if limit is not None and limit in arguments and error.names(limit):
                 self._limit = max(self._limit, number + 1)
@@ -324,54 +350,6 @@ class Connection:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
-
-
-class SharedClient:
-    """Hands out the connection of this process, made when first needed; threads share it."""
-
-    def __init__(self, api_key: str | None, base_url: str | None, timeout_s: float) -> None:
-        self._api_key = api_key or _NO_KEY
-        self._base_url = base_url
-        self._timeout_s = timeout_s
-        # By process: a forked child must not write to its parent's connections. No lock,
-        # because a fork may copy it while it is held.
-        self._connections: dict[int, Connection] = {}
-        self._closed: set[int] = set()
-
-    def get(self) -> Connection:
-        """
-        Return the connection, made if this process has none.
-
-        Raises
-        ------
-        CallAbandonedError
-            If this process has closed it: the caller is no longer waited for.
-        """
-        if os.getpid() in self._closed:
-            raise CallAbandonedError("the judge was closed while it was asked", retry_after_s=1.0)
-        connection = self._connections.get(os.getpid())
-        if connection is not None:
-            return connection
-        # Raise the libraries' loggers to WARNING, also those that were set lower by hand.
-        for name in (*_TALKATIVE, *logging.root.manager.loggerDict):
-            if name.split(".")[0] in _TALKATIVE:
-                logging.getLogger(name).setLevel(logging.WARNING)
-        made = Connection(self._api_key, self._base_url, self._timeout_s)
-        kept = self._connections.setdefault(os.getpid(), made)
-        if kept is not made:  # another thread was first
-            made.close()
-        return kept
-
-    def close(self) -> None:
-        """
-        Close the connections of this process, for good; those of a parent are left unchanged.
-
-        Calls under way are given up, and are not made again.
-        """
-        self._closed.add(os.getpid())
-        connection = self._connections.pop(os.getpid(), None)
-        if connection is not None:
-            connection.close()
 
 
 async def _refuse(response: Any) -> None:

@@ -61,22 +61,9 @@ class OpenAIJudge:
     """
     Asks an LLM for verdicts on every sentence, and for answers to criteria.
 
-    Parameters
-    ----------
-    model
-        The model, as the endpoint calls it.
-    api_key, base_url
-        Of the endpoint; by default no key, and OpenAI's own.
-    policy
-        How long and how often to try.
-    prices
-        What tokens cost.
-    input_tokens
-        The most tokens of texts in one request.
-    pieces
-        Pieces of passages for each sentence, beyond the first thousand tokens.
-    meter
-        Pays for each request.
+    *input_tokens* are the most of texts in one request, *pieces* those of passages for each
+    sentence beyond the first thousand tokens; *meter* pays for each request. The endpoint is by
+    default OpenAI's own.
     """
 
     def __init__(

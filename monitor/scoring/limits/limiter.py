@@ -91,16 +91,9 @@ class SharedLimits:
         cls, settings: Settings, client: redis.Redis | None, price: TokenPrice
     ) -> Self:
         """
-        Make what is shared; nothing is contacted yet.
+        Make what is shared through *client*, None for a run of its own; nothing is contacted yet.
 
-        Parameters
-        ----------
-        settings
-            Budgets, cache and endpoint.
-        client
-            The Redis that all share; None for a run of its own.
-        price
-            Prices input and output tokens of the judge's model.
+        *price* prices input and output tokens of the judge's model.
 
         Raises
         ------
@@ -144,41 +137,22 @@ class JudgeLimiter:
     All that asks one endpoint goes through one limiter. Waiting here takes nothing from the
     time that the judge has for its answer. What needs Redis is left out while it cannot be
     reached: the queue finds that out anyway.
-
-    Parameters
-    ----------
-    longest_wait_s
-        The longest wait for a place, or for budget that calls under way hold: after it the
-        sample had better be elsewhere. None for callers with nowhere else to put it.
     """
 
     concurrency: Concurrency
     rate: RateLimiter | None = None
     breaker: CircuitBreaker | None = None
     cache: VerdictCache | None = None
+    #: The longest wait for a place, or for budget that calls under way hold: after it the sample
+    #: had better be elsewhere. None for callers with nowhere else to put it.
     longest_wait_s: float | None = None
 
-    def answer(
-        self,
-        ask: Callable[[], T],
-        *,
-        key: str,
-        kind: type[T],
-        tokens: int,
-    ) -> T:
+    def answer(self, ask: Callable[[], T], *, key: str, kind: type[T], tokens: int) -> T:
         """
         Return the cached answer, else make the call and cache what it says.
 
-        Parameters
-        ----------
-        ask
-            Makes the call.
-        key
-            A digest of all that the answer depends on.
-        kind
-            The type of the answer.
-        tokens
-            About how many the call takes, for the endpoint's limit on them.
+        *key* is a digest of all that the answer depends on; *tokens* are about those that the
+        call takes, for the endpoint's limit on them.
 
         Raises
         ------

@@ -165,20 +165,47 @@ def test_pairs_of_passages_never_lower_the_grounding():
         assert pairs >= single
 
 
-SUBJECTS = ["refund", "parcel", "voucher", "battery", "invoice", "warranty", "receipt", "discount"]
-SHORT = ["Bananas.", "Yes.", "Paris.", "42.", "Blue whales.", "Next Tuesday."]
+PLACES = ["Lyon", "Osaka", "the depot", "the annex", "district court"]
+EVENTS = [
+    "The trial at {} took place in May and lasted three weeks.",
+    "Parcels from {} leave on Mondays and are insured up to 500 euro.",
+    "Invoices of {} are kept for ten years and then destroyed.",
+    "The roof of {} was repaired after the storm, at a cost of 12,000 euro.",
+    "Visitors to {} need a badge, which the porter hands out.",
+    "Nobody in {} had expected the merger to be approved.",
+    "The choir of {} rehearses every second Thursday evening.",
+    "Water in {} is tested for lead twice a year.",
+]
+SHORT = [
+    "Bananas.",
+    "Yes.",
+    "Paris.",
+    "42.",
+    "Blue whales.",
+    "Next Tuesday.",
+    "No.",
+    "Ada Lovelace.",
+]
+SHORT += ["Twice.", "It depends.", "About 7 %.", "Never."]
 
 
 def test_short_answer_is_not_supported_by_an_unrelated_passage():
-    passages = [
-        f"The {one} of a {other} was recorded on page {n} and signed by the clerk."
-        for n, one in enumerate(SUBJECTS)
-        for other in SUBJECTS
-        if one != other
-    ]
+    passages = [event.format(place) for event in EVENTS for place in PLACES]
     found = [local_entailment(passage, short) >= 0.5 for passage in passages for short in SHORT]
-    assert len(found) > 300
+    assert len(found) == 480
     assert sum(found) <= 0.05 * len(found)
+
+
+def test_short_answer_to_unrelated_passages_is_not_grounded_nor_rightly_cited():
+    passages = [event.format(place) for event in EVENTS[:4] for place in PLACES[:2]]
+    found = [
+        scored("grounding_score", "citation_precision", contexts=[passage], output=short + " [1]")
+        for passage in passages
+        for short in SHORT[:6]
+    ]
+    supported = [e.score >= 0.5 for each in found for e in each.values() if e.score is not None]
+    assert len(supported) >= len(found)
+    assert sum(supported) <= 0.05 * len(supported)
 
 
 def cpu_s(metric, sentences):

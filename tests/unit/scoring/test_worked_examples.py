@@ -125,3 +125,42 @@ def test_example_that_is_asked_of_the_judge(metric, criterion, numbers, value):
     )
     record = CREDIT | {"expected": {"answer": "one two three four"}}
     assert score(metric, ClaimJudge(answers=answers), **record) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "called", "precision", "recall"),
+    [
+        (["market", "financial", "supplier"], ["market", "financial", "web"], 2 / 3, 2 / 3),
+        (["a", "b", "c"], ["a", "b", "c", "d"], 0.75, 1.0),
+        (["a", "b"], ["a", "c"], 0.5, 0.5),
+    ],
+)
+def test_example_of_tools_that_were_called(expected, called, precision, recall):
+    record = {"expected": {"tools": expected}, "tool_calls": [{"name": name} for name in called]}
+    judge = ClaimJudge()
+    assert score("tool_choice_correctness", judge, **record) == pytest.approx(precision, abs=1e-6)
+    assert score("tool_completeness", judge, **record) == pytest.approx(recall, abs=1e-6)
+
+
+def test_example_of_the_overall_score_of_an_answer():
+    # Of 20 sentences one is irrelevant and two are biased, of 20 passages 17 are relevant, and
+    # of 20 claims 18 are supported.
+    claims = [(f"Claim {n}.", S if n < 18 else N, float(n < 18), 0) for n in range(20)]
+    answers = Answers(
+        by_name={
+            "irrelevant_sentences": CriterionAnswer(numbers=(20,)),
+            "relevant_passages": CriterionAnswer(numbers=tuple(range(1, 18))),
+            "biased_sentences": CriterionAnswer(numbers=(1, 2)),
+        },
+        sentences=tuple(text for text, *_ in claims),
+        passages=20,
+        reference=(),
+    )
+    record = {
+        "query": "What is claimed?",
+        "contexts": ["A passage."] * 20,
+        "output": " ".join(text for text, *_ in claims),
+    }
+    parts = 0.25 * 0.95 + 0.30 * 0.9 + 0.25 * 0.9 + 0.10 * 0.85 + 0.10 * 0.9
+    overall = score("rag_overall_score", ClaimJudge(claims, answers), **record)
+    assert overall == pytest.approx(parts, abs=1e-6)
