@@ -113,9 +113,9 @@ def _texts(*names: str) -> list[Column[Any]]:
     return [Column(name, String(_CHARS[name]), nullable=False) for name in names]
 
 
-def required(kind: Any, *names: str, default: str | None = None) -> list[Column[Any]]:
+def required(kind: Any, *names: str) -> list[Column[Any]]:
     """Return columns of one kind that are never empty."""
-    return [Column(name, kind, nullable=False, server_default=default) for name in names]
+    return [Column(name, kind, nullable=False) for name in names]
 
 
 def _times(*names: str) -> list[Column[Any]]:
@@ -136,7 +136,7 @@ samples = Table(
     # The sample with the records of its evaluations.
     Column("payload", PackedColumn, nullable=False),
     # The segments it was counted in, decided once, so that nothing has to be decided again.
-    Column("segments", Json, nullable=False, server_default="[]"),
+    Column("segments", Json, nullable=False),
     # Joins what users said of it; samples that had none have none here.
     Column("trace_id", String(200)),
     # Joins the turns of a conversation.
@@ -174,7 +174,7 @@ evaluations = Table(
     # Empty where it is kept with its sample, as all are by now.
     Column("record", PackedColumn, nullable=False),
     # Why there is no score; '' where there is one.
-    Column("reason", Text, nullable=False, server_default=""),
+    Column("reason", Text, nullable=False),
     # Of a cascade, whether its judge was asked.
     Column("judged", SmallInteger),
     UniqueConstraint("sample_id", "metric", "evaluator_version"),
@@ -187,13 +187,12 @@ streams = Table(
     metadata,
     Column("stream_id", BigInt, primary_key=True, autoincrement=True),
     *_texts("app", "metric", "segment", "evaluator_version"),
-    Column("n_total", BigInt, nullable=False, default=0),
-    Column("last_bucket_s", BigInt, nullable=False, default=0),
+    *required(BigInt, "n_total", "last_bucket_s"),
     # What was ever added: the difference between two looks is what arrived between them.
-    *required(Float, "sum_w", "sum_w2", "sum_wy", default="0"),
+    *required(Float, "sum_w", "sum_w2", "sum_wy"),
     # The part of these that arrived when it was older than the status window: not current.
-    *required(BigInt, "past_n", default="0"),
-    *required(Float, "past_w", "past_w2", "past_wy", default="0"),
+    *required(BigInt, "past_n"),
+    *required(Float, "past_w", "past_w2", "past_wy"),
     UniqueConstraint("app", "metric", "segment", "evaluator_version"),
     # Those that counted something lately: with every release, more are quiet for ever.
     Index("ix_groundwatch_streams_last", "last_bucket_s"),
@@ -211,24 +210,14 @@ pass_lines = Table(
     sqlite_with_rowid=False,
 )
 
-#: Sums that tables of buckets had from the beginning, and so without a default.
-_FIRST_SUMS = frozenset({
-    "n", "passed", "failed", "skipped", "sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_x", "sum_x2",
-    "sum_wx", "cost_microusd",
-})  # fmt: skip
-
 
 def _buckets(name: str) -> Table:
     """Return a table of sums over the evaluations of a stream that fall into a time range."""
-    sums = [
-        required(
-            Float if each.startswith("sum_") else BigInt,
-            each,
-            default=None if each in _FIRST_SUMS else "0",
-        )
+    columns = (
+        column
         for each in TALLY_SUMS
-    ]
-    columns = [column for [column] in sums]
+        for column in required(Float if each.startswith("sum_") else BigInt, each)
+    )
     return Table(name, metadata, *_key("stream_id", "start_s"), *columns, sqlite_with_rowid=False)
 
 
@@ -330,14 +319,14 @@ dead_letters = Table(
     *_texts("app"),
     *_times("at"),
     *_texts("reason"),
-    Column("detail", Text, nullable=False),
-    Column("body", LargeBinary, nullable=False),
+    *required(Text, "detail"),
+    *required(LargeBinary, "body"),
     # The fields of the entry beside its body, and its sample where that can be read; a sample
     # that is on its way again has its count taken back, and may come here once more.
-    Column("version", String(20), nullable=False, server_default="1"),
+    *required(String(20), "version"),
     Column("sample_id", String(64)),
     # dead, retrying, or dropped: then the body is gone, and the row stays for the count.
-    Column("state", String(16), nullable=False, server_default="dead"),
+    *_texts("state"),
     Index("ix_groundwatch_dead_letters_sample", "sample_id", unique=True),
     Index("ix_groundwatch_dead_letters_at", "at"),
 )
@@ -368,7 +357,7 @@ marks = Table(
     Column("mark_id", BigInt, primary_key=True, autoincrement=True),
     *_texts("app", "release"),
     *_times("at", "made_at"),
-    Column("note", Text, nullable=False),
+    *required(Text, "note"),
     Index("ix_groundwatch_marks_app_at", "app", "at"),
 )
 
@@ -415,12 +404,12 @@ labels = Table(
     *_key("sample_id", "metric", "evaluator_version", "labelled_by"),
     *_texts("app"),
     *required(SmallInteger, "judge_passed", "human_passed"),
-    Column("note", Text, nullable=False, server_default=""),
+    *required(Text, "note"),
     *_times("labelled_at"),
     # Of the app, at the time of the sample; '' where it named none.
-    Column("release", String(200), nullable=False, server_default=""),
+    *_texts("release"),
     # 1 if the sample was drawn at random among those with its verdict, as the queue does.
-    *required(SmallInteger, "drawn", default="0"),
+    *required(SmallInteger, "drawn"),
     Index("ix_groundwatch_labels_app_metric", "app", "metric"),
 )
 
@@ -431,7 +420,7 @@ feedback = Table(
     *_key("feedback_id"),
     *_texts("app", "trace_id"),
     *required(SmallInteger, "good"),
-    Column("comment", Text, nullable=False),
+    *required(Text, "comment"),
     *_texts("source"),
     *_times("given_at", "received_at"),
     Index("ix_groundwatch_feedback_trace", "trace_id"),
@@ -474,10 +463,10 @@ tokens = Table(
     "groundwatch_tokens",
     metadata,
     Column("secret_hash", String(64), primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("role", String(16), nullable=False),
+    *required(String(200), "name"),
+    *required(String(16), "role"),
     *required(Json, "apps", "scopes"),
-    Column("created_by", String(200), nullable=False),
+    *required(String(200), "created_by"),
     *_times("created_at"),
     Column("expires_at_ms", EpochTime, key="expires_at"),
     Column("revoked_at_ms", EpochTime, key="revoked_at"),
