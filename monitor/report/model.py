@@ -22,7 +22,7 @@ class _Value(BaseModel):
     @classmethod
     def _compute_again(cls, value: object) -> object:
         """Leave out what is computed, so that a report can be read back from its own JSON."""
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or not cls.model_computed_fields:
             return value
         return {key: value[key] for key in value if key not in cls.model_computed_fields}
 

@@ -149,7 +149,7 @@ def volume_chart(counts: Mapping[str, Sequence[int]], *, from_s: int, step_s: in
     for i, (kind, found) in enumerate(counts.items()):
         most, foot = max((*found, 0)), (i + 1) * row
         parts.append(_line("axis", left, width - 8, foot, foot))
-        for y, text in ((foot - 16, kind), (foot - 3, f"to {most:,}")):
+        for y, text in ((foot - 16, kind), (foot - 3, f"max {most:,}" if most else "none")):
             parts.append(_text("tick", left - 6, y, "end", text))
         parts += [
             _bar(f"bar of-{kind}", left + j * step + 0.5, foot - high, step - 1, high)

@@ -41,6 +41,7 @@ _FEW_APPS, _MOST_SHORT = 12, 250
 
 
 #: The fall of the pass rate that a plan is made for, some sample rates, how long it is kept.
+_HOUR = timedelta(hours=1)
 _FALL, _RATES, _PLANNED_S = 0.15, (0.05, 0.2, 1.0), 3_600.0
 
 
@@ -60,14 +61,16 @@ class Pages:
 
     site: Site
     #: By what may be seen: the whole snapshot that was drawn, and the page.
-    _drawn: dict[frozenset[str] | None, tuple[Glance, str]] = field(default_factory=dict)
+    _drawn: dict[tuple[frozenset[str] | None, bool], tuple[Glance, str]] = field(
+        default_factory=dict
+    )
 
     def glance(self, request: Request) -> Response:
         """Show all apps, the worst first; the whole of it is drawn once for each snapshot."""
         whole, found = self.site.glance.read(), self.site.glance_for(request)
-        visible = principal_of(request).apps
+        visible, may_read = principal_of(request).apps, principal_of(request).role >= Role.READER
         wanted, text = (request.query_params.get(name, "").strip() for name in ("status", "q"))
-        is_filtered, drawn = bool(wanted or text), self._drawn.get(visible)
+        is_filtered, drawn = bool(wanted or text), self._drawn.get((visible, may_read))
         if not is_filtered and drawn is not None and drawn[0] is whole:
             return self.site.answer(request, drawn[1])
         apps = found.report.apps
@@ -99,12 +102,13 @@ class Pages:
             short=[(app.app, app.status, rows[app.app]) for app in short[:_MOST_SHORT]],
             left_out=len(short[_MOST_SHORT:]), incidents=incidents,
             elsewhere=[item for item in found.incidents if not rows.keys() & {*item.apps}],
-            least_n=self.site.settings.min_n,
+            least_n=self.site.settings.min_n, may_read=may_read,
+            hour_ago=found.report.generated_at.replace(second=0, microsecond=0) - _HOUR,
         )  # fmt: skip
         if not is_filtered:
             if len(self._drawn) >= _MOST_DRAWN:
                 self._drawn.clear()
-            self._drawn[visible] = (whole, page)
+            self._drawn[visible, may_read] = (whole, page)
         return self.site.answer(request, page)
 
     def metric(self, request: Request) -> Response:

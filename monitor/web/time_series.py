@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from monitor.models import Status, Tally
 from monitor.models.alerting import Alert
@@ -91,9 +92,12 @@ def time_series(
     last = int(now_s) // step_s * step_s
     first = last - max(1, span_s // step_s) * step_s + step_s
     starts = range(first, last + 1, step_s)
-    return TimeSeries(
-        step_s, tuple(steps.get(start_s) or SeriesPoint(start_s) for start_s in starts)
-    )
+    return TimeSeries(step_s, tuple(steps.get(start_s) or _gap(start_s) for start_s in starts))
+
+
+@lru_cache(maxsize=4096)  # all series of a page have the same ones
+def _gap(start_s: int) -> SeriesPoint:
+    return SeriesPoint(start_s)
 
 
 def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:

@@ -1,14 +1,17 @@
 """The pages over HTTP: key facts without a script, hostile texts inert, nothing from elsewhere."""
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from monitor.rolling.faults import Exchange, Faults, blame
 from monitor.store.insights import ReleaseMark, add_mark
 from monitor.testsets import TestSet
+from monitor.web.templating import environment
 from monitor.web.time_range import app_path, metric_path, releases_path, sample_path
 
 SENT_APP = (
@@ -275,6 +278,35 @@ def test_incident_is_markdown_for_a_ticket(get):
         assert part in answer.text
     assert f"]({answer.url.copy_with(path=path)})" in answer.text
     assert get("/incidents/nope.md").status_code == 404
+
+
+def test_pages_compute_beside_themselves_whose_fault_a_fall_is_what_fails_and_a_plan(get):
+    path = re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]
+    get(f"{path}.md")  # a ticket waits for it
+    assert "Too few samples to compare by their words" in get(path).text
+    get(app_path("shop"))
+    get(BROKEN)
+    get(f"{path}.md")  # one thread computes them in turn
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and "Being computed" in get(BROKEN).text:
+        time.sleep(0.1)
+    assert "None beyond chance in the last 24 h" in get(app_path("shop")).text
+    assert "has no scores of the last day to plan from" in get(BROKEN).text
+    assert 'class="volume"' in get(app_path("shop")).text
+
+
+def test_blame_table_gives_each_cause_its_share_of_the_fall():
+    before = [
+        Exchange("How are refunds paid?", ["Refunds go to the card."], i > 1) for i in range(40)
+    ]
+    after = [
+        Exchange("How are refunds paid?", ["Tickets open at noon."], i > 20) for i in range(40)
+    ]
+    faults = Faults(40, 40, 21, blame(before, after), (), ())
+    card = environment().get_template("macros.html").module.blame_card(faults)
+    shares = re.findall(r'data-label="share of the fall">([^<]*)<', card)
+    assert len(shares) == 3
+    assert "21 of the newest 40 samples since it began fail" in card
 
 
 def test_settings_are_shown_without_secrets(get, slack):

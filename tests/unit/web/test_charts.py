@@ -16,6 +16,7 @@ from monitor.web.charts import (
     series_chart,
     status_strip,
     svg_sparkline,
+    volume_chart,
 )
 from monitor.web.time_series import ChartMark, ShadedSpan, steps_of, strip, time_series
 
@@ -84,6 +85,16 @@ def test_failing_scores_are_told_from_passing_ones():
     svg = histograms([5.0] + [0.0] * 18 + [15.0], [1.0] * 20, 0.7)
     assert (len(of_class(svg, "bar failing")), len(of_class(svg, "bar"))) == (1, 1)
     assert "25.0 % below" in ET.fromstring(svg).get("aria-label")
+
+
+def test_volume_has_a_row_a_kind_on_a_scale_of_its_own():
+    svg = volume_chart({"seen": [1000, 500], "failed": [0, 2]}, from_s=0, step_s=1800)
+    heights = {
+        kind: [float(e.get("height")) for e in of_class(svg, f"bar of-{kind}")]
+        for kind in ("seen", "failed")
+    }
+    assert heights == {"seen": [38, 19], "failed": [38]}
+    assert "1,500 seen, at most 1,000 a step; 2 failed" in ET.fromstring(svg).get("aria-label")
 
 
 def test_nothing_scored_is_drawn_without_an_error():
