@@ -8,7 +8,7 @@ lay them out, and the channels translate them into what their vendor wants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -125,6 +125,7 @@ class Message:
     html: str = ""
     silence_link: str | None = None  #: the page to silence its app, while something fires
     own_subject: str = ""  #: in place of state, title and headline
+    labels: Mapping[str, str] = field(default_factory=dict)  #: of its app, by the routes file
     sections: tuple[Section, ...] = ()  #: of a periodic digest, in place of single facts
     pictures: tuple[Picture, ...] = ()
 
@@ -191,6 +192,7 @@ def render(
         over=over,
         data=_data(snapshot),
         example=shown,
+        labels=snapshot.labels,
         test=snapshot.test,
         thread=thread,
     )

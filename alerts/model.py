@@ -254,6 +254,7 @@ class Snapshot(BaseModel):
     samples: tuple[str, ...] = ()
     example_id: str = ""  #: the sample to show; its texts are read when the message is sent
     report_url: str | None = None  #: where the page is
+    labels: Mapping[str, str] = {}  #: of its app, by the routes file
     background: Background = Background()
     trend: tuple[float | None, ...] = ()  #: pass rates of equal stretches of time, oldest first
     stale_since: AwareDatetime | None = None  #: nothing is known since

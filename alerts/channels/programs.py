@@ -216,7 +216,8 @@ class AlertmanagerChannel(Channel):
 
 def alert(message: Message, delivery_id: str) -> dict[str, Any]:
     """Write the message as an alert of Alertmanager."""
-    labels = {
+    own = {_NOT_A_LABEL.sub("_", name): text for name, text in message.labels.items()}
+    labels = own | {
         "alertname": "groundwatch",
         "app": message.app,
         "incident": message.incident_id,

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from alerts.channels.chat import DiscordChannel, TeamsChannel
 from alerts.channels.plain_text import ConsoleChannel
-from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel
+from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel, alert
 from alerts.channels.slack import SlackBotChannel
 from alerts.drill import sample_snapshot, send_test
 from alerts.message import render
@@ -266,6 +266,14 @@ def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
     assert fired["startsAt"] == resolved["startsAt"]
     assert datetime.fromisoformat(resolved["endsAt"]) == later
     assert datetime.fromisoformat(fired["endsAt"]) > NOW + timedelta(hours=24)
+
+
+def test_alertmanager_can_route_by_the_labels_of_an_app():
+    found = alert(message(labels={"team": "search", "on-call": "ann", "app": "liar"}), "d")
+    assert found["labels"] == {
+        "team": "search", "on_call": "ann", "alertname": "groundwatch", "app": "test-app",
+        "incident": "test", "severity": "critical",
+    }  # fmt: skip
 
 
 def test_alertmanager_hears_the_end_of_the_severity_before():

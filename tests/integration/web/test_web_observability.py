@@ -66,6 +66,13 @@ def test_what_matters_most_is_on_the_dashboard_and_in_the_rules(families):
     )
 
 
+@pytest.mark.parametrize("expression", expressions())
+def test_what_several_pages_tell_counts_once(expression):
+    series = re.findall(r"[(\s]groundwatch_\w+", f" {expression}")
+    once = re.findall(r"max (?:without \(instance, pod\)|by \([\w, ]+\))", expression)
+    assert len(once) == len(series) or re.match(r"absent|label_values", expression)
+
+
 def test_the_mapping_of_the_dashboard_has_every_status():
     (status,) = [panel for panel in DASHBOARD["panels"] if panel["title"] == "Status"]
     (mapping,) = status["fieldConfig"]["defaults"]["mappings"]
