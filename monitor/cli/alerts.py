@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import getpass
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from sqlalchemy import Connection
 
 from alerts import dispatch
 from alerts import drill as drills
+from alerts.backtest import missed
 from alerts.channels.base import Channel
 from alerts.conditions import MONITOR_PREFIX
 from alerts.dispatch import Dispatcher
@@ -34,7 +36,6 @@ from alerts.routing import (
     Matcher,
     Recipient,
     RoutingConfig,
-    Silence,
     SilenceRule,
     parse_all,
     silence_for,
@@ -42,7 +43,6 @@ from alerts.routing import (
 from alerts.silencing import add_silence, expire_silence
 from alerts.silencing import preview as preview_of
 from alerts.store import acknowledge, acknowledgement, acknowledgements, silences_after
-from monitor.cli.backtest import backtest
 from monitor.cli.console import (
     AsJson,
     Cell,
@@ -56,15 +56,26 @@ from monitor.cli.console import (
     print_json,
     print_rows,
     quiet_logs,
+    reading,
     safe,
+    say,
     warn,
+    writing,
 )
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import AlertEvent, Delivery, DeliveryStatus, Incident, Severity
 from monitor.report.format import percent, plain_text, short_id, utc_time
+from monitor.report.listing import Listing
 from monitor.report.words import incident_sentence, level_words
 from monitor.settings import Settings, variable
 from monitor.web.schema import IncidentAnswer
+from workers.backtest import (
+    POLICY_NAMES,
+    of_scores,
+    of_store,
+    rules_from,
+    scores_of,
+)
 
 #: Where the address of a channel comes from; of all others it is the routes file.
 _SETTINGS = {"slack": "slack_webhook_url", "email": "smtp_url"}
@@ -102,29 +113,21 @@ def add(
     now = datetime.now(UTC)
     starts_at = now + timedelta(seconds=parse_duration_s(begins_in) if begins_in else 0)
     ends_at = starts_at + timedelta(seconds=parse_duration_s(lasts))
-    settings = Settings.from_env()
-    parsed = parse_all(matchers)
-    plan = wiring_from(settings).plan
-    with open_store(settings).write() as connection:
+    parsed, plan = parse_all(matchers), wiring_from(Settings.from_env()).plan
+    with writing() as connection:
         _preview(connection, plan, parsed)
         made = add_silence(
-            connection,
-            parsed,
-            now=now,
-            starts_at=starts_at,
-            ends_at=ends_at,
-            author=by or getpass.getuser(),
-            comment=comment,
-        )
+            connection, parsed, now=now, starts_at=starts_at, ends_at=ends_at,
+            author=by or getpass.getuser(), comment=comment,
+        )  # fmt: skip
     out.print(f"silence {made.silence_id} until {utc_time(made.ends_at)}")
 
 
 @silences_app.command("preview")
 def preview(matchers: Matchers) -> None:
     """Show what a silence would mute now, without creating it."""
-    settings = Settings.from_env()
-    plan = wiring_from(settings).plan
-    with open_store(settings).read() as connection:
+    plan = wiring_from(Settings.from_env()).plan
+    with reading() as connection:
         _preview(connection, plan, parse_all(matchers))
 
 
@@ -134,10 +137,9 @@ def list_silences(
     as_json: AsJson = False,
 ) -> None:
     """List silences, the first to end first, and the maintenance windows of the routes file."""
-    settings = Settings.from_env()
     now = datetime.now(UTC)
     since = now - timedelta(seconds=parse_duration_s(window) if window else 0)
-    with open_store(settings).read() as connection:
+    with reading() as connection:
         found = silences_after(connection, since)
     if as_json:
         print_json([
@@ -145,15 +147,14 @@ def list_silences(
             for silence in found
         ])  # fmt: skip
         return
-    columns: dict[str, Callable[[Silence], Cell]] = {
+    print_rows(found, {
         "id": lambda each: each.silence_id,
         "matchers": lambda each: safe(" ".join(map(str, each.matchers)), 60),
         "ends": lambda each: utc_time(each.ends_at, now) + " (over)" * (each.ends_at <= now),
         "by": lambda each: safe(each.author, 30),
         "why": lambda each: safe(each.comment, 60),
-    }
-    print_rows(found, columns, as_json=False, none="no silences")
-    for window_ in wiring_from(settings).plan.maintenance:
+    }, none="no silences")  # fmt: skip
+    for window_ in wiring_from(Settings.from_env()).plan.maintenance:
         until = window_.hours.until(now)
         state = "now" if until else "not now"
         matchers = " ".join(map(str, window_.matchers))
@@ -163,7 +164,7 @@ def list_silences(
 @silences_app.command("expire")
 def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows it.")]) -> None:
     """End a silence now, and notify about alerts that still fire."""
-    with open_store(Settings.from_env()).write() as connection:
+    with writing() as connection:
         if not expire_silence(connection, silence_id, datetime.now(UTC)):
             raise SettingsError(f"no silence {silence_id!r} to end; groundwatch alerts silence ls")
     out.print(f"silence {plain_text(silence_id)} is over")
@@ -205,22 +206,21 @@ def list_messages(
     """List messages, the newest first."""
     now = datetime.now(UTC)
     status = DeliveryStatus.DEAD if dead else None
-    with open_store(Settings.from_env()).read() as connection:
+    none = "no messages were given up" if dead else "no messages yet"
+    with reading() as connection:
         found = deliveries(connection, status=status)
-    columns: dict[str, Callable[[Delivery], Cell]] = {
+    print_rows(found, {
         "id": lambda item: short_id(item.delivery_id),
         "created": lambda item: utc_time(item.created_at, now),
         **_OF_MESSAGE,
         "attempts": lambda item: str(item.attempts),
-    }
-    none = "no messages were given up" if dead else "no messages yet"
-    print_rows(found, columns, as_json=as_json, none=none)
+    }, as_json=as_json, none=none)  # fmt: skip
 
 
 @outbox_app.command("retry")
 def retry(name: NamedMessage) -> None:
     """Try a message again that was given up."""
-    with open_store(Settings.from_env()).write() as connection:
+    with writing() as connection:
         found = dispatch.retry(connection, name, datetime.now(UTC))
     out.print(f"message {found} waits to be sent again")
 
@@ -228,7 +228,7 @@ def retry(name: NamedMessage) -> None:
 @outbox_app.command("drop")
 def drop(name: NamedMessage) -> None:
     """Delete a message that waits or was given up."""
-    with open_store(Settings.from_env()).write() as connection:
+    with writing() as connection:
         found = dispatch.drop(connection, name, datetime.now(UTC))
     out.print(f"message {found} was deleted")
 
@@ -248,12 +248,9 @@ def route(
     now = parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
     plan = wiring_from(settings).plan
     labels = plan.app_labels.of(app) | {
-        "app": app,
-        "metric": metric,
-        "segment": "*",
-        "severity": severity.value,
+        "app": app, "metric": metric, "segment": "*", "severity": severity.value,
         "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
-    }
+    }  # fmt: skip
     for text in label or []:
         name, equals, value = text.partition("=")
         if not name or not equals:
@@ -261,7 +258,7 @@ def route(
         labels[name] = value
     for step in plan.router.explain(labels, now):
         verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
-        out.print(Text(plain_text(f"{step.route.name}: {verdict}", 200)), soft_wrap=True)
+        say(plain_text(f"{step.route.name}: {verdict}", 200))
     places = plan.recipients(labels, now)
     for to, fallback in places.items():
         instead = f", else {fallback}" if fallback else ""
@@ -279,7 +276,6 @@ def route(
 
 
 app.command("route")(route)
-app.command("backtest")(backtest)
 
 Named = Annotated[str, typer.Argument(help="The id that `alerts ls` shows, or its beginning.")]
 
@@ -295,7 +291,7 @@ def ls(of: OnlyApp = None, window: Window = "7d", as_json: AsJson = False) -> No
     """List incidents, the newest first."""
     now = datetime.now(UTC)
     since = now - timedelta(seconds=parse_duration_s(window))
-    with open_store(Settings.from_env()).read() as connection:
+    with reading() as connection:
         found = incidents_since(connection, since, app=of)
         acks = acknowledgements(connection)
 
@@ -307,15 +303,14 @@ def ls(of: OnlyApp = None, window: Window = "7d", as_json: AsJson = False) -> No
             said.append(f"acknowledged by {plain_text(ack.by, 30)}")
         return Text(", ".join(said))
 
-    columns: dict[str, Callable[[Incident], Cell]] = {
+    print_rows(found, {
         "id": lambda item: short_id(item.incident_id),
         "opened": lambda item: utc_time(item.opened_at, now),
         "level": level_words,
         "app": lambda item: safe(", ".join(item.apps), 40),
         "metric": lambda item: safe(", ".join(item.metrics), 60),
         "state": state,
-    }
-    print_rows(found, columns, as_json=as_json, none=f"no incidents in the last {window}")
+    }, as_json=as_json, none=f"no incidents in the last {window}")  # fmt: skip
 
 
 @incidents_app.command("show")
@@ -356,12 +351,11 @@ def show(name: Named, as_json: AsJson = False) -> None:
         "n": lambda event: f"{event.verdict.n:,}",
         "why": lambda event: safe(": ".join(filter(None, (event.reason, event.superseded))), 300),
     }
-    print_rows(events, story, as_json=False, none="nothing happened yet")
-    messages: dict[str, Callable[[Delivery], Cell]] = {
-        "message": lambda item: short_id(item.delivery_id), **_OF_MESSAGE
-    }  # fmt: skip
-    none = f"no notification: {plain_text(why_not, 300)}"
-    print_rows(sent[::-1], messages, as_json=False, none=none)
+    print_rows(events, story, none="nothing happened yet")
+    print_rows(
+        sent[::-1], {"message": lambda item: short_id(item.delivery_id), **_OF_MESSAGE},
+        none=f"no notification: {plain_text(why_not, 300)}",
+    )  # fmt: skip
 
 
 @incidents_app.command("ack")
@@ -375,7 +369,7 @@ def ack(
     """Acknowledge an incident: pause its reminders; you are still notified if it gets worse."""
     now = datetime.now(UTC)
     until = now + timedelta(seconds=parse_duration_s(lasts))
-    with open_store(Settings.from_env()).write() as connection:
+    with writing() as connection:
         incident = _one(connection, name)
         who, found = by or getpass.getuser(), incident.incident_id
         if not acknowledge(connection, found, by=who, note=note, now=now, until=until):
@@ -433,11 +427,15 @@ def drill(
     with store.read() as connection:
         sent = deliveries(connection, incident_id=began.incident_id)
     sent.sort(key=lambda item: item.sequence)
-    none = f"the routes name no channel for {plain_text(watched)}"
-    print_rows(sent, _OF_MESSAGE, as_json=False, none=none)
     if held:
         names = ", ".join(map(plain_text, held))
-        warn(f"a drill is always sent; silence {names} would hold an alert")
+        warn(f"a drill is always sent; silence {names} would mute an alert")
+    print_sent(sent, none=f"the routes name no channel for {plain_text(watched)}")
+
+
+def print_sent(sent: Sequence[Delivery], *, none: str) -> None:
+    """Print what became of messages; end with 1 unless all were delivered."""
+    print_rows(sent, _OF_MESSAGE, none=none)
     if not sent or any(item.status in {"waiting", "dead"} for item in sent):
         raise typer.Exit(1)
 
@@ -468,3 +466,55 @@ def _try(channel: Channel, address: str) -> bool:
     )
     out.print(where + Text(text, style="green"))
     return True
+
+
+_DAY_S = 86_400.0
+
+
+@app.command()
+def backtest(
+    since: Annotated[str, typer.Option(help="How far back: 7d, 30d.")] = "30d",
+    rules: Annotated[
+        Path | None, typer.Option(help="Other settings, as a TOML file: warning_rate = 0.9.")
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="History from `score -o` or records with a score, not from the store."),
+    ] = None,
+    every_policy: Annotated[
+        bool, typer.Option("--every-policy", help="The present rules under each policy beside.")
+    ] = False,
+) -> None:
+    """Count the messages that rules would have sent on history, per key and 30 days."""
+    settings = Settings.from_env()
+    present = rules_from(settings)
+    tried = {f"now ({present.policy})": present}
+    if rules is not None:
+        tried["with the new rules"] = rules_from(settings, rules)
+    if every_policy:
+        tried |= {p: replace(present, policy=p) for p in POLICY_NAMES if p != present.policy}
+    end = datetime.now(UTC)
+    if scores is not None:
+        history = scores_of(scores)
+        told = {name: of_scores(history, each) for name, each in tried.items()}
+    else:
+        begin = end - timedelta(seconds=parse_duration_s(since))
+        with reading() as connection:
+            told = {n: of_store(connection, r, begin=begin, end=end) for n, r in tried.items()}
+    by_key = [{each.key[:3]: each for each in found} for found in told.values()]
+    listed = Listing.of("app", "metric", *told)
+    for one in next(iter(told.values())):
+        found = [keys[one.key[:3]] for keys in by_key]
+        # A shorter history says nothing about a month.
+        per_month = (f" ({e.per_month:.1f})" if e.span_s >= _DAY_S else "" for e in found)
+        cells = (f"{len(e.events)}{more}" for e, more in zip(found, per_month, strict=True))
+        listed.add_row(safe(one.key.app, 40), safe(one.key.metric, 40), *cells)
+    out.print(listed if listed.rows else "there is no history yet")
+    if listed.rows:
+        out.print("messages on this history (and per 30 days, where it covers a day or more)")
+    if rules is not None:
+        before, after = list(told.values())[:2]
+        gone = missed(before, after, within_s=float(present.window_s))
+        out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
+        for key, at in gone[:20]:
+            out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))

@@ -1,12 +1,11 @@
-"""Compare two variants: two runs on one test set, two parts of the live traffic, two releases."""
+"""``groundwatch compare``: two runs on one test set, or the variants of an app in production."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,34 +13,26 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from monitor.cli.console import check_app, err, open_store, out, parse_duration_s, parse_share
+from monitor.cli.console import (
+    AsJson,
+    app_names,
+    open_store,
+    out,
+    parse_time,
+    print_json,
+    say,
+    the_app,
+    warn,
+)
 from monitor.models import CustomEvaluation, EvaluationStatus
 from monitor.models.passing import PassRule
-from monitor.report.format import (
-    count,
-    number,
-    percent,
-    plain_text,
-    points,
-    points_with_interval,
-    score,
-)
+from monitor.report.format import count, number, plain_text, score
 from monitor.report.listing import Listing
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.testsets.compare import (
-    Comparison,
-    Variant,
-    arms_of_scores,
-    decide,
-    decision,
-)
+from monitor.testsets.compare import Comparison, Variant, arms_of_scores, decide, decision
 from monitor.testsets.compare import compare as compare_arms
-from monitor.testsets.releases import ReleaseStatus, ReleaseVerdict, judge_release
-from monitor.testsets.variants import MOST_READ, TrafficParts, compare_parts, read_parts
-from workers.reports import read_status
+from monitor.testsets.releases import MOST_READ, TrafficParts, compare_parts, read_parts
 
-_MOST_NAMED = 10
 _MOST_SHOWN = 100
 
 
@@ -56,7 +47,7 @@ def compare(  # the options of a command
         str | None, typer.Option(help="Value that the others are compared with.")
     ] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """
     Compare two files, or the variants of an app in production.
@@ -69,57 +60,33 @@ def compare(  # the options of a command
             raise typer.BadParameter("two files are compared: groundwatch compare a.json b.json")
         compared = list(_of_files(files[0], files[1], metric))
     else:
-        settings = Settings.from_env()
+        settings, now = Settings.from_env(), datetime.now(UTC)
         store = open_store(settings)
-        name = _app(store, settings, app)
-        now = datetime.now(UTC)
-        begin = now - timedelta(seconds=parse_duration_s(since))
+        name = the_app(store, settings, app)
         with store.read() as connection:
             parts = read_parts(
-                connection, app=name, by=by, since=begin, now=now,
+                connection, app=name, by=by, since=parse_time(since, now), now=now,
                 bucket_s=settings.windows.bucket_s,
             )  # fmt: skip
         if parts.cut:
-            err.print(f"only the newest {MOST_READ:,} samples were read; ", end="")
-            err.print(Text(f"GROUNDWATCH_SEGMENTS with {by} counts all of them"))
+            warn(
+                f"only the newest {MOST_READ:,} samples were read; GROUNDWATCH_SEGMENTS with {by}"
+                " counts all of them"
+            )
         compared = list(_of_parts(parts, name, by, baseline, metric))
+    if not compared:
+        raise typer.BadParameter("there is no metric to compare")
     decided = decide(compared)
     if as_json:
-        tests = [one.ab_test().model_dump(mode="json") for one in decided]
-        found = {
-            "decision": decision(decided),
-            "comparisons": [one.model_dump(mode="json") for one in decided],
-            "ab_tests": tests,
-        }
-        typer.echo(json.dumps(found, indent=2))
-        return
-    _show(decided, live=not files)
+        tests = [one.ab_test() for one in decided]
+        verdict = decision(decided)
+        print_json({"decision": verdict, "comparisons": decided, "ab_tests": tests})
+    else:
+        _show(decided, live=not files)
 
 
-def _app(store: Store, settings: Settings, app: str | None) -> str:
-    """Return the app that is meant: the only one there is unless it is named."""
-    check_app(store, settings, app)
-    if app is not None:
-        return app
-    known = [item.app for item in read_status(store, settings, now=datetime.now(UTC)).apps]
-    if len(known) != 1:
-        there = ", ".join(plain_text(name, 40) for name in known[:_MOST_NAMED]) or "none yet"
-        raise typer.BadParameter(f"name the app with --app; there is {there}")
-    return known[0]
-
-
-@dataclass(slots=True)
-class _FileScores:
-    """The scores of one metric in one file."""
-
-    scores: list[float] = field(default_factory=list)
-    versions: set[str] = field(default_factory=set)
-    rule: PassRule | None = None
-    unscored: int = 0
-
-
-def _read_scores(path: Path) -> dict[str, _FileScores]:
-    """Read the evaluations of a run, or of the lines that `score` wrote, by metric."""
+def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
+    """Read the evaluations of a run, or of the lines that `evaluate` wrote, by metric."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -134,23 +101,17 @@ def _read_scores(path: Path) -> dict[str, _FileScores]:
             results = [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError:
             raise typer.BadParameter(f"'{path}' is neither a run nor lines of `score`") from None
-    found: dict[str, _FileScores] = defaultdict(_FileScores)
+    found: dict[str, list[CustomEvaluation]] = defaultdict(list)
     for n, result in enumerate(results, start=1):
         try:
-            records = [CustomEvaluation.model_validate(each) for each in result["evaluations"]]
+            for each in result["evaluations"]:
+                record = CustomEvaluation.model_validate(each)
+                found[record.evaluator_name].append(record)
         except (KeyError, TypeError, ValidationError):
             raise typer.BadParameter(
                 f"'{path}' result {n} has no readable evaluations: expected a run of `eval`"
                 " or lines of `score`"
             ) from None
-        for each in records:
-            one = found[each.evaluator_name]
-            one.versions.add(each.evaluator_version or "")
-            one.rule = one.rule or (PassRule.of(each, 0.7) if each.criteria else None)
-            if each.status is EvaluationStatus.COMPLETED and not isinstance(each.score, str | None):
-                one.scores.append(float(each.score))
-            else:
-                one.unscored += 1
     if not found:
         raise typer.BadParameter(f"'{path}' holds no evaluations")
     return found
@@ -158,30 +119,35 @@ def _read_scores(path: Path) -> dict[str, _FileScores]:
 
 def _of_files(first: Path, second: Path, wanted: Sequence[str] | None) -> Iterator[Comparison]:
     """Yield the comparison of each metric that both files have."""
-    a, b = _read_scores(first), _read_scores(second)
-    names = [first.stem, second.stem]
-    if names[0] == names[1]:
-        names = [str(first), str(second)]
-    both = [name for name in a if name in b and (not wanted or name in wanted)]
+    a, b = _read_evaluations(first), _read_evaluations(second)
+    names = (first.stem, second.stem) if first.stem != second.stem else (str(first), str(second))
+    both = [metric for metric in a if metric in b and (not wanted or metric in wanted)]
     if not both:
         raise typer.BadParameter("the files have no metric in common")
-    for name in both:
-        one, other = a[name], b[name]
-        rule = one.rule or other.rule or PassRule(0.7)
-        if one.versions != other.versions:
-            yield Comparison(
-                metric=name,
-                a=Variant(name=names[0], n=len(one.scores), unscored=one.unscored),
-                b=Variant(name=names[1], n=len(other.scores), unscored=other.unscored),
-                reason="scored by different versions of the evaluator",
+    for metric in both:
+        sides = dict(zip(names, (a[metric], b[metric]), strict=True))
+        scores = {
+            name: [
+                float(each.score)
+                for each in records
+                if each.status is EvaluationStatus.COMPLETED
+                and not isinstance(each.score, str | None)
+            ]
+            for name, records in sides.items()
+        }
+        unscored = {name: len(records) - len(scores[name]) for name, records in sides.items()}
+        versions = [{each.evaluator_version or "" for each in of} for of in sides.values()]
+        if versions[0] != versions[1]:
+            one, other = (
+                Variant(name=name, n=len(scores[name]), unscored=unscored[name]) for name in names
             )
+            reason = "scored by different versions of the evaluator"
+            yield Comparison(metric=metric, a=one, b=other, reason=reason)
             continue
-        arms = arms_of_scores(
-            {names[0]: one.scores, names[1]: other.scores},
-            rule.passes,
-            unscored={names[0]: one.unscored, names[1]: other.unscored},
-        )
-        yield compare_arms(name, arms[0], arms[1], direction=rule.direction)
+        records = (*sides[names[0]], *sides[names[1]])
+        rule = next((PassRule.of(e, 0.7) for e in records if e.criteria), PassRule(0.7))
+        arms = arms_of_scores(scores, rule.passes, unscored=unscored)
+        yield compare_arms(metric, arms[0], arms[1], direction=rule.direction)
 
 
 def _of_parts(
@@ -190,24 +156,19 @@ def _of_parts(
     """Yield the comparison of each metric and value with the baseline."""
     values = sorted({value for of in parts.of.values() for value in of})
     if len(values) < 2 or (baseline is not None and baseline not in values):  # noqa: PLR2004
-        there = ", ".join(plain_text(value, 40) for value in values[:_MOST_NAMED]) or "none"
         raise typer.BadParameter(
             f"two values of {plain_text(by, 60)!r} are needed to compare; {plain_text(app, 60)} has"
-            f" {there}. Tag samples in the app: sample(..., tags={{{by!r}: 'A'}})"
+            f" {app_names(values)}. Tag samples in the app: sample(..., tags={{{by!r}: 'A'}})"
         )
     base = baseline or values[0]
     for metric, of in sorted(parts.of.items()):
-        if wanted and metric not in wanted:
-            continue
-        for value in values:
-            if value == base or value not in of or base not in of:
-                continue
-            yield compare_parts(metric, of, base, value)
+        if (not wanted or metric in wanted) and base in of:
+            for value in values:
+                if value != base and value in of:
+                    yield compare_parts(metric, of, base, value)
 
 
 def _show(decided: Sequence[Comparison], *, live: bool) -> None:
-    if not decided:
-        raise typer.BadParameter("there is no metric to compare")
     figures = ("n", "mean", "difference (95 %)", "Cohen's d (95 %)", "p", "rank p")
     last = ("any look",) if live else ()
     listed = Listing.of("metric", *figures, "better", *last, right=figures)
@@ -232,7 +193,7 @@ def _show(decided: Sequence[Comparison], *, live: bool) -> None:
         out.print(listed)
     for one in decided:
         if one.reason:
-            out.print(Text(f"{plain_text(one.metric, 60)}: not compared, {one.reason}"))
+            say(f"{plain_text(one.metric, 60)}: not compared, {one.reason}")
     unscored = sum(
         {(one.metric, arm.name): arm.unscored for one in decided for arm in (one.a, one.b)}.values()
     )
@@ -257,98 +218,3 @@ def _p_value(p_value: float | None) -> str:
     if p_value is None:
         return "–"
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"  # noqa: PLR2004
-
-
-# --- the gate on live traffic ---
-
-
-def gate_live(  # the options of a command
-    *,
-    release: str,
-    against: str,
-    max_drop: str,
-    app: str | None,
-    metrics: Sequence[str] | None,
-    since: str,
-    as_json: bool,
-) -> int:
-    """
-    Judge a live release against another one, and print the verdicts.
-
-    Returns
-    -------
-    int
-        0 every metric is ok, 1 at least one is worse, 2 not yet known, 3 not comparable.
-    """
-    drop = parse_share(max_drop)
-    if not 0 < drop < 1:
-        raise typer.BadParameter(f"Invalid share {max_drop!r}: expected 3% or 0.03")
-    settings = Settings.from_env()
-    store = open_store(settings)
-    name, now = _app(store, settings, app), datetime.now(UTC)
-    with store.read() as connection:
-        parts = read_parts(
-            connection, app=name, by="release", now=now,
-            since=now - timedelta(seconds=parse_duration_s(since)),
-            bucket_s=settings.windows.bucket_s, values=frozenset({release, against}),
-        )  # fmt: skip
-    of = {one: sides for one, sides in parts.of.items() if not metrics or one in metrics}
-    both = {one: sides for one, sides in of.items() if release in sides and against in sides}
-    reasons = {
-        one: "scored by different versions of the evaluator"
-        for one, sides in both.items()
-        if sides[release].version != sides[against].version
-    }
-    reasons |= dict.fromkeys(of.keys() - both.keys(), f"no scores under {against}")
-    known = [one for one in both if one not in reasons]
-    verdicts = [
-        # Shared out over metrics: the probability of any false verdict stays the same.
-        judge_release(
-            one, both[one][against].counts, both[one][release].counts,
-            max_drop=drop, alpha=0.02 / len(known),
-        )
-        for one in sorted(known)
-    ]  # fmt: skip
-    statuses = {verdict.status for verdict in verdicts}
-    if ReleaseStatus.WORSE in statuses:
-        code = 1
-    elif not verdicts or reasons:
-        code = 3
-    else:
-        code = 2 if ReleaseStatus.NOT_YET in statuses else 0
-    if as_json:
-        found = {
-            "exit_code": code,
-            "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts],
-            "not_comparable": reasons,
-        }
-        typer.echo(json.dumps(found, indent=2))
-        return code
-    title = f"{name}: {release} against {against}, allowed drop {percent(drop)}"
-    out.print(Text(plain_text(title, 200), style="bold"))
-    for verdict in verdicts:
-        out.print(Text(_sentence(verdict)), soft_wrap=True)
-    for one, why in sorted(reasons.items()):
-        out.print(Text(f"{plain_text(one, 60)}  not comparable: {plain_text(why, 120)}"))
-    if not of:
-        out.print(Text(
-            f"{plain_text(name, 60)} has no scores of release {plain_text(release, 60)!r} or"
-            f" {plain_text(against, 60)!r}; set it with init(release=...) or GROUNDWATCH_RELEASE"
-        ), soft_wrap=True)  # fmt: skip
-    return code
-
-
-def _sentence(verdict: ReleaseVerdict) -> str:
-    words = f"{plain_text(verdict.metric, 60)}  {verdict.status.value}: "
-    if verdict.before is None or verdict.after is None:
-        return words + "no scores in a finished minute"
-    words += (
-        f"pass rate {percent(verdict.before)} (n {number(verdict.n_before)})"
-        f" to {percent(verdict.after)} (n {number(verdict.n_after)}), "
-    )
-    change = verdict.after - verdict.before
-    words += f"change {points_with_interval(change, -verdict.drop_high, -verdict.drop_low)}"
-    if verdict.status is ReleaseStatus.NOT_YET:
-        more = f"about {number(verdict.more_n)} more samples decide" if verdict.more_n else ""
-        words += "; " + (more or f"it is close to the allowed {points(-verdict.max_drop)}")
-    return words

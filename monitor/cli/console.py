@@ -1,11 +1,12 @@
-"""Where the commands write: figures to stdout, everything about the command itself to stderr."""
+"""The frame of all commands: shared options, the store, and where they write."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +16,9 @@ import structlog
 import typer
 from pydantic_core import to_json
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
+from sqlalchemy import Connection
 
 from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
@@ -26,13 +29,9 @@ from monitor.testsets.exports import Source
 from monitor.testsets.records import STDIN
 from workers.reports import read_status
 
-#: Options that many commands have.
-OnlyApp = Annotated[str | None, typer.Option("--app", help="Only this app.")]
-Window = Annotated[str, typer.Option("--window", help="How far back: 90s, 15m, 24h, 7d.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
-
 T = TypeVar("T")
 Cell = Text | str
+Columns = Mapping[str, Callable[[T], Cell]]
 
 #: What others may not do with the files of our data: transcripts are nobody else's business.
 PRIVATE = 0o077
@@ -52,7 +51,7 @@ def _console(*, stderr: bool) -> Console:
 
 
 out = _console(stderr=False)
-err = _console(stderr=True)
+err = _console(stderr=True)  #: about the command itself; figures go to stdout
 
 
 class JudgeKind(StrEnum):
@@ -64,6 +63,34 @@ class JudgeKind(StrEnum):
     NLI = "nli"
 
 
+def readable(path: Path) -> Path:
+    """Check that *path* can be read: a file, a pipe, or ``-`` for the standard input."""
+    if path != STDIN and (not path.exists() or path.is_dir()):
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise typer.BadParameter(f"file '{path}' {what}.")
+    return path
+
+
+#: Options that many commands have.
+OnlyApp = Annotated[str | None, typer.Option("--app", help="Only this app.")]
+AppName = Annotated[str, typer.Argument(help="Name of the app.")]
+MetricName = Annotated[str, typer.Argument(help="Such as groundedness.")]
+Window = Annotated[str, typer.Option("--window", help="How far back: 90s, 15m, 24h, 7d.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; else the terminal.")
+]
+Metrics = Annotated[str, typer.Option(help="Metrics, separated by commas.")]
+Judge = Annotated[JudgeKind | None, typer.Option(help="Who judges; unset: GROUNDWATCH_SCORER.")]
+Reports = Annotated[
+    list[Path] | None, typer.Option(help="Write a report: .md, .html, .xml; repeatable.")
+]
+Records = Annotated[
+    Path,
+    typer.Argument(
+        help="JSONL, JSON, CSV or Parquet; - is JSONL from the standard input.", callback=readable
+    ),
+]
 FromTool = Annotated[
     Source | None, typer.Option("--from", help="The tool that exported the file, if one did.")
 ]
@@ -77,15 +104,16 @@ def parse_duration_s(text: str) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
-def parse_share(text: str) -> float:
-    """
-    Read a share of one, such as 3% or 0.03.
+def parse_time(text: str, now: datetime) -> datetime:
+    """Return the time that *text* names, see `kinds.parse_time`; else raise typer.BadParameter."""
+    try:
+        return kinds.parse_time(text, now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
-    Raises
-    ------
-    typer.BadParameter
-        If *text* is none in [0, 1]; the message shows what one looks like.
-    """
+
+def parse_share(text: str) -> float:
+    """Return a share in [0, 1], such as 3% or 0.03; raise typer.BadParameter for others."""
     number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
     try:
         share = float(number) / (100 if percent else 1)
@@ -96,44 +124,57 @@ def parse_share(text: str) -> float:
     return share
 
 
-def parse_time(text: str, now: datetime) -> datetime:
-    """Return the time that *text* names, see `kinds.parse_time`; else raise typer.BadParameter."""
-    try:
-        return kinds.parse_time(text, now)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def readable(path: Path) -> Path:
-    """Check that *path* can be read: a file, a pipe, or ``-`` for the standard input."""
-    if path != STDIN and (not path.exists() or path.is_dir()):
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise typer.BadParameter(f"file '{path}' {what}.")
-    return path
-
-
 def print_json(value: object) -> None:
     """Print a value: models, named tuples and data classes as objects, times in RFC 3339."""
     typer.echo(to_json(_plain(value), indent=2, fallback=str).decode())
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, list | set):
-        return [_plain(item) for item in value]
-    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    return [_plain(item) for item in value] if isinstance(value, list | set | tuple) else value
 
 
 def print_rows(
-    items: Sequence[T], columns: Mapping[str, Callable[[T], Cell]], *, as_json: bool, none: str
+    items: Sequence[T],
+    columns: Columns[T],
+    *,
+    none: str,
+    as_json: bool = False,
+    right: Sequence[str] = (),
 ) -> None:
     """Print a row an item, or all items as JSON; *none* where there is no item."""
     if as_json:
         print_json(list(items))
         return
-    listed = Listing.of(*columns)
+    listed = Listing.of(*columns, right=right)
     for item in items:
         listed.add_row(*(cell(item) for cell in columns.values()))
     out.print(listed if items else none)
+
+
+def say(text: str, style: str = "") -> None:
+    """Print one line of an answer, however long; *text* is not markup."""
+    out.print(Text(text, style=style), soft_wrap=True)
+
+
+def write_or_print(text: str, output: Path | None) -> None:
+    """Write *text* to a file that its owner alone reads, or print it."""
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.touch(mode=PRIVATE_FILE)
+        output.write_text(text, encoding="utf-8")
+
+
+def progress_bar() -> Progress:
+    """Return a bar on stderr; each task says what is counted."""
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=err,
+    )  # fmt: skip
 
 
 def safe(text: str, most_chars: int) -> Text:
@@ -174,16 +215,43 @@ def open_store(settings: Settings) -> Store:
     return store
 
 
-def check_app(store: Store, settings: Settings, app: str | None) -> None:
-    """
-    Refuse an unknown app while others are known.
+@contextmanager
+def reading() -> Iterator[Connection]:
+    """Read the store of the settings."""
+    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+        yield connection
 
-    Raises
-    ------
-    SettingsError
-        If so; it names those that there are.
-    """
-    known = [item.app for item in read_status(store, settings, now=datetime.now(UTC)).apps]
+
+@contextmanager
+def writing() -> Iterator[Connection]:
+    """Write to the store of the settings, in one transaction."""
+    with closing(open_store(Settings.from_env())) as store, store.write() as connection:
+        yield connection
+
+
+def known_apps(store: Store, settings: Settings) -> list[str]:
+    """Return the apps that have a status, by name."""
+    return [item.app for item in read_status(store, settings, now=datetime.now(UTC)).apps]
+
+
+def app_names(apps: Sequence[str]) -> str:
+    """Return the first ten apps for a message."""
+    return ", ".join(plain_text(name, 40) for name in apps[:10]) or "none yet"
+
+
+def check_app(store: Store, settings: Settings, app: str | None) -> None:
+    """Raise SettingsError for an unknown app while others are known; it names those."""
+    known = known_apps(store, settings)
     if app is not None and known and app not in known:
-        there = ", ".join(plain_text(name, 40) for name in known[:10])
-        raise SettingsError(f"unknown app {plain_text(app, 40)!r}; expected one of {there}")
+        raise SettingsError(
+            f"unknown app {plain_text(app, 40)!r}; expected one of {app_names(known)}"
+        )
+
+
+def the_app(store: Store, settings: Settings, app: str | None) -> str:
+    """Return *app*, else the only one there is; raise SettingsError if that leaves it open."""
+    check_app(store, settings, app)
+    known = [app] if app is not None else known_apps(store, settings)
+    if len(known) != 1:
+        raise SettingsError(f"name the app with --app; there is {app_names(known)}")
+    return known[0]

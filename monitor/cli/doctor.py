@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import time
@@ -19,7 +18,16 @@ import typer
 from rich.text import Text
 from sqlalchemy import select
 
-from monitor.cli.console import open_store, out, parse_duration_s, print_json, warn
+from monitor.cli.console import (
+    AsJson,
+    open_store,
+    out,
+    parse_duration_s,
+    print_json,
+    print_rows,
+    say,
+    warn,
+)
 from monitor.errors import GroundwatchError
 from monitor.hook import Hook
 from monitor.hook.options import resolve
@@ -28,7 +36,6 @@ from monitor.queue import names
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.queue.snapshot import read_events, read_stalls
 from monitor.report.format import duration, file_size, plain_text, utc_time
-from monitor.report.listing import Listing
 from monitor.report.words import first_run_hint, reasons
 from monitor.scoring.metric_config import resolve_metrics, unmet_needs
 from monitor.scoring.registry import describe_scorer
@@ -95,15 +102,15 @@ def doctor(
     window: Annotated[
         str, typer.Option(help="With --reconcile: rows so far back are counted one by one.")
     ] = "24h",
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
     if reconcile:
         span_s = parse_duration_s(window)
         raise typer.Exit(0 if reconciled(Settings.from_env(), span_s, as_json=as_json) else 1)
     checks = _CHECKS if only is None else (_ALONE[only],)
-    if topic is not None:
-        checks = _CLOSER[topic]
+    if topic is Topic.HOOK:
+        checks = (trial,)
     settings = Settings.from_env()
     if as_json:
         results = [item for check in checks for item in found_by(check, settings)]
@@ -134,7 +141,7 @@ def show(checks: Iterable[DoctorCheck], settings: Settings) -> bool:
                 mark = Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
             out.print(mark + Text(f"{item.what}: {item.found}"), soft_wrap=True)
             if not item.ok and item.advice:
-                out.print(Text(f"  {item.advice}", style="yellow"), soft_wrap=True)
+                say(f"  {item.advice}", style="yellow")
             well = well and (item.ok or item.optional)
     return well
 
@@ -145,13 +152,8 @@ def check_packages(_: Settings) -> Iterator[CheckResult]:
     for name in ("monitor", "workers", "alerts"):
         # The command line itself always loads ours, so the usual finders are not asked.
         spec = PathFinder.find_spec(name, [str(Path.cwd()), *sys.path])
-        places = (
-            [spec.origin]
-            if spec and spec.origin
-            else list(spec.submodule_search_locations or ())
-            if spec
-            else []
-        )
+        places = [*([spec.origin] if spec and spec.origin else ())]
+        places = places or list((spec and spec.submodule_search_locations) or ())
         origin = places[0] if places else "not found"
         hidden = not Path(origin).resolve().is_relative_to(ours / name)
         advice = (
@@ -266,7 +268,6 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
             advice="the file is damaged: restore a backup, see docs/operations.md",
         )
         with store.read() as connection:
-            owner = current_owner(connection, "scheduler")
             heartbeat = last_heartbeat(connection)
             counted = read_between(connection, time.time() - _DROPS_WITHIN_S)
             names_of_apps = read_app_names(connection)
@@ -279,11 +280,9 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
             found=f"more than {PLACES} names; the rest, such as {newest!r}, count as {OTHER}",
             advice="set GROUNDWATCH_APP to the name of a service, without ids or times in it",
         )
-    advice = "start one: groundwatch up, or groundwatch scheduler"
-    yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
-    if heartbeat is None:
-        found = "no hook has reported yet"
-    else:
+    yield from check_scheduler(settings)
+    found = "no hook has reported yet"
+    if heartbeat is not None:
         found = f"last report {duration((datetime.now(UTC) - heartbeat).total_seconds())} ago"
     advice = "call groundwatch.sample(...) in your app, with the same GROUNDWATCH_REDIS_URL"
     yield CheckResult("hooks", ok=heartbeat is not None, found=found, advice=advice)
@@ -308,8 +307,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
 def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
     """Look for a worker on this very host: a dead one must not hide behind its neighbours."""
     here = f"@{socket.gethostname()}/"
-    client = connect(settings.broker_url)
-    found = [n for n in live_workers(client, now_s=time.time()) if here in n]
+    found = [n for n in live_workers(connect(settings.broker_url), now_s=time.time()) if here in n]
     yield CheckResult(
         "worker", ok=bool(found), found=", ".join(found) or f"none alive on {here[1:-1]}"
     )
@@ -317,11 +315,10 @@ def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
 
 def check_scheduler(settings: Settings) -> Iterator[CheckResult]:
     """Check that a scheduler holds the lease."""
-    store = open_store(settings)
-    with store.read() as connection:
+    with closing(open_store(settings)) as store, store.read() as connection:
         owner = current_owner(connection, "scheduler")
-    store.close()
-    yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive")
+    advice = "start one: groundwatch up, or groundwatch scheduler"
+    yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
 
 
 def trial(settings: Settings) -> Iterator[CheckResult]:
@@ -413,32 +410,30 @@ def reconciled(settings: Settings, window_s: int, *, as_json: bool) -> bool:
             client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.windows.bucket_s
         )
     if as_json:
-        typer.echo(json.dumps(found.as_json(), indent=2))
+        print_json(found.as_json())
     else:
         since = datetime.fromtimestamp(found.since_s, UTC)
         out.print(f"rows since {utc_time(since)}; ledger and streams as of all time")
         figures = ("of", "found", "counterpart", "difference")
-        listed = Listing.of("", "sum", *figures, right=figures)
-        for check in found.checks:
-            mark = Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
-            listed.add_row(
-                mark,
-                check.name,
-                f"{check.sums:,}",
-                _figure(check.found),
-                _figure(check.expected),
-                _figure(check.difference),
-            )
-        out.print(listed if found.sums else "nothing was counted so far")
+        print_rows(found.checks if found.sums else (), {
+            "": lambda check: (
+                Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
+            ),
+            "sum": lambda check: check.name,
+            "of": lambda check: f"{check.sums:,}",
+            "found": lambda check: _figure(check.found),
+            "counterpart": lambda check: _figure(check.expected),
+            "difference": lambda check: _figure(check.difference),
+        }, none="nothing was counted so far", right=figures)  # fmt: skip
         for check in found.checks:
             for item in check.wrong[:_MOST_WRONG]:
                 where = plain_text(item.where, 90)
                 differs = f"{_figure(item.found)}, not {_figure(item.expected)}"
-                out.print(Text(f"  {check.name}: {where}: {differs}", style="red"))
+                say(f"  {check.name}: {where}: {differs}", "red")
             if len(check.wrong) > _MOST_WRONG:
                 out.print(f"  {check.name}: and {len(check.wrong) - _MOST_WRONG:,} more")
         for note in found.notes:
-            out.print(Text(f"– {note}", style="yellow"), soft_wrap=True)
+            say(f"– {note}", style="yellow")
         if any(check.wrong for check in found.checks):
             warn("some sums differ; docs/operations.md says what each difference means")
     return found.holds
@@ -449,7 +444,6 @@ def _figure(value: float) -> str:
 
 
 _CHECKS: tuple[DoctorCheck, ...] = (check_packages, check_setup, check_redis, check_store)
-_CLOSER: dict[Topic, tuple[DoctorCheck, ...]] = {Topic.HOOK: (trial,)}
 _ALONE: dict[Process, DoctorCheck] = {
     Process.WORKER: check_own_worker,
     Process.SCHEDULER: check_scheduler,

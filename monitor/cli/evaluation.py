@@ -1,21 +1,49 @@
-"""``groundwatch eval``: ask an app every question of a test set, and evaluate the answers."""
+"""Before a release: ``eval`` runs an app on a test set, ``gate`` decides whether it may go out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from monitor.cli.console import FromTool, JudgeKind, err, out, quiet_logs, readable, warn
+from monitor.cli.console import (
+    AsJson,
+    FromTool,
+    Judge,
+    Metrics,
+    Reports,
+    err,
+    open_store,
+    out,
+    parse_share,
+    parse_time,
+    print_json,
+    progress_bar,
+    quiet_logs,
+    readable,
+    say,
+    the_app,
+    warn,
+)
 from monitor.errors import SettingsError
+from monitor.report.format import number, percent, plain_text, points, points_with_interval
 from monitor.report.words import reasons
-from monitor.settings import Settings
+from monitor.settings import Settings, kinds
 from monitor.testsets.cases import TestSet
-from monitor.testsets.report import ENDINGS, run_sentence, write_report
+from monitor.testsets.gate import GatePolicy, decide
+from monitor.testsets.releases import ReleaseStatus, ReleaseVerdict, judge_release, read_parts
+from monitor.testsets.report import ENDINGS, gate_page, run_sentence, write_report
 from monitor.testsets.runner import EvaluationRunner
+from monitor.testsets.runs import read_run
+
+_STYLES = {"pass": "green", "fail": "red", "open": "yellow"}
+_LIVE_DROP = "3%"
+#: Of any wrong verdict of a live gate, over all looks and metrics.
+_ALPHA = 0.02
 
 
 def evaluate(  # noqa: PLR0913 - the options of a command
@@ -27,33 +55,27 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     app: Annotated[
         str, typer.Option(help="module:function, http(s)://..., a file of answers, or recorded.")
     ] = "recorded",
-    metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.")
-    ] = "groundedness,relevance",
+    metrics: Metrics = "groundedness,relevance",
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The run; what exists there is gone on with.")
+        Path, typer.Option("--output", "-o", help="The run; an unfinished one is resumed.")
     ] = Path("run.json"),
     app_version: Annotated[
-        str, typer.Option(help="Version of the app; answers of the same one are not asked again.")
+        str, typer.Option(help="Version of the app; answers of the same one are reused.")
     ] = "",
-    judge: Annotated[
-        JudgeKind | None, typer.Option(help="Who judges; unset: GROUNDWATCH_SCORER.")
-    ] = None,
+    judge: Judge = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Calls of the app in flight.")] = 8,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one answer.")] = 60.0,
     retries: Annotated[int, typer.Option(min=0, help="Further calls after a failed one.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="How often each case is asked.")] = 1,
     models: Annotated[str, typer.Option(help="Passed to the app as model, one by one.")] = "",
-    report: Annotated[
-        list[Path] | None, typer.Option(help="Write a report: .md, .html, .xml; repeatable.")
-    ] = None,
+    report: Reports = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over.")] = False,
 ) -> None:
     """
     Ask an app every question of a test set, evaluate the answers, and keep the run.
 
-    A run that was stopped resumes where it stopped. Exit code 0 whatever the scores are: what they
-    mean for a release is said by the gate. 1 if lines of the test set cannot be read.
+    A run that was stopped resumes where it stopped. The exit code is 0 whatever the scores are
+    (`gate` decides what they mean for a release), and 1 if lines of the test set cannot be read.
     """
     for path in report or ():
         if path.suffix not in ENDINGS:
@@ -65,9 +87,8 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     if judge is not None:
         settings = settings.model_copy(update={"scorer": judge.value})
     cases = TestSet.read(golden, tell=lambda text: warn(f"{golden.name} {text}"), source=source)
-    columns = TextColumn("evaluating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    bar = Progress(*columns, console=err)
-    task = bar.add_task("", total=None)
+    bar = progress_bar()
+    task = bar.add_task("evaluating", total=None)
 
     def show(done: int, total: int) -> None:
         bar.start()  # not before there is something to show: a mistake is one line
@@ -75,32 +96,175 @@ def evaluate(  # noqa: PLR0913 - the options of a command
 
     try:
         runner = EvaluationRunner(
-            cases,
-            _names(metrics),
-            app,
-            settings=settings,
-            output=output,
-            overwrite=overwrite,
-            app_version=app_version,
-            concurrency=concurrency,
-            timeout_s=timeout,
-            retries=retries,
-            repeat=repeat,
-            models=_names(models),
-            on_progress=show,
+            cases, kinds.split_commas(metrics), app, settings=settings, output=output,
+            overwrite=overwrite, app_version=app_version, concurrency=concurrency,
+            timeout_s=timeout, retries=retries, repeat=repeat,
+            models=kinds.split_commas(models), on_progress=show,
             tell=lambda text: err.print(Text(text), soft_wrap=True),
-        )
+        )  # fmt: skip
         runner.run_all()
     finally:
         bar.stop()
     assert runner.run is not None
     for path in report or ():
         write_report(path, runner.run)
-    out.print(Text(run_sentence(runner.run)), soft_wrap=True)
+    say(run_sentence(runner.run))
     if cases.unreadable:
         warn(f"bad lines of {golden.name}: {reasons(cases.unreadable)}")
         raise typer.Exit(1)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def gate(  # noqa: PLR0913 - the options of a command
+    run: Annotated[Path | None, typer.Argument(help="The run that eval wrote.")] = None,
+    *,
+    baseline: Annotated[Path | None, typer.Option(help="The run of what is in production.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="TOML with all that is tolerated in a run.")
+    ] = None,
+    floor: Annotated[
+        list[str] | None, typer.Option(help="Least mean: faithfulness=0.95; repeatable.")
+    ] = None,
+    critical_metric: Annotated[
+        list[str] | None, typer.Option(help="May fall by 2 points only; repeatable.")
+    ] = None,
+    shared_cases: Annotated[
+        bool, typer.Option("--shared-cases", help="Compare what both have, where sets differ.")
+    ] = False,
+    report: Reports = None,
+    release: Annotated[str | None, typer.Option(help="Release that is live.")] = None,
+    against: Annotated[str | None, typer.Option(help="Release to compare it with.")] = None,
+    max_drop: Annotated[
+        str | None, typer.Option(help="Allowed drop: of a mean, 5%; of a live pass rate, 3%.")
+    ] = None,
+    app: Annotated[str | None, typer.Option(help="Live app; may be left out if only one.")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only this live metric; repeatable.")
+    ] = None,
+    since: Annotated[str, typer.Option(help="How far back in live traffic: 24h, 7d.")] = "7d",
+    as_json: AsJson = False,
+) -> None:
+    """
+    Decide whether a run may be released, or whether a live release is worse than another.
+
+    A run: gate run.json --baseline main.json. Live, as often as you like: gate --release v12
+    --against v11. Exit code: 0 pass or ok, 1 fail or worse, 2 not decided yet, 3 not comparable.
+    """
+    if run is not None:
+        if release or against:
+            raise typer.BadParameter("name either a run or two live releases")
+        rules = _policy(policy, max_drop, floor, critical_metric)
+        if shared_cases:
+            rules = rules.model_copy(update={"shared_cases": True})
+        found = decide(read_run(run), None if baseline is None else read_run(baseline), rules)
+        for path in report or ():
+            write_report(path, found)
+        if as_json:
+            typer.echo(found.model_dump_json(indent=1))
+        else:
+            page = gate_page(found)
+            say(page.outcome, style=_STYLES[page.kind])
+            for line in page.lines:
+                say(f"  {line}")
+        raise typer.Exit(found.exit_code)
+    if release is None or against is None:
+        raise typer.BadParameter(
+            "name a run, groundwatch gate run.json --baseline main.json, or both releases,"
+            " groundwatch gate --release v12 --against v11"
+        )
+    if baseline or policy or floor or critical_metric or shared_cases or report:
+        raise typer.BadParameter("a live release is compared with --against and --max-drop only")
+    raise typer.Exit(_gate_live(release, against, max_drop or _LIVE_DROP, app, metric, since,
+                                as_json=as_json))  # fmt: skip
+
+
+def _policy(
+    file: Path | None,
+    max_drop: str | None,
+    floors: Sequence[str] | None,
+    critical_metrics: Sequence[str] | None,
+) -> GatePolicy:
+    """Return the policy of a file with what the options say instead."""
+    found: dict[str, Any] = GatePolicy.read(file).model_dump() if file else {}
+    if max_drop is not None:
+        found["max_drop"] = parse_share(max_drop)
+    if critical_metrics:
+        found["critical_metrics"] = tuple(critical_metrics)
+    for each in floors or ():
+        metric, sign, value = each.partition("=")
+        if not sign:
+            raise typer.BadParameter(f"Invalid floor {each!r}: expected METRIC=0.95")
+        found.setdefault("floors", {})[metric.strip()] = parse_share(value)
+    return GatePolicy(**found)
+
+
+def _gate_live(
+    release: str, against: str, max_drop: str, app: str | None, metrics: Sequence[str] | None,
+    since: str, *, as_json: bool,
+) -> int:  # fmt: skip
+    """Print the verdicts on a live release; return 0 all ok, 1 worse, 2 open, 3 not comparable."""
+    drop = parse_share(max_drop)
+    if not 0 < drop < 1:
+        raise typer.BadParameter(f"Invalid share {max_drop!r}: expected 3% or 0.03")
+    settings, now = Settings.from_env(), datetime.now(UTC)
+    store = open_store(settings)
+    name = the_app(store, settings, app)
+    with store.read() as connection:
+        parts = read_parts(
+            connection, app=name, by="release", now=now, since=parse_time(since, now),
+            bucket_s=settings.windows.bucket_s, values=frozenset({release, against}),
+        )  # fmt: skip
+    of = {one: sides for one, sides in parts.of.items() if not metrics or one in metrics}
+    both = {one: sides for one, sides in of.items() if release in sides and against in sides}
+    refused = {
+        one: "scored by different versions of the evaluator"
+        for one, sides in both.items()
+        if sides[release].version != sides[against].version
+    }
+    refused |= dict.fromkeys(of.keys() - both.keys(), f"no scores under {against}")
+    known = sorted(one for one in both if one not in refused)
+    verdicts = [
+        # Shared out over metrics: the probability of any false verdict stays the same.
+        judge_release(
+            one, both[one][against].counts, both[one][release].counts,
+            max_drop=drop, alpha=_ALPHA / len(known),
+        )
+        for one in known
+    ]  # fmt: skip
+    statuses = {verdict.status for verdict in verdicts}
+    if ReleaseStatus.WORSE in statuses:
+        code = 1
+    elif not verdicts or refused:
+        code = 3
+    else:
+        code = 2 if ReleaseStatus.NOT_YET in statuses else 0
+    if as_json:
+        print_json({"exit_code": code, "verdicts": verdicts, "not_comparable": refused})
+        return code
+    title = f"{name}: {release} against {against}, allowed drop {percent(drop)}"
+    out.print(Text(plain_text(title, 200), style="bold"))
+    for verdict in verdicts:
+        say(_sentence(verdict))
+    for one, why in sorted(refused.items()):
+        say(f"{plain_text(one, 60)}  not comparable: {plain_text(why, 120)}")
+    if not of:
+        say(
+            f"{plain_text(name, 60)} has no scores of release {plain_text(release, 60)!r} or"
+            f" {plain_text(against, 60)!r}; set it with init(release=...) or GROUNDWATCH_RELEASE"
+        )
+    return code
+
+
+def _sentence(verdict: ReleaseVerdict) -> str:
+    words = f"{plain_text(verdict.metric, 60)}  {verdict.status.value}: "
+    if verdict.before is None or verdict.after is None:
+        return words + "no scores in a finished minute"
+    words += (
+        f"pass rate {percent(verdict.before)} (n {number(verdict.n_before)})"
+        f" to {percent(verdict.after)} (n {number(verdict.n_after)}), "
+    )
+    change = verdict.after - verdict.before
+    words += f"change {points_with_interval(change, -verdict.drop_high, -verdict.drop_low)}"
+    if verdict.status is ReleaseStatus.NOT_YET:
+        more = f"about {number(verdict.more_n)} more samples decide" if verdict.more_n else ""
+        words += "; " + (more or f"it is close to the allowed {points(-verdict.max_drop)}")
+    return words

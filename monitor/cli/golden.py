@@ -1,39 +1,59 @@
-"""``groundwatch golden``: make test cases of production samples, one by one or from labels."""
+"""Where test sets come from: ``golden`` takes production samples, ``synthesize`` documents."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
-from rich.text import Text
 
-from monitor.cli.console import err, open_store, out
-from monitor.errors import RecordError
-from monitor.report.format import count, plain_text, score
+from monitor.cli.console import Output, err, out, parse_share, reading, say, write_or_print
+from monitor.errors import RecordError, SettingsError
+from monitor.queue.consumer import connect
+from monitor.report.format import count, percent, plain_text, score
+from monitor.scoring.limits.budget import caps_from
+from monitor.scoring.registry import make_chat
 from monitor.settings import Settings
+from monitor.settings.kinds import is_loopback
 from monitor.store.labels import USUAL_METRIC, labels_of
 from monitor.store.samples import read_sample
-from monitor.testsets.cases import TestSet, write_whole
+from monitor.testsets.cases import TestSet
 from monitor.testsets.golden import golden_case, golden_set, human_ai_records
+from monitor.testsets.synthesis import (
+    KINDS,
+    USUAL_SHARES,
+    Synthesizer,
+    chunks_of,
+    read_documents,
+)
 
 _SHOWN = 5
+#: Why a question was dropped, in words.
+_WORDS = {
+    "unreadable": "not as asked",
+    "not_grounded": "quotes that are not in its passages",
+    "duplicate": "same as another question",
+    "round_trip": "does not lead back to its passage",
+    "not_answerable": "not answerable from its passage",
+    "answerable": "answerable though it should not be",
+}
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     help="Golden sets: test cases from production samples, and what people say of them.",
 )
+Of = Annotated[str, typer.Option("--app", help="Name of the app.")]
 Metric = Annotated[str, typer.Option(help="Of which metric.")]
+_GOLDEN = Path("golden.jsonl")
 
 
 @app.command()
 def add(
     sample_ids: Annotated[list[str], typer.Argument(help="Samples, by id.")],
-    to: Annotated[Path, typer.Option(help="Test set; made if it is not there.")] = Path(
-        "golden.jsonl"
-    ),
+    to: Annotated[Path, typer.Option(help="Test set; created if it does not exist.")] = _GOLDEN,
     answer: Annotated[str | None, typer.Option(help="What should have been answered.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag; repeatable.")] = None,
     critical: Annotated[
@@ -47,38 +67,35 @@ def add(
     """
     if answer is not None and len(sample_ids) > 1:
         raise typer.BadParameter("--answer is for one sample")
-    known = TestSet.read(to) if to.exists() else TestSet(to.stem)
-    there = {case.id for case in known}
-    added = 0
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+    cases = TestSet.read(to) if to.exists() else TestSet(to.stem)
+    there, before = {case.id for case in cases}, len(cases)
+    with reading() as connection:
         for sample_id in dict.fromkeys(sample_ids):
             if sample_id in there:
-                err.print(Text(f"{plain_text(sample_id, 64)} is in {to} already"))
+                err.print(f"{plain_text(sample_id, 64)} is in {to} already", markup=False)
                 continue
             stored = read_sample(connection, sample_id)
             if stored is None:
                 raise RecordError(f"there is no sample {plain_text(sample_id, 64)}, or no longer")
             said = labels_of(connection, sample_id)
-            known.add_test(
+            cases.add_test(
                 golden_case(stored, said, answer=answer, tags=tag or (), critical=critical)
             )
-            added += 1
-    if added:
-        known.write(to)
-    out.print(Text(f"{count(added, 'case')} added to {to}, which has {count(len(known), 'case')}"))
+    if len(cases) > before:
+        cases.write(to)
+    added, whole = count(len(cases) - before, "case"), count(len(cases), "case")
+    say(f"{added} added to {to}, which has {whole}")
 
 
 @app.command()
 def export(
-    of: Annotated[str, typer.Option("--app", help="Name of the app.")],
+    of: Of,
     metric: Metric = USUAL_METRIC,
     annotators: Annotated[int, typer.Option(min=1, help="Least people who labelled it.")] = 1,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Test set.")] = Path(
-        "golden.jsonl"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Test set.")] = _GOLDEN,
 ) -> None:
     """Write the samples that people labelled as a test set, by majority; ties are left out."""
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+    with reading() as connection:
         found = golden_set(connection, app=of, metric=metric, annotators=annotators)
     if not found.cases:
         raise RecordError(
@@ -86,36 +103,96 @@ def export(
             f" on {plain_text(metric, 60)}; label some with: groundwatch label --app NAME"
         )
     TestSet(output.stem, found.cases).write(output)
-    out.print(Text(f"{count(len(found.cases), 'case')} written to {output}"))
+    say(f"{count(len(found.cases), 'case')} written to {output}")
     if found.single:
-        out.print(f"{count(found.single, 'sample')} with fewer than {annotators} annotators")
+        say(f"{count(found.single, 'sample')} with fewer than {annotators} annotators")
     if found.gone:
-        out.print(f"{count(found.gone, 'sample')} without texts, or no longer stored")
+        say(f"{count(found.gone, 'sample')} without texts, or no longer stored")
     if found.disputed:
         shown = ", ".join(plain_text(one, 64) for one in found.disputed[:_SHOWN])
-        out.print(Text(
-            f"{count(len(found.disputed), 'sample')} disputed, which `groundwatch label` offers"
-            f" first: {shown}"
-        ), soft_wrap=True)  # fmt: skip
+        disputed = count(len(found.disputed), "sample")
+        say(f"{disputed} disputed, which `groundwatch label` offers first: {shown}")
     if found.alpha is not None:
-        out.print(f"Krippendorff's alpha between annotators {score(found.alpha)}")
+        say(f"Krippendorff's alpha between annotators {score(found.alpha)}")
 
 
 @app.command()
-def records(
-    of: Annotated[str, typer.Option("--app", help="Name of the app.")],
-    metric: Metric = USUAL_METRIC,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; else the terminal.")
-    ] = None,
-) -> None:
+def records(of: Of, metric: Metric = USUAL_METRIC, output: Output = None) -> None:
     """Write a human-versus-AI record for each label, as JSONL."""
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
-        text = "".join(
-            found.model_dump_json() + "\n"
-            for found in human_ai_records(connection, app=of, metric=metric)
+    with reading() as connection:
+        found = human_ai_records(connection, app=of, metric=metric)
+        write_or_print("".join(f"{each.model_dump_json()}\n" for each in found), output)
+
+
+def synthesize(  # the options of a command
+    documents: Annotated[
+        list[Path], typer.Argument(help="Files, or folders with .txt, .md and .rst.", exists=True)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Test set to write.")] = Path(
+        "synthetic.jsonl"
+    ),
+    n: Annotated[int, typer.Option("--cases", "-n", min=1, max=10_000, help="How many.")] = 50,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(help="Share of a kind: unanswerable=20%; repeatable. Others share the rest."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed asks the same.")] = 0,
+) -> None:
+    """
+    Write test cases from documents: the judge asks, and filters keep what is good.
+
+    Kinds: single_hop, multi_hop, reasoning, conditional, summary, unanswerable. Personal data is
+    masked before anything is sent; the judge's budget and limits hold.
+    """
+    settings = Settings.from_env()
+    shares = _shares(share or [])
+    host = urlsplit(settings.openai_base_url or "").hostname or ""
+    if settings.openai_api_key is None and not is_loopback(host):
+        raise SettingsError(
+            "OPENAI_API_KEY is not set: a judge writes the questions; set it, or OPENAI_BASE_URL to"
+            " an endpoint on this machine"
         )
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_whole(output, text)
+    chunks = chunks_of(read_documents(documents))
+    client = connect(settings.broker_url) if caps_from(settings) else None
+    chat = make_chat(settings, client)
+    words = f"{count(len(chunks), 'passage')}, {count(n, 'case')}, {settings.judge_model}"
+    err.print(plain_text(words, 200), markup=False)
+    with closing(chat):
+        maker = Synthesizer(
+            chat, seed=seed, concurrency=settings.judge_limits.judge_concurrency,
+            tell=lambda done: err.print(f"{done} of {n}"),
+        )  # fmt: skip
+        made = maker.run(chunks, n, shares)
+    if made.cases:
+        TestSet(output.stem, made.cases).write(output)
+    say(count(len(made.cases), "case") + (f" written to {output}" if made.cases else ""))
+    for kind, wanted in sorted(made.wanted.items()):
+        have = wanted - made.missing.get(kind, 0)
+        out.print(f"  {kind}: {have} of {wanted} ({percent(have / n)} of all)")
+    for filter_, taken in made.taken.most_common():
+        out.print(f"dropped: {taken}, {_WORDS[filter_]}")
+    if made.masked:
+        out.print(f"personal data was masked in {count(made.masked, 'text')}")
+    if made.stopped:
+        say(f"stopped early: {plain_text(made.stopped, 300)}")
+    if len(made.cases) < n:
+        raise typer.Exit(1)
+
+
+def _shares(given: list[str]) -> dict[str, float]:
+    """Return the share of each kind: as given; the other kinds share the rest as usual."""
+    asked: dict[str, float] = {}
+    for each in given:
+        kind, sign, share = each.partition("=")
+        if not sign or kind.strip() not in KINDS:
+            raise typer.BadParameter(
+                f"Invalid share {each!r}: expected KIND=20%, of the kinds {', '.join(KINDS)}"
+            )
+        asked[kind.strip()] = parse_share(share)
+    left = 1 - sum(asked.values())
+    if left < -1e-9:  # noqa: PLR2004  # rounding
+        raise typer.BadParameter("the shares are more than 100 % together")
+    usual = {kind: share for kind, share in USUAL_SHARES.items() if kind not in asked}
+    scale = max(0.0, left) / sum(usual.values()) if usual else 0.0
+    shares = {kind: share * scale for kind, share in usual.items()} | asked
+    return {kind: share for kind, share in shares.items() if share > 0}

@@ -1,4 +1,4 @@
-"""``groundwatch label``: say of answers whether they are good, and see who agrees with whom."""
+"""``groundwatch label``: say of answers whether they are good; ``check``: did they get worse?"""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import getpass
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -17,40 +18,53 @@ from rich.panel import Panel
 from rich.text import Text
 
 from monitor.cli.console import (
+    AppName,
     AsJson,
+    MetricName,
+    Output,
     check_app,
     err,
     open_store,
     out,
+    parse_time,
     print_json,
+    print_rows,
     readable,
+    reading,
+    safe,
+    the_app,
     warn,
+    write_or_print,
 )
 from monitor.errors import SettingsError
 from monitor.models import Interaction
-from monitor.report.format import NONE, percent, plain_text, score, utc_second
-from monitor.report.listing import Listing
+from monitor.queue.consumer import connect
+from monitor.report.format import NONE, count, percent, plain_text, score, utc_second
 from monitor.report.words import agreement_line, reasons
+from monitor.scoring.limits.budget import caps_from
 from monitor.scoring.metrics import metric_question
 from monitor.settings import Settings
+from monitor.stats.two_rates import LOOKS, CheckAnswer, PairCheck, check_pairs, power
 from monitor.store.engine import Store
 from monitor.store.feedback import complained_of, feedback_of
-from monitor.store.label_agreement import agreements
+from monitor.store.label_agreement import agreements, verdicts_of_people
 from monitor.store.labels import (
     ENOUGH,
     USUAL_METRIC,
     LabelOutcome,
     LabelRecord,
+    SamplePair,
     Taken,
     all_labels,
     draw,
+    draw_pairs,
     labels_of,
     read_record,
     take_labels,
 )
 from monitor.store.samples import read_sample
-from monitor.store.verdicts import read_verdicts
 from monitor.web.schema import AgreementItem
+from workers.judge_recheck import JudgeAgain
 
 _MOST_CHARS = 8_000
 _SHOWN = 5
@@ -84,17 +98,9 @@ def label(
         return
     settings = Settings.from_env()
     with closing(open_store(settings)) as store:
-        check_app(store, settings, of)
-        with store.read() as connection:
-            apps = sorted({verdict.app for verdict in read_verdicts(connection).values()})
-        if of is None and len(apps) != 1:
-            there = ", ".join(plain_text(name, 40) for name in apps[:10]) or "none yet"
-            raise SettingsError(f"which app? Choose with --app; there is {there}")
-        said = Counter[str]()
-        name, who = of or apps[0], annotator or getpass.getuser()
+        name, who = the_app(store, settings, of), annotator or getpass.getuser()
         session = _complaints if complaints else _session
-        for outcome in session(store, name, metric, who):
-            said[outcome] += 1
+        said = Counter(session(store, name, metric, who))
     out.print(f"labelled {said['p'] + said['f']:,}, skipped {said['s']:,}")
 
 
@@ -232,61 +238,41 @@ def import_labels(
 
 
 def _batches(file: Path) -> Iterator[list[tuple[int, str]]]:
+    """Yield the lines that are not blank with their numbers, five hundred at a time."""
     lines = sys.stdin if str(file) == "-" else file.open(encoding="utf-8", errors="replace")
     with lines:
-        batch: list[tuple[int, str]] = []
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                batch.append((number, line.rstrip("\n")))
-            if len(batch) == _BATCH:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
+        numbered = ((n, line.rstrip("\n")) for n, line in enumerate(lines, 1) if line.strip())
+        yield from iter(lambda: list(islice(numbered, _BATCH)), [])
 
 
 def _parsed(line: str) -> LabelRecord | LabelOutcome:
     try:
-        value = json.loads(line)
+        return read_record(json.loads(line))
     except (ValueError, RecursionError) as error:
         return LabelOutcome(Taken.UNREADABLE, f"no JSON: {plain_text(str(error), 100)}")
-    return read_record(value)
 
 
 @app.command("export")
 def export_labels(
     of: App = None,
     metric: Metric = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; else the terminal.")
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Write labels as JSONL, one a line, in the form that `label import` reads."""
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
-        text = "".join(
-            json.dumps(
-                {
-                    "sample_id": item.sample_id,
-                    "app": item.app,
-                    "metric": item.metric,
-                    "label": int(item.human_passed),
-                    "annotator": item.labelled_by,
-                    "labelled_at": item.labelled_at.isoformat(),
-                    "note": item.note,
-                    "evaluator_version": item.evaluator_version,
-                    "evaluator_passed": int(item.judge_passed),
-                    "release": item.release or None,
-                    "drawn": item.drawn,
-                },
-                ensure_ascii=False,
-            )
-            + "\n"
+    with reading() as connection:
+        records = [
+            {
+                "sample_id": item.sample_id, "app": item.app, "metric": item.metric,
+                "label": int(item.human_passed), "annotator": item.labelled_by,
+                "labelled_at": item.labelled_at.isoformat(), "note": item.note,
+                "evaluator_version": item.evaluator_version,
+                "evaluator_passed": int(item.judge_passed), "release": item.release or None,
+                "drawn": item.drawn,
+            }
             for item in all_labels(connection, app=of, metric=metric)
-        )
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
+        ]  # fmt: skip
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    write_or_print("".join(lines), output)
 
 
 @app.command("stats")
@@ -296,37 +282,158 @@ def show_stats(
     as_json: AsJson = False,
 ) -> None:
     """Show how evaluators and people agree: confusion, Cohen's kappa, between annotators."""
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+    with reading() as connection:
         found = agreements(connection, app=of, metric=metric)
     if as_json:
         print_json([AgreementItem.of(item) for item in found])
         return
-    if not found:
-        out.print("no labels yet; begin with: groundwatch label --app NAME")
-        return
-    listed = Listing.of(
-        "app, metric",
-        "evaluator",
-        "agreement",
-        "of all answers",
-        "good that pass",
-        "bad that pass",
-        "people",
-        "last",
-    )
-    for item in found:
-        c = item.confusion
-        between = percent(item.between_annotators)
-        listed.add_row(
-            f"{plain_text(item.app, 40)}, {plain_text(item.metric, 40)}",
-            plain_text(item.evaluator_version, 80),
-            agreement_line(c) + (f", {item.tied} tied" if item.tied else ""),
+    print_rows(found, {
+        "app, metric": lambda item: f"{plain_text(item.app, 40)}, {plain_text(item.metric, 40)}",
+        "evaluator": lambda item: safe(item.evaluator_version, 80),
+        "agreement": lambda item: (
+            agreement_line(item.confusion) + (f", {item.tied} tied" if item.tied else "")
+        ),
+        "of all answers": lambda item: (
             f"{percent(item.weighted.agreement)}, kappa {score(item.weighted.kappa)}"
             if item.weighted
-            else NONE,
-            f"{percent(c.true_pass_rate)} ({c.passed_good} of {c.passed_good + c.failed_good})",
-            f"{percent(c.false_pass_rate)} ({c.passed_bad} of {c.passed_bad + c.failed_bad})",
-            f"{item.annotators}" + (f", {between} agree" if between != NONE else ""),
-            utc_second(item.last_at),
-        )
-    out.print(listed)
+            else NONE
+        ),
+        "good that pass": lambda item: _share(
+            item.confusion.true_pass_rate, item.confusion.passed_good, item.confusion.failed_good
+        ),
+        "bad that pass": lambda item: _share(
+            item.confusion.false_pass_rate, item.confusion.passed_bad, item.confusion.failed_bad
+        ),
+        "people": lambda item: (
+            f"{item.annotators}"
+            + (
+                f", {percent(item.between_annotators)} agree"
+                if item.between_annotators is not None
+                else ""
+            )
+        ),
+        "last": lambda item: utc_second(item.last_at),
+    }, none="no labels yet; begin with: groundwatch label --app NAME")  # fmt: skip
+
+
+def _share(rate: float | None, passed: float, failed: float) -> str:
+    return f"{percent(rate)} ({passed:g} of {passed + failed:g})"
+
+
+_MOST = LOOKS[-1].pairs
+_FALL = 0.20
+_CODES = {CheckAnswer.NO_CHANGE: 0, CheckAnswer.WORSE: 1, CheckAnswer.GO_ON: 2}
+#: Says of a sample whether it is good; None to pass over it, which ends the run.
+Ask = Callable[[str, str], bool | None]
+
+
+def check(
+    app: AppName,
+    metric: MetricName,
+    since: Annotated[
+        str, typer.Option(help="When it may have changed: 2026-11-21T14:05 (UTC), or 2h ago.")
+    ],
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Ask the judge, within its budget, instead of you.")
+    ] = False,
+    annotator: Annotated[str | None, typer.Option(help="Who labels; else your user name.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """
+    Check by a few labels whether answers got worse: pairs from before and after, at random.
+
+    It looks at 10, 20, 30 and 50 pairs and stops as soon as it can answer. Exit code 0: no change
+    seen, 1: worse, 2: go on. Labels are kept: run it again to go on.
+    """
+    settings, now = Settings.from_env(), datetime.now(UTC)
+    at = parse_time(since, now)
+    with closing(open_store(settings)) as store:
+        check_app(store, settings, app)
+        with store.read() as connection:
+            pairs = draw_pairs(connection, app=app, metric=metric, at=at, most=_MOST)
+        if len(pairs) < LOOKS[0].pairs:
+            raise SettingsError(
+                f"only {count(len(pairs), 'pair')} of samples with a verdict of"
+                f" {plain_text(metric, 40)} from before and after {utc_second(at)}; a check needs"
+                f" {LOOKS[0].pairs}"
+            )
+        known: dict[str, bool] = {}
+        if judge:
+            client = connect(settings.broker_url) if caps_from(settings) else None
+            with closing(JudgeAgain.make(settings, client, metric=metric)) as again:
+                found = run_check(pairs, known, _asking_judge(store, again, metric))
+        else:
+            with store.read() as connection:
+                ids = [sample_id for pair in pairs for sample_id in pair]
+                known = verdicts_of_people(connection, ids, metric)
+            found = run_check(
+                pairs, known, _asking_people(store, metric, annotator or getpass.getuser())
+            )
+    said = {
+        "app": app, "metric": metric, "since": at.isoformat(), "answer": found.answer.value,
+        "pairs": found.pairs, "good_before": found.good_before, "good_after": found.good_after,
+        "p_value": found.p_value, "next_look": found.next_look,
+        "by": "judge" if judge else "people",
+    }  # fmt: skip
+    if as_json:
+        print_json(said)
+    else:
+        out.print(answer_line(found, available=len(pairs)))
+    raise typer.Exit(_CODES[found.answer])
+
+
+def run_check(pairs: Sequence[SamplePair], known: dict[str, bool], ask: Ask) -> PairCheck:
+    """Ask about samples, pair by pair, until the check is decided, ended or out of pairs."""
+    for number in range(len(pairs) + 1):
+        so_far = pairs[:number]
+        found = check_pairs([known[p.before] for p in so_far], [known[p.after] for p in so_far])
+        if found.answer is not CheckAnswer.GO_ON or number == len(pairs):
+            break
+        for sample_id in pairs[number].shuffled:
+            if sample_id not in known:
+                verdict = ask(sample_id, f"pair {number + 1}, next look at {found.next_look}")
+                if verdict is None:
+                    return found
+                known[sample_id] = verdict
+    return found
+
+
+def answer_line(found: PairCheck, *, available: int) -> str:
+    """Return the answer of a check in a sentence, with what it is based on."""
+    figures = f"{found.good_before} of {found.pairs} good before, {found.good_after} after"
+    if found.answer is CheckAnswer.WORSE:
+        return f"worse: {figures} (p {found.p_value:.3f})"
+    if found.answer is CheckAnswer.NO_CHANGE:
+        rate = min(0.98, max((found.good_before + found.good_after) / (2 * found.pairs), _FALL))
+        seen = percent(power(rate, max(0.0, rate - _FALL)).worse, 0)
+        return f"no change seen: {figures}; a fall of 20 points would have been seen in {seen}"
+    if found.next_look is not None and found.next_look > available:
+        return f"undecided: {figures}; there are no more than {count(available, 'pair')} yet"
+    return f"go on: {figures} so far, the next look is at {found.next_look} pairs; run it again"
+
+
+def _asking_people(store: Store, metric: str, annotator: str) -> Ask:
+    def ask(sample_id: str, title: str) -> bool | None:
+        with store.read() as connection:
+            sample = read_sample(connection, sample_id)
+        if sample is None:
+            return None
+        show_sample(sample.sample.interaction, title, metric)
+        key = read_key()
+        if key not in KEYS:  # whoever is not sure of one sample cannot leave it out: it was drawn
+            return None
+        record = LabelRecord(sample_id=sample_id, label=KEYS[key], metric=metric, drawn=True)
+        with store.write() as connection:
+            take_labels(connection, [record], annotator=annotator, now=datetime.now(UTC))
+        return KEYS[key]
+
+    return ask
+
+
+def _asking_judge(store: Store, again: JudgeAgain, metric: str) -> Ask:
+    def ask(sample_id: str, _title: str) -> bool | None:
+        with store.read() as connection:
+            sample = read_sample(connection, sample_id)
+        return again.verdicts(sample.sample.interaction).get(metric) if sample else None
+
+    return ask

@@ -1,10 +1,9 @@
-"""What an operator does to the data: mark deploys, retry dead letters, erase a person's data."""
+"""What an operator does to the data: deploys, dead letters, backup, a person's data; tokens."""
 
 from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -16,17 +15,22 @@ from rich.text import Text
 
 from monitor.cli.console import (
     AsJson,
-    Cell,
+    err,
     open_store,
     out,
+    parse_duration_s,
     parse_time,
     print_json,
     print_rows,
+    reading,
     safe,
+    say,
+    writing,
 )
+from monitor.errors import SettingsError
 from monitor.queue import names
 from monitor.queue.consumer import connect, translated
-from monitor.report.format import file_size, plain_text, utc_second, utc_time
+from monitor.report.format import NONE, file_size, plain_text, utc_second, utc_time
 from monitor.settings import Settings
 from monitor.store.insights import ReleaseMark, add_mark, read_marks
 from monitor.store.ledger import (
@@ -37,7 +41,9 @@ from monitor.store.ledger import (
     find_dead_letter,
     newest_dead_letters,
 )
+from monitor.store.tokens import Token, create_token, read_tokens, revoke_token
 from monitor.store.verdicts import read_verdicts
+from monitor.web.auth import SCOPES, Role
 from workers.context import Components
 from workers.operations import forget_user
 
@@ -52,7 +58,7 @@ def backup(
     """Copy a SQLite store to a file while everything runs, and check the copy."""
     with closing(open_store(Settings.from_env())) as store:
         store.copy_to(path)
-    out.print(Text(f"{path}: {file_size(path.stat().st_size)}, whole"))
+    say(f"{path}: {file_size(path.stat().st_size)}, complete")
 
 
 def deploys(
@@ -67,37 +73,32 @@ def deploys(
     as_json: Annotated[bool, typer.Option("--json", help="List them as JSON.")] = False,
 ) -> None:
     """Record a deploy, or list them; reports show the pass rate before and after."""
-    store = open_store(Settings.from_env())
     now = datetime.now(UTC)
     if list_ or as_json:
-        with store.read() as connection:
+        with reading() as connection:
             marks = read_marks(connection, app=app, since=now - _SHOWN)
-        columns: dict[str, Callable[[ReleaseMark], Cell]] = {
+        print_rows(marks[::-1], {
             "at (UTC)": lambda item: utc_second(item.at),
             "app": lambda item: safe(item.app, 80),
             "release": lambda item: safe(item.release, 80),
             "note": lambda item: safe(item.note, 80),
-        }
-        print_rows(marks[::-1], columns, as_json=as_json, none="no deploys are marked")
+        }, as_json=as_json, none="no deploys are recorded")  # fmt: skip
         return
     if not app or not release:
         raise typer.BadParameter("which app and release? groundwatch deploys APP --release v12")
     moment = now if at is None else parse_time(at, now)
     if moment > now + timedelta(minutes=5):
-        raise typer.BadParameter(f"{at!r} is still to come; mark a deploy when it is out")
+        raise typer.BadParameter(f"{at!r} is still to come; record a deploy once it is out")
     made = ReleaseMark(
-        app=_plain(app, "APP"),
-        release=_plain(release, "--release"),
-        at=moment,
-        note=plain_text(note, _LONGEST_NOTE),
-        made_at=now,
-    )
-    with store.write() as connection:
+        app=_plain(app, "APP"), release=_plain(release, "--release"), at=moment,
+        note=plain_text(note, _LONGEST_NOTE), made_at=now,
+    )  # fmt: skip
+    with writing() as connection:
         add_mark(connection, made)
         is_known = bool(read_verdicts(connection, made.app))
-    out.print(Text(f"marked: {made.app} {made.release} at {utc_second(made.at)}"))
+    say(f"recorded: {made.app} {made.release} at {utc_second(made.at)}")
     if not is_known:
-        out.print(Text(f"nothing of {made.app} has been scored yet; is the name right?"))
+        say(f"nothing of {made.app} has been scored yet; is the name right?")
 
 
 def _plain(text: str, what: str) -> str:
@@ -123,12 +124,12 @@ _MOST_SHOWN = 4_000
 def list_dead_letters(as_json: AsJson = False) -> None:
     """List the dead letters, the newest first."""
     now = datetime.now(UTC)
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+    with reading() as connection:
         found = newest_dead_letters(connection)
     if as_json:
         print_json([_without_body(item) for item in found])
         return
-    columns: dict[str, Callable[[DeadLetter], Cell]] = {
+    print_rows(found, {
         "id": lambda item: item.entry_id,
         "at": lambda item: utc_time(item.at, now),
         "app": lambda item: safe(item.app, 40),
@@ -136,8 +137,7 @@ def list_dead_letters(as_json: AsJson = False) -> None:
         "size": lambda item: f"{len(item.body):,} B",
         "state": lambda item: item.state,
         "detail": lambda item: safe(item.detail, 100),
-    }
-    print_rows(found, columns, as_json=False, none="no dead letters")
+    }, none="no dead letters")  # fmt: skip
 
 
 def _without_body(item: DeadLetter) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def show_dead_letter(
     as_json: AsJson = False,
 ) -> None:
     """Show one entry: why no worker could score it, and what it holds."""
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+    with reading() as connection:
         item = find_dead_letter(connection, name)
     if whole:
         typer.echo(item.body, nl=False)
@@ -160,20 +160,16 @@ def show_dead_letter(
     if as_json:
         print_json(_without_body(item) | {"text": item.body.decode("utf-8", "replace")})
         return
-    for what, value in (
-        ("entry", item.entry_id),
-        ("sample", item.sample_id or "unknown"),
-        ("app", item.app),
-        ("at", item.at.isoformat(timespec="seconds")),
-        ("reason", item.reason),
-        ("detail", item.detail),
-        ("version", item.version),
-        ("size", f"{len(item.body):,} bytes"),
-    ):
-        out.print(Text(f"{what:8} {plain_text(value, 500)}"), soft_wrap=True)
+    lines = {
+        "entry": item.entry_id, "sample": item.sample_id or "unknown", "app": item.app,
+        "at": item.at.isoformat(timespec="seconds"), "reason": item.reason, "detail": item.detail,
+        "version": item.version, "size": f"{len(item.body):,} bytes",
+    }  # fmt: skip
+    for what, value in lines.items():
+        say(f"{what:8} {plain_text(value, 500)}")
     text = item.body[:_MOST_SHOWN].decode("utf-8", "replace")
     # As a JSON string, so that nothing in it reaches the terminal.
-    out.print(Text(json.dumps(text)), soft_wrap=True)
+    say(json.dumps(text))
     if len(item.body) > _MOST_SHOWN:
         out.print("… cut; all of it: groundwatch dead-letters show --whole ID > FILE")
 
@@ -189,10 +185,9 @@ def retry_dead_letters(name: Named) -> None:
             item = find_dead_letter(connection, name)
             begin_retry(connection, item, bucket_s=settings.windows.bucket_s)
         fields: Any = {
-            names.FIELD_VERSION: item.version,
-            names.FIELD_APP: item.app,
+            names.FIELD_VERSION: item.version, names.FIELD_APP: item.app,
             names.FIELD_BODY: item.body,
-        }
+        }  # fmt: skip
         with translated():
             client.xadd(names.SAMPLES, fields)
         with store.write() as connection:
@@ -203,7 +198,7 @@ def retry_dead_letters(name: Named) -> None:
 @dead_letters_app.command("drop")
 def drop_dead_letters(name: Named) -> None:
     """Delete what an entry holds; it stays counted as failed."""
-    with closing(open_store(Settings.from_env())) as store, store.write() as connection:
+    with writing() as connection:
         item = find_dead_letter(connection, name)
         drop_dead_letter(connection, item.entry_id, why="dropped by hand")
     out.print(f"entry {item.entry_id} was deleted")
@@ -219,15 +214,92 @@ def forget(
     settings = Settings.from_env()
     with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
         done = forget_user(
-            client,
-            store,
-            user_id,
-            rules=Components(settings).rules,
-            who=getpass.getuser(),
-            now=datetime.now(UTC),
-            dry_run=dry_run,
-        )
+            client, store, user_id, rules=Components(settings).rules, who=getpass.getuser(),
+            now=datetime.now(UTC), dry_run=dry_run,
+        )  # fmt: skip
     said = ", ".join(f"{what} {n:,}" for what, n in done.items() if n) or "nothing"
-    out.print(Text(("would delete: " if dry_run else "deleted: ") + said))
+    say(("would delete: " if dry_run else "deleted: ") + said)
     if done and not dry_run:
         out.print("backups, and messages that were delivered, may still hold some of it")
+
+
+tokens_app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Tokens of the page and the API."
+)
+Name = Annotated[str, typer.Argument(help="Who has it, such as ci or team-payments.")]
+
+
+@tokens_app.command()
+def create(
+    name: Name,
+    role: Annotated[
+        str, typer.Option(help="What it may read: viewer figures, reader texts; operator: all.")
+    ] = "viewer",
+    only: Annotated[
+        list[str] | None, typer.Option("--app", help="Only this app; repeatable. Else all apps.")
+    ] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help=f"What it may write besides: {', '.join(SCOPES)}; repeatable."),
+    ] = None,
+    lasts: Annotated[str, typer.Option("--for", help="For how long: 90d. Else for good.")] = "",
+) -> None:
+    """Create a token and print it once; only its hash is kept."""
+    if role.upper() not in Role.__members__:
+        raise typer.BadParameter(f"Invalid role {role!r}: expected viewer, reader or operator")
+    for each in scope or ():
+        if each not in SCOPES:
+            raise typer.BadParameter(f"Invalid scope {each!r}: expected {', '.join(SCOPES)}")
+    for text in (name, *(only or ())):
+        _plain(text, f"Invalid name {plain_text(text, 60)!r}: it")
+    now = datetime.now(UTC)
+    expires_at = now + timedelta(seconds=parse_duration_s(lasts)) if lasts else None
+    with writing() as connection:
+        secret = create_token(
+            connection, name, role=role.lower(), apps=set(only or ()), scopes=set(scope or ()),
+            created_by=getpass.getuser(), now=now, expires_at=expires_at,
+        )  # fmt: skip
+    err.print(
+        Text(f"token of {name}, shown only now; send it as: Authorization: Bearer TOKEN"),
+        soft_wrap=True,
+    )
+    typer.echo(secret)
+
+
+@tokens_app.command("list")
+def list_tokens(
+    as_json: AsJson = False,
+) -> None:
+    """List tokens, the newest first, revoked and expired ones as well."""
+    with reading() as connection:
+        found = read_tokens(connection)
+    if as_json:
+        print_json(found)
+        return
+    now = datetime.now(UTC)
+
+    def state(token: Token) -> str:
+        if token.revoked_at is not None:
+            return f"revoked {utc_time(token.revoked_at, now)}"
+        if token.expires_at is None:
+            return "live"
+        return f"{'until' if token.is_live(now) else 'expired'} {utc_time(token.expires_at, now)}"
+
+    print_rows(found, {
+        "name": lambda token: safe(token.name, 60),
+        "role": lambda token: token.role,
+        "apps": lambda token: safe(", ".join(token.apps) or "all", 80),
+        "may write": lambda token: ", ".join(token.scopes) or NONE,
+        "created": lambda token: utc_time(token.created_at, now),
+        "by": lambda token: safe(token.created_by, 40),
+        "state": state,
+    }, none="no tokens; make one with: groundwatch tokens create NAME")  # fmt: skip
+
+
+@tokens_app.command()
+def revoke(name: Name) -> None:
+    """Revoke a token; it lets nobody in from now on."""
+    with writing() as connection:
+        if not revoke_token(connection, name, datetime.now(UTC)):
+            raise SettingsError(f"no live token named {name!r}; see: groundwatch tokens list")
+    out.print(Text(f"token {plain_text(name)} is revoked"))

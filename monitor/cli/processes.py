@@ -19,10 +19,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.console import PRIVATE, err, open_store, out, warn
+from monitor.cli.console import PRIVATE, err, open_store, out, say, warn
 from monitor.errors import GroundwatchError, MissingExtraError, SettingsError
 from monitor.settings import Settings, masked_url, variable
-from monitor.settings.addresses import is_loopback
+from monitor.settings.kinds import is_loopback
 
 if TYPE_CHECKING:
     from workers.stack import Stack
@@ -120,7 +120,7 @@ def _hint_until_scored(settings: Settings, stop: threading.Event) -> None:
                     state = (app.app, app.ledger.sampled > 0)
                     hint = first_run_hint(app.app, app.ledger, settings.min_n)
                     if hint and state not in said:
-                        out.print(Text(hint, style="yellow"), soft_wrap=True)
+                        say(hint, style="yellow")
                         said.add(state)
 
 

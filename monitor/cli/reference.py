@@ -59,40 +59,37 @@ def config(
         out.print(listed)
 
 
+_SETTINGS_HEAD = f"""# Settings
+
+Set what you need as environment variables or in a file, `groundwatch.toml`.
+Variables win.
+
+- The file is read from the current directory, or from the path in `GROUNDWATCH_CONFIG`.
+  Keys are the variables' names in lower case, without the prefix; a table's settings go
+  under its name:
+
+  ```toml
+  app = "support-bot"
+  sample_rate = 0.05
+
+  [retention]
+  keep_texts_days = 14
+  ```
+- Secrets are read from variables only. To read one from a file, put the file's path into
+  the variable with `{FILE_SUFFIX}` appended to its name.
+- An unknown name is refused, so a misspelt setting cannot go unnoticed."""
+_TABLE_HEAD = ["| variable | default | what it is |", "|---|---|---|"]
+
+
 def manual() -> str:
     """Return the manual's page on settings: name, default and meaning of each, by topic."""
-    lines = [
-        "# Settings",
-        "",
-        "Set what you need as environment variables or in a file, `groundwatch.toml`.",
-        "Variables win.",
-        "",
-        "- The file is read from the current directory, or from the path in `GROUNDWATCH_CONFIG`.",
-        "  Keys are the variables' names in lower case, without the prefix; a table's settings go",
-        "  under its name:",
-        "",
-        "  ```toml",
-        '  app = "support-bot"',
-        "  sample_rate = 0.05",
-        "",
-        "  [retention]",
-        "  keep_texts_days = 14",
-        "  ```",
-        "- Secrets are read from variables only. To read one from a file, put the file's path into",
-        f"  the variable with `{FILE_SUFFIX}` appended to its name.",
-        "- An unknown name is refused, so a misspelt setting cannot go unnoticed.",
-    ]
+    lines = [_SETTINGS_HEAD]
     for topic, names in TOPICS.items():
-        lines += ["", f"## {topic}", "", "| variable | default | what it is |", "|---|---|---|"]
+        lines += ["", f"## {topic}", "", *_TABLE_HEAD]
         lines += [_row(name) for name in names if name in TABLE_OF]
         for table in (name for name in names if name not in TABLE_OF):
-            lines += [
-                "",
-                f"### Table `[{table}]`",
-                "",
-                Settings.model_fields[table].description or "",
-            ]
-            lines += ["| variable | default | what it is |", "|---|---|---|"]
+            what = Settings.model_fields[table].description or ""
+            lines += ["", f"### Table `[{table}]`", "", what, *_TABLE_HEAD]
             lines += [_row(name) for name, inside in TABLE_OF.items() if inside == table]
     return "\n".join(lines) + "\n"
 
@@ -120,19 +117,16 @@ def metrics(
         return
     settings = Settings.from_env()
     known = known_metrics(read_metrics_file(settings.metrics_file))
-    listed = Listing.of("metric", "better", "cost", "needs", "what it is")
-    found = []
-    for name, declared in ((name, metric.declaration) for name, metric in known.items()):
-        row = {
-            "metric": name, "better": declared.direction.value, "cost": declared.cost.value,
-            "needs": list(declared.requires), "is_scored": name in settings.metrics,
-            "what": plain_text(declared.what),
-        }  # fmt: skip
-        found.append(row)
-        listed.add_row(
-            name, declared.direction.value, declared.cost.value, ", ".join(declared.requires),
-            plain_text(declared.what), style="bold" if row["is_scored"] else "",
-        )  # fmt: skip
+    listed, found = Listing.of("metric", "better", "cost", "needs", "what it is"), []
+    for name, metric in known.items():
+        of, what = metric.declaration, plain_text(metric.declaration.what)
+        is_scored, better, cost = name in settings.metrics, of.direction.value, of.cost.value
+        found.append({
+            "metric": name, "better": better, "cost": cost, "needs": list(of.requires),
+            "is_scored": is_scored, "what": what,
+        })  # fmt: skip
+        style = "bold" if is_scored else ""
+        listed.add_row(name, better, cost, ", ".join(of.requires), what, style=style)
     if as_json:
         print_json(found)
     else:

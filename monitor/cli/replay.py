@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import redis
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from monitor.cli.console import FromTool, err, open_store, out, parse_duration_s, readable, warn
+from monitor.cli.console import (
+    FromTool,
+    Records,
+    open_store,
+    out,
+    parse_duration_s,
+    progress_bar,
+    warn,
+)
 from monitor.errors import QueueUnavailableError, StoreError
 from monitor.hook import Hook
 from monitor.hook.options import check
+from monitor.models import Interaction
 from monitor.queue.consumer import backlog, connect, live_workers, translated
 from monitor.report.words import reasons
 from monitor.settings import Settings
+from monitor.store.engine import Store
 from monitor.store.lease import current_owner
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
-from monitor.testsets.records import Record, RecordFile
+from monitor.testsets.records import RecordFile
 
 _ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
 _CHECK_QUEUE_EVERY = 500
-_PAUSE_S = 0.05
+_PAUSE_S, _POLL_EVERY_S = 0.05, 0.25
 _GIVE_UP_AFTER_S = 120.0
-_POLL_EVERY_S = 0.25
 
 
 def replay(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="JSONL, JSON, CSV or Parquet; - is JSONL from the standard input.",
-            callback=readable,
-        ),
-    ],
+    file: Records,
     app: Annotated[str, typer.Option(help="Name of the app the records count for.")],
     source: FromTool = None,
     rate: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Records per second; unset: at full speed."),
+        float | None, typer.Option(min=0.001, help="Records per second; unset: at full speed.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all are scored.")] = False,
     worker_within: Annotated[
-        str, typer.Option(help="With --wait: how long to wait for a worker to be there.")
+        str, typer.Option(help="With --wait: how long to wait for a worker to start.")
     ] = "30s",
 ) -> None:
     """Send real records through the real hook and, on request, wait for their scores."""
@@ -65,36 +66,46 @@ def replay(
     client = connect(settings.broker_url)
     with translated():
         client.ping()
-    waiter = _Waiter(settings, app) if wait else None
+    store = open_store(settings) if wait else None
+    before = _counts(store, app) if store else Counter[Booking]()
+    hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
+    limit, started_s = settings.hook_limits.max_text_chars, time.monotonic()
+    count = cut = 0
     with (
         RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source) as records,
-        Progress(
-            *(TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn()),
-            TimeRemainingColumn(),
-            console=err,
-        ) as progress,
+        progress_bar() as progress,
     ):
-        hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
-        sender = _Sender(hook, client, settings, rate)
         task = progress.add_task("sent", total=records.lines)
         for record in records:
-            sender.send(record)
-            progress.update(task, completed=sender.count)
-        progress.update(task, total=sender.count)
-        sender.finish()
-        sent = int(hook.stats()["sent"])
-        if waiter is not None:
+            _await_turn(hook, client, settings, count, started_s + count / (rate or math.inf))
+            _send(hook, record.interaction)
+            count += 1
+            progress.update(task, completed=count)
+            if record.size_bytes > limit:
+                cut += 1
+                warn(
+                    f"line {record.line}: {record.size_bytes:,} bytes are more than {limit:,};"
+                    " its texts are cut (GROUNDWATCH_MAX_TEXT_CHARS)"
+                )
+        progress.update(task, total=count)
+        while not hook.flush(timeout=2.0):  # until all is delivered, or counted as dropped
+            with translated():
+                client.ping()
+        if store is not None:
+            sent = int(hook.stats()["sent"])
             scored = progress.add_task("scored", total=sent)
-            waiter.wait(sent, lambda done: progress.update(scored, completed=done))
-            waiter.wait_for_verdict()
+            _await_scores(
+                store, app, before, sent, lambda done: progress.update(scored, completed=done)
+            )
+            _await_verdict(store, app, settings)
     stats = hook.stats()
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_row("records sent", f"{sender.count:,}", f"{sender.cut:,} of them cut to size")
+    table.add_row("records sent", f"{count:,}", f"{cut:,} of them cut to size")
     table.add_row("bad lines", reasons(records.unreadable))
     table.add_row("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0")
     table.add_row("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}")
-    if waiter is not None:
-        ended = waiter.ended()
+    if store is not None:
+        ended = _counts(store, app) - before
         for kind in _ENDED:
             parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
             table.add_row(kind.value, reasons(parts))
@@ -104,113 +115,71 @@ def replay(
         raise typer.Exit(1)
 
 
-@dataclass(slots=True)
-class _Sender:
-    """Hands records to the hook, at a rate, and no faster than the queue takes them."""
-
-    hook: Hook
-    client: redis.Redis
-    settings: Settings
-    rate: float | None
-    count: int = 0
-    cut: int = 0
-    _started_s: float = field(default_factory=time.monotonic)
-
-    def send(self, record: Record) -> None:
-        if self.rate is not None:
-            time.sleep(max(0.0, self._started_s + self.count / self.rate - time.monotonic()))
-        while int(self.hook.stats()["buffered"]) >= self.settings.hook_limits.buffer_samples // 2:
-            self._still_there()
-            time.sleep(_PAUSE_S)
-        if self.count % _CHECK_QUEUE_EVERY == 0:
-            while backlog(self.client).waiting > self.settings.hook_limits.queue_limit // 2:
-                time.sleep(_PAUSE_S)
-        item = record.interaction
-        metadata = dict(item.metadata)
-        if item.timestamp is not None:
-            metadata["recorded_at"] = item.timestamp.isoformat()
-        self.hook.sample(
-            id=item.id,
-            query=item.query,
-            contexts=[passage.model_dump(exclude_none=True) for passage in item.contexts],
-            output=item.output,
-            history=[turn.model_dump() for turn in item.history],
-            tool_calls=[call.model_dump(exclude_none=True) for call in item.tool_calls],
-            expected=item.expected,
-            trace_id=item.trace_id,
-            session_id=item.session_id,
-            user_id=item.user_id,
-            release=item.release,
-            environment=item.environment,
-            tags=item.tags,
-            metadata=metadata,
-            label=item.label,
-        )
-        self.count += 1
-        if record.size_bytes > self.settings.hook_limits.max_text_chars:
-            self.cut += 1
-            warn(
-                f"line {record.line}: {record.size_bytes:,} bytes are more than"
-                f" {self.settings.hook_limits.max_text_chars:,}; its texts are cut"
-                " (GROUNDWATCH_MAX_TEXT_CHARS)"
-            )
-
-    def _still_there(self) -> None:
+def _await_turn(
+    hook: Hook, client: redis.Redis, settings: Settings, count: int, due_s: float
+) -> None:
+    """Send no record before it is due, and no faster than the hook and the queue take them."""
+    time.sleep(max(0.0, due_s - time.monotonic()))
+    limits = settings.hook_limits
+    while int(hook.stats()["buffered"]) >= limits.buffer_samples // 2:
         with translated():
-            self.client.ping()
+            client.ping()
+        time.sleep(_PAUSE_S)
+    if count % _CHECK_QUEUE_EVERY == 0:
+        while backlog(client).waiting > limits.queue_limit // 2:
+            time.sleep(_PAUSE_S)
 
-    def finish(self) -> None:
-        """Wait until the hook has delivered or counted everything."""
-        while not self.hook.flush(timeout=2.0):
-            self._still_there()
+
+def _send(hook: Hook, item: Interaction) -> None:
+    recorded = {} if item.timestamp is None else {"recorded_at": item.timestamp.isoformat()}
+    hook.sample(
+        id=item.id, query=item.query, output=item.output, expected=item.expected,
+        contexts=[passage.model_dump(exclude_none=True) for passage in item.contexts],
+        history=[turn.model_dump() for turn in item.history],
+        tool_calls=[call.model_dump(exclude_none=True) for call in item.tool_calls],
+        trace_id=item.trace_id, session_id=item.session_id, user_id=item.user_id,
+        release=item.release, environment=item.environment, tags=item.tags,
+        metadata={**item.metadata, **recorded}, label=item.label,
+    )  # fmt: skip
 
 
-class _Waiter:
-    """Watches the ledger until what was sent has ended somewhere."""
+def _counts(store: Store, app: str) -> Counter[Booking]:
+    with store.read() as connection:
+        return read_totals(connection, app).get(app, Counter())
 
-    def __init__(self, settings: Settings, app: str) -> None:
-        self._store = open_store(settings)
-        self._app = app
-        self._evaluate_every_s = settings.evaluate_every_s
-        self._before = self._counts()
 
-    def wait(self, sent: int, show: Any) -> None:
-        last, last_s = -1, time.monotonic()
-        while True:
-            done = sum(n for (kind, _), n in self.ended().items() if kind in _ENDED)
-            show(done)
-            if done >= sent:
-                return
-            if done != last:
-                last, last_s = done, time.monotonic()
-            elif time.monotonic() - last_s > _GIVE_UP_AFTER_S:
-                raise QueueUnavailableError(
-                    f"nothing was scored for {_GIVE_UP_AFTER_S:.0f} s; {sent - done} samples wait;"
-                    " look at the worker's log, or run: groundwatch doctor"
-                )
-            time.sleep(0.2)
+def _await_scores(
+    store: Store, app: str, before: Counter[Booking], sent: int, show: Callable[[int], None]
+) -> None:
+    """Wait until what was sent has ended somewhere."""
+    last, last_s = -1, time.monotonic()
+    while last < sent:
+        ended = _counts(store, app) - before
+        done = sum(n for (kind, _), n in ended.items() if kind in _ENDED)
+        show(done)
+        if done != last:
+            last, last_s = done, time.monotonic()
+        elif time.monotonic() - last_s > _GIVE_UP_AFTER_S:
+            raise QueueUnavailableError(
+                f"nothing was scored for {_GIVE_UP_AFTER_S:.0f} s; {sent - done} samples wait;"
+                " see the worker's log, or run: groundwatch doctor"
+            )
+        time.sleep(_POLL_EVERY_S)
 
-    def wait_for_verdict(self) -> None:
-        """Wait until the scheduler, if one runs, has evaluated the last score as well."""
-        scored_at = datetime.now(UTC)
-        with self._store.read() as connection:
-            if current_owner(connection, "scheduler") is None:
-                return
-        end_s = time.monotonic() + 2 * self._evaluate_every_s + 5
-        while time.monotonic() < end_s:
-            with self._store.read() as connection:
-                verdicts = read_verdicts(connection, self._app).values()
-            if any(verdict.evaluated_at > scored_at for verdict in verdicts):
-                return
-            time.sleep(0.2)
 
-    def ended(self) -> Counter[Booking]:
-        """Count what has ended since the replay began."""
-        return self._counts() - self._before
-
-    def _counts(self) -> Counter[Booking]:
-        with self._store.read() as connection:
-            return read_totals(connection, self._app).get(self._app, Counter())
+def _await_verdict(store: Store, app: str, settings: Settings) -> None:
+    """Wait until the scheduler, if one runs, has evaluated the last score as well."""
+    scored_at = datetime.now(UTC)
+    with store.read() as connection:
+        if current_owner(connection, "scheduler") is None:
+            return
+    end_s = time.monotonic() + 2 * settings.evaluate_every_s + 5
+    while time.monotonic() < end_s:
+        with store.read() as connection:
+            verdicts = read_verdicts(connection, app).values()
+        if any(verdict.evaluated_at > scored_at for verdict in verdicts):
+            return
+        time.sleep(_POLL_EVERY_S)
 
 
 def await_worker(settings: Settings, *, within_s: float) -> None:

@@ -1,11 +1,12 @@
-"""What people read in a terminal: ``status``, ``report``, ``show`` and ``digest``."""
+"""What people read in a terminal: ``status``, ``report``, and the pages that ``open`` opens."""
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,24 +19,31 @@ import typer
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.text import Text
+from sqlalchemy import Connection
 
 from alerts.digest import enqueue, recipients_of_digests
 from alerts.dispatch import Dispatcher
-from alerts.queries import deliveries
+from alerts.queries import deliveries, incidents_named
 from alerts.routes_file import wiring_from
 from alerts.routing import Recipient
+from monitor.cli.alerts import print_sent
 from monitor.cli.console import (
-    PRIVATE_FILE,
+    AppName,
     AsJson,
     OnlyApp,
     Window,
+    app_names,
     check_app,
     err,
+    known_apps,
     open_store,
     out,
     parse_duration_s,
     quiet_logs,
+    say,
+    write_or_print,
 )
+from monitor.errors import SettingsError
 from monitor.models import Verdict
 from monitor.report.build import exit_code
 from monitor.report.digest import Digest, window_before
@@ -55,9 +63,11 @@ from monitor.report.text import render_report, render_status, verdict_text
 from monitor.report.words import drift_sentence, first_run_hint, unscored_sentence, verdict_rate
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.samples import read_sample
 from monitor.web.detail import Detail, read_detail
-from monitor.web.time_range import TimeRange
+from monitor.web.time_range import TimeRange, app_path, incident_path, metric_path, sample_path
 from workers.reports import read_digest, read_report, read_status
+from workers.stack import page_url_file
 
 _EVERY_S = 2.0
 _FILE_WIDTH = 100
@@ -101,7 +111,7 @@ def status(
         out.print(render_status(report))
         for item in report.apps:
             if said := first_run_hint(item.app, item.ledger, settings.min_n):
-                out.print(Text(said), soft_wrap=True)
+                say(said)
         if not report.apps:
             out.print(
                 "Call groundwatch.sample(...) in your app;"
@@ -151,13 +161,7 @@ def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
     Dispatcher(store, channels, Random()).run_once()  # noqa: S311
     with store.read() as connection:
         sent = deliveries(connection, incident_id=found.name)
-    listed = Listing.of("channel", "recipient", "state", "last error")
-    for item in sent:
-        recipient = Text(plain_text(item.recipient, 60))
-        listed.add_row(item.channel, recipient, item.status, item.error_code or "")
-    out.print(listed if sent else "no channel is set up that takes digests")
-    if not sent or any(item.status in {"waiting", "dead"} for item in sent):
-        raise typer.Exit(1)
+    print_sent(sent, none="no channel is set up that takes digests")
 
 
 class ReportFormat(StrEnum):
@@ -200,9 +204,8 @@ def report(
     check_app(store, settings, app)
     found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
     if output is not None:
-        output.touch(mode=PRIVATE_FILE)
-        output.write_text(_write(found, format, settings), encoding="utf-8")
-        err.print(Text(f"written to {output}"))
+        write_or_print(_write(found, format, settings), output)
+        err.print(f"written to {output}", markup=False)
     elif format is ReportFormat.TEXT:
         out.print(render_report(found))
     else:
@@ -226,7 +229,7 @@ def _write(found: Report, form: ReportFormat, settings: Settings) -> str:
 
 
 def show(
-    app: Annotated[str, typer.Argument(help="Name of the app.")],
+    app: AppName,
     metric: Annotated[str, typer.Argument(help="Name of the metric.")],
     window: Window = "24h",
     json: AsJson = False,
@@ -334,3 +337,42 @@ class Histogram:
                 "█" * round(share / max(*current, 0.01) * longest),
             )
         yield listed
+
+
+def open_page(
+    what: Annotated[
+        str, typer.Argument(help="An app, or the id of an incident or a sample; else the page.")
+    ] = "",
+    metric: Annotated[str, typer.Argument(help="A metric of the app.")] = "",
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print the address only; so does a pipe.")
+    ] = False,
+) -> None:
+    """Print the address of a page, and open it in the browser."""
+    settings = Settings.from_env()
+    with closing(open_store(settings)) as store, store.read() as connection:
+        path = _path(connection, store, settings, what, metric) if what else "/"
+    base = str(settings.report_url or "")
+    if not base:
+        # `up` may have found its usual port taken, and wrote down where its page is.
+        file = page_url_file(settings.home)
+        usual = f"http://{settings.web_host}:{settings.web_port}/"
+        base = file.read_text(encoding="utf-8").strip() if file.exists() else usual
+    url = base.rstrip("/") + path
+    typer.echo(url)
+    if not print_ and sys.stdout.isatty():
+        typer.launch(url)
+
+
+def _path(connection: Connection, store: Store, settings: Settings, what: str, metric: str) -> str:
+    apps = known_apps(store, settings)
+    if what in apps:
+        return metric_path(what, metric) if metric else app_path(what)
+    incidents = incidents_named(connection, what)
+    if len(incidents) == 1:
+        return incident_path(incidents[0].incident_id)
+    if read_sample(connection, what) is not None:
+        return sample_path(what)
+    raise SettingsError(
+        f"no app, incident or sample is named {plain_text(what, 64)!r}; apps: {app_names(apps)}"
+    )

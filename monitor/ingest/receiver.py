@@ -28,7 +28,7 @@ from monitor.ingest.otlp import (
 )
 from monitor.integrations.traces import Traces
 from monitor.queue import names
-from monitor.settings.addresses import is_addressed_here
+from monitor.settings.kinds import is_addressed_here
 
 try:
     from starlette.applications import Starlette

@@ -9,7 +9,7 @@ from redis import connection
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ..settings.addresses import sentinels_of
+from ..settings.kinds import sentinels_of
 
 _SENTINEL_TIMEOUT_S = 1.0
 _untyped: Any = connection

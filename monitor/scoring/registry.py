@@ -26,7 +26,7 @@ from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import ALIASES
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
-from monitor.settings.addresses import is_loopback
+from monitor.settings.kinds import is_loopback
 
 if TYPE_CHECKING:
     from monitor.scoring.judges.openai_client import ChatEndpoint

@@ -1,6 +1,6 @@
 """Every setting of every process, and how it is read."""
 
-from .addresses import (
+from .kinds import (
     DEFAULT_REDIS_URL,
     masked_url,
     redis_url_file,

@@ -14,8 +14,8 @@ from pydantic import (
     SecretStr,
 )
 
-from .addresses import DEFAULT_REDIS_URL
 from .kinds import (
+    DEFAULT_REDIS_URL,
     Days,
     Dollars,
     Names,

@@ -14,8 +14,8 @@ from pydantic import SecretStr, ValidationError, field_serializer, model_validat
 from pydantic.fields import FieldInfo
 
 from ..errors import SettingsError, own_words
-from .addresses import is_loopback, masked_url, resolve_redis_url
 from .fields import Fields, Table
+from .kinds import is_loopback, masked_url, resolve_redis_url
 
 PREFIX = "GROUNDWATCH_"
 FILE_SUFFIX = "_FILE"

@@ -7,12 +7,13 @@ import contextvars
 import inspect
 import sys
 import threading
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, Callable, Generator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -75,14 +76,11 @@ class AppAnswer(BaseModel):
         metadata = fields.pop("metadata", None) or {}
         calls = fields.pop("tool_calls", None) or ()
         try:
-            return cls.model_validate(
-                {
-                    "output": output,
-                    "contexts": None if contexts is None else [passage(each) for each in contexts],
-                    "tool_calls": calls,
-                    "metadata": {**fields, **metadata},
-                }
-            )
+            passages = None if contexts is None else [passage(each) for each in contexts]
+            return cls.model_validate({
+                "output": output, "contexts": passages, "tool_calls": calls,
+                "metadata": {**fields, **metadata},
+            })  # fmt: skip
         except (ValidationError, TypeError) as error:
             where = "answer"
             if isinstance(error, ValidationError):
@@ -90,15 +88,16 @@ class AppAnswer(BaseModel):
             raise RecordError(f"the app's answer has a wrong or missing {where}") from None
 
 
-class EvaluatedApp(Protocol):
+class EvaluatedApp(ABC):
     """Something that answers test cases; ``name`` is written into the run."""
 
     name: str
 
+    @abstractmethod
     async def answer(self, case: TestCase, model: str | None) -> AppAnswer:
         """Answer a case, with *model* where several are compared; any error is the app's."""
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 - most have nothing to close
         """Close connections."""
 
 
@@ -166,7 +165,7 @@ def _imported(name: str) -> object:
     return found
 
 
-class _Function:
+class _Function(EvaluatedApp):
     """A function of the user's, called in this process."""
 
     def __init__(self, app: object, name: str = "") -> None:
@@ -185,28 +184,20 @@ class _Function:
 
     async def answer(self, case: TestCase, model: str | None) -> AppAnswer:
         offered = {
-            "history": list(case.history),
-            "contexts": [each.text for each in case.contexts],
-            "model": model,
-            "case": case,
-        }
+            "history": list(case.history), "contexts": [each.text for each in case.contexts],
+            "model": model, "case": case,
+        }  # fmt: skip
+
+        def whole(value: object) -> object:  # of a generator: its pieces, joined
+            return "".join(map(str, value)) if isinstance(value, Generator) else value
+
         call = partial(self._call, case.query, **{name: offered[name] for name in self._takes})
-        found = await (call() if self._is_async else in_thread(lambda: _whole(call())))
+        found = await (call() if self._is_async else in_thread(lambda: whole(call())))
         if inspect.isawaitable(found):
             found = await found
         if isinstance(found, AsyncIterable):
             found = "".join([str(piece) async for piece in found])
         return AppAnswer.read(found)
-
-    async def close(self) -> None:
-        """Do nothing: a function has no connections of ours."""
-
-
-def _whole(value: object) -> object:
-    """Join the pieces of a generator."""
-    if isinstance(value, Iterable) and inspect.isgenerator(value):
-        return "".join(str(piece) for piece in value)
-    return value
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -244,18 +235,15 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await done
 
 
-class _HTTPError(RecordError):
-    def __init__(self, message: str, retry_after: float | None) -> None:
+class EndpointError(RecordError):
+    """An endpoint that answered with an error, and the seconds it asks callers to wait, if any."""
+
+    def __init__(self, message: str, retry_after_s: float | None) -> None:
         super().__init__(message)
-        self.retry_after_s = retry_after
+        self.retry_after_s = retry_after_s
 
 
-def asked_wait_s(error: Exception) -> float | None:
-    """Return how long the endpoint that raised *error* asks callers to wait, in seconds."""
-    return error.retry_after_s if isinstance(error, _HTTPError) else None
-
-
-class _Endpoint:
+class _Endpoint(EvaluatedApp):
     """An app behind HTTP: one POST of JSON a case."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
@@ -277,7 +265,7 @@ class _Endpoint:
             body["model"] = model
         reply = await self._client.post(self.name, json=body)
         if reply.is_error or reply.is_redirect:
-            raise _HTTPError(f"HTTP {reply.status_code}", retry_after_s(reply.headers))
+            raise EndpointError(f"HTTP {reply.status_code}", retry_after_s(reply.headers))
         if "json" in reply.headers.get("content-type", ""):
             return AppAnswer.read(reply.json())
         return AppAnswer.read(reply.text)
@@ -286,7 +274,7 @@ class _Endpoint:
         await self._client.aclose()
 
 
-class _Recorded:
+class _Recorded(EvaluatedApp):
     """Answers that were recorded before: of the cases, or of a file with their ids or questions."""
 
     def __init__(self, name: str, tell: Callable[[str], None]) -> None:
@@ -298,11 +286,9 @@ class _Recorded:
         for record in RecordFile(Path(name), tell):
             found = record.interaction
             answer = AppAnswer(
-                output=found.output,
-                contexts=found.contexts or None,
-                tool_calls=found.tool_calls,
-                metadata=found.metadata,
-            )
+                output=found.output, contexts=found.contexts or None,
+                tool_calls=found.tool_calls, metadata=found.metadata,
+            )  # fmt: skip
             self._by_id[found.id] = answer
             if found.query:
                 self._by_query.setdefault(found.query, answer)
@@ -314,6 +300,3 @@ class _Recorded:
         if found is None:
             raise RecordError("no recorded answer; name an app that answers, or add an output")
         return found
-
-    async def close(self) -> None:
-        """Do nothing: a file is read once."""

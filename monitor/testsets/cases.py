@@ -17,10 +17,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from monitor.errors import RecordError, own_words
 from monitor.models import Interaction
 from monitor.models.interaction import Name, Passage
-from monitor.testsets.columns import (
+from monitor.testsets.exports import Source
+from monitor.testsets.records import (
+    ALIASES,
     EXPECTED_COLUMNS,
     NO_CASE,
     Form,
+    RecordFile,
     columns_of,
     content_hash,
     fields_of,
@@ -28,8 +31,6 @@ from monitor.testsets.columns import (
     row_of,
     to_json,
 )
-from monitor.testsets.exports import Source
-from monitor.testsets.records import ALIASES, RecordFile
 
 #: What a run makes, and what is not part of the test.
 _NOT_IN_VERSION = {"id", "output", "metadata"}

@@ -76,10 +76,14 @@ def _from_ragas(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.get("user_input"), list):  # a sample of several turns
         messages = row.pop("user_input")
         row |= _said(messages)
-    if "reference_contexts" in row:
-        answer = row.pop("reference", None)
-        row["expected"] = {"contexts": row.pop("reference_contexts")}
-        row["expected"] |= {} if answer is None else {"answer": answer}
+    return _expecting(row, "reference_contexts", "reference")
+
+
+def _expecting(row: dict[str, Any], contexts: str, answer: str) -> dict[str, Any]:
+    """Join what should be retrieved and what should be answered."""
+    if contexts in row:
+        parts = {"contexts": row.pop(contexts), "answer": row.pop(answer, None)}
+        row["expected"] = {name: part for name, part in parts.items() if part is not None}
     return row
 
 
@@ -87,24 +91,20 @@ def _from_deepeval(row: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.get("turns"), list):
         row |= _said(row.pop("turns"))
     if "tools_called" in row:
+        names = {"name": "name", "arguments": "input_parameters", "result": "output"}
         row["tool_calls"] = [
-            {
-                "name": part_of(call, "name"),
-                "arguments": part_of(call, "input_parameters"),
-                "result": part_of(call, "output"),
-            }
+            {ours: part_of(call, theirs) for ours, theirs in names.items()}
             for call in as_list(row.pop("tools_called"))
         ]
-    if "context" in row:  # what should be retrieved
-        answer = row.pop("expected_output", None)
-        row["expected"] = {"contexts": row.pop("context")}
-        row["expected"] |= {} if answer is None else {"answer": answer}
-    return row
+    return _expecting(row, "context", "expected_output")
 
 
 def _from_hf(row: dict[str, Any]) -> dict[str, Any]:
-    for ours, theirs in (("contexts", ("context", "ctxs", "passages")), ("expected", ("answers",
-                          "ground_truths", "golden_answers"))):  # fmt: skip
+    names = {
+        "contexts": ("context", "ctxs", "passages"),
+        "expected": ("answers", "ground_truths", "golden_answers"),
+    }
+    for ours, theirs in names.items():
         name = next((name for name in theirs if name in row), None)
         if name is not None and ours not in row:
             row[ours] = row.pop(name)

@@ -11,7 +11,7 @@ not decided.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
@@ -20,7 +20,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import NotComparableError, SettingsError, own_words
-from monitor.models.passing import Direction, PassRule
+from monitor.models.passing import PassRule
 from monitor.report.format import count, points, score
 from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
 from monitor.testsets.pairs import ChangedCase, RunPair, by_case, is_lower, named
@@ -188,20 +188,13 @@ def decide(
         raise NotComparableError(
             "there is nothing to check: name a baseline, a floor, or critical cases"
         )
-    outcomes = {check.outcome for check in checks}
-    outcome = next(
-        (o for o in (GateOutcome.FAIL, GateOutcome.NOT_DECIDED) if o in outcomes), GateOutcome.PASS
-    )
+    worst = (GateOutcome.FAIL, GateOutcome.NOT_DECIDED, GateOutcome.PASS)
     return GateReport(
-        outcome=outcome,
-        dataset=run.dataset,
-        app=run.app,
-        app_version=run.app_version,
+        outcome=min((check.outcome for check in checks), key=worst.index),
+        dataset=run.dataset, app=run.app, app_version=run.app_version,
         baseline_version=None if baseline is None else baseline.app_version,
-        cases=cases,
-        checks=tuple(checks),
-        changed=tuple(changed),
-    )
+        cases=cases, checks=tuple(checks), changed=tuple(changed),
+    )  # fmt: skip
 
 
 def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
@@ -212,36 +205,26 @@ def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
             raise NotComparableError(f"{metric} has a floor and no scores; the run has {known}")
     for metric, floor in policy.floors.items():
         scores = list(run.case_scores(metric).values())
-        rule = PassRule(floor, _direction(rules, metric))
         mean = fmean(scores) if scores else None
-        is_ceiling = rule.direction is Direction.LOWER
-        word = "ceiling" if is_ceiling else "floor"
+        sign, word = (-1, "ceiling") if is_lower(rules, metric) else (1, "floor")
         outcome = GateOutcome.NOT_DECIDED
         if mean is not None:
-            is_good = rule.passes(mean + (-_ROUNDING if is_ceiling else _ROUNDING))
+            is_good = sign * (mean - floor) >= -_ROUNDING
             outcome = GateOutcome.PASS if is_good else GateOutcome.FAIL
         says = f"{metric}: mean {score(mean)}, {word} {score(floor)}"
-        made.append(
-            GateCheck(
-                name="floor", metric=metric, outcome=outcome, says=says, after=mean, limit=floor,
-                n=len(scores),
-            )
-        )  # fmt: skip
+        made.append(GateCheck(
+            name="floor", metric=metric, outcome=outcome, says=says, after=mean, limit=floor,
+            n=len(scores),
+        ))  # fmt: skip
     for metric, floor in policy.case_floors.items():
-        rule = PassRule(floor, _direction(rules, metric))
-        found = run.case_scores(metric)
-        below = [case for case, value in found.items() if not rule.passes(value)]
+        sign, found = (-1 if is_lower(rules, metric) else 1), run.case_scores(metric)
+        below = [case for case, value in found.items() if sign * (value - floor) < 0]
         outcome = GateOutcome.FAIL if below else GateOutcome.PASS
-        found_below = (
-            f"{count(len(below), 'case')} below: {named(below, run)}" if below else "all do"
-        )
-        says = f"{metric}: every case has to reach {score(floor)}; {found_below}"
-        made.append(
-            GateCheck(
-                name="case floor", metric=metric, outcome=outcome, says=says, limit=floor,
-                n=len(found),
-            )
-        )  # fmt: skip
+        which = f"{count(len(below), 'case')} below: {named(below, run)}" if below else "all do"
+        says = f"{metric}: every case has to reach {score(floor)}; {which}"
+        made.append(GateCheck(
+            name="case floor", metric=metric, outcome=outcome, says=says, limit=floor, n=len(found),
+        ))  # fmt: skip
     return made
 
 
@@ -250,22 +233,12 @@ def _critical_cases(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
     if not critical:
         return []
     results = by_case(run)
-    failing = [
-        case
-        for case in critical
-        if any(each.passed is False or each.error is not None for each in results[case])
-    ]
-    unscored = [
-        case
-        for case in critical
-        if case not in failing and any(each.passed is None for each in results[case])
-    ]
-    if failing:
-        says = f"{count(len(failing), 'critical case')} failing: {named(failing, run)}"
-        outcome = GateOutcome.FAIL
-    elif unscored:
-        says = f"{count(len(unscored), 'critical case')} without a score: {named(unscored, run)}"
-        outcome = GateOutcome.NOT_DECIDED
+    failing = [c for c in critical if any(r.passed is False or r.error for r in results[c])]
+    unscored = [c for c in critical if any(r.passed is None for r in results[c])]
+    if found := failing or unscored:
+        what = "failing" if failing else "without a score"
+        says = f"{count(len(found), 'critical case')} {what}: {named(found, run)}"
+        outcome = GateOutcome.FAIL if failing else GateOutcome.NOT_DECIDED
     else:
         says, outcome = f"all {count(len(critical), 'critical case')} pass", GateOutcome.PASS
     return [GateCheck(name="critical cases", outcome=outcome, says=says, n=len(critical))]
@@ -367,7 +340,3 @@ def _changes(
             says += f"; {count(fixed, 'case')} repaired"
         made.append(GateCheck(name=name, outcome=outcome, says=says, n=len(found)))
     return made
-
-
-def _direction(rules: Mapping[str, PassRule], metric: str) -> Direction:
-    return Direction.LOWER if is_lower(rules, metric) else Direction.HIGHER

@@ -78,17 +78,12 @@ def golden_case(
         expected=expected,
         tags=(PRODUCTION, "failure" if is_failure else "good", *tags),
         critical=critical,
-        metadata={
-            PRODUCTION: {
-                "output": it.output,
-                "contexts": [passage.text for passage in it.contexts],
-                "release": it.release,
-                "failed": failed,
-                "passes": sum(votes),
-                "fails": len(votes) - sum(votes),
-            }
-        },
-    )
+        metadata={PRODUCTION: {
+            "output": it.output, "contexts": [passage.text for passage in it.contexts],
+            "release": it.release, "failed": failed,
+            "passes": sum(votes), "fails": len(votes) - sum(votes),
+        }},
+    )  # fmt: skip
 
 
 def golden_set(connection: Connection, *, app: str, metric: str, annotators: int = 1) -> GoldenSet:
@@ -136,8 +131,11 @@ def human_ai_records(
         )
         ai_score = float(label.judge_passed) if isinstance(score, str | None) else float(score)
         human_score = float(label.human_passed)
-        agreed = label.human_passed == label.judge_passed
-        verdicts = {True: "passed", False: "failed"}
+        agreement = max(0.0, 1 - abs(human_score - ai_score))
+        person, evaluator = (
+            "passed" if each else "failed" for each in (label.human_passed, label.judge_passed)
+        )
+        differ = f"{label.labelled_by} {person} it, the evaluator {evaluator} it"
         yield HumanAIEvaluation(
             evaluator_name="human_ai_comparison",
             target_event_id=label.sample_id,
@@ -146,10 +144,7 @@ def human_ai_records(
                 annotator_id=label.labelled_by, score=human_score, explanation=label.note
             ),
             ai_evaluation=RaterEvaluation(model=label.evaluator_version, score=ai_score),
-            agreement_score=max(0.0, 1 - abs(human_score - ai_score)),
-            discrepancy_analysis=""
-            if agreed
-            else f"{label.labelled_by} {verdicts[label.human_passed]} it,"
-            f" the evaluator {verdicts[label.judge_passed]} it",
+            agreement_score=agreement,
+            discrepancy_analysis="" if person == evaluator else differ,
             timestamp=label.labelled_at,
         )

@@ -25,7 +25,7 @@ class ChangedCase(BaseModel):
 
     case: str
     query: str | None
-    now: Literal["fails", "passes", "app error"]
+    now: CaseVerdict
     blocks: bool = Field(default=False, description="The gate fails because of it.")
     scores: dict[str, tuple[float | None, float | None]] = Field(
         default_factory=dict, description="Before and after, by metric."
@@ -62,22 +62,17 @@ class RunPair:
         for metric, version in baseline.evaluators.items():
             mine = run.evaluators.get(metric)
             if mine != version:
-                what = (
-                    "was not evaluated"
-                    if mine is None
-                    else f"is by {mine}, the baseline by {version}"
-                )
+                what = f"is by {mine}, the baseline by {version}" if mine else "was not evaluated"
                 raise NotComparableError(
                     f"{metric} {what}; evaluate both runs with the same metrics and judge"
                 )
-        lines, theirs = run.rules(), baseline.rules()
-        for metric in lines.keys() & theirs.keys():
-            if lines[metric] != theirs[metric]:
-                raise NotComparableError(
-                    f"{metric} passes at {lines[metric].line:g}, in the baseline at"
-                    f" {theirs[metric].line:g}; evaluate the baseline again"
-                )
         self.rules: Mapping[str, PassRule] = run.rules()
+        for metric, theirs in baseline.rules().items():
+            if self.rules.get(metric, theirs) != theirs:
+                raise NotComparableError(
+                    f"{metric} passes at {self.rules[metric].line:g}, in the baseline at"
+                    f" {theirs.line:g}; evaluate the baseline again"
+                )
         self._before, self._after = by_case(baseline), by_case(run)
         #: The cases to which the app answered the same in both runs.
         self.same_answers = frozenset(
@@ -118,23 +113,15 @@ class RunPair:
         """Return the cases whose verdict changed, those that got worse first."""
         tables = {metric: self.scores(metric) for metric in self.metrics}
         made: list[ChangedCase] = []
-        for case in self.run.cases:
-            if case not in self.shared:
-                continue
+        for case in (each for each in self.run.cases if each in self.shared):
             was, now = verdict_of(self._before[case]), verdict_of(self._after[case])
-            if was in {now, "app error", None} or now is None:
-                continue
-            made.append(
-                ChangedCase(
-                    case=case,
-                    query=self.run.cases[case].query,
-                    now=now,
-                    scores={m: (b.get(case), a.get(case)) for m, (b, a) in tables.items()},
+            if now is not None and was not in {now, "app error", None}:
+                scores = {m: (b.get(case), a.get(case)) for m, (b, a) in tables.items()}
+                made.append(ChangedCase(
+                    case=case, query=self.run.cases[case].query, now=now, scores=scores,
                     same_answer=case in self.same_answers,
-                )
-            )
-        made.sort(key=lambda each: each.now == "passes")
-        return made
+                ))  # fmt: skip
+        return sorted(made, key=lambda each: each.now == "passes")
 
 
 def _shared(run: EvaluationRun, baseline: EvaluationRun, *, shared_cases: bool) -> frozenset[str]:

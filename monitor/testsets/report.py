@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,7 +18,6 @@ from monitor.testsets.gate import GateOutcome, GateReport
 from monitor.testsets.runs import CaseResult, EvaluationRun
 
 ENDINGS = (".md", ".html", ".xml")
-_MOST_ROWS = 100
 _CELL_CHARS = 300
 _ICONS: Mapping[GateOutcome, str] = {
     GateOutcome.PASS: "✓",
@@ -27,25 +26,15 @@ _ICONS: Mapping[GateOutcome, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table of a page; ``left_out`` counts the rows that are too many to show."""
+class ReportTable(NamedTuple):
+    """A table of a page; a hundred rows are shown, and the others counted."""
 
     title: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    left_out: int = 0
-
-    @classmethod
-    def cut(
-        cls, title: str, columns: tuple[str, ...], rows: Sequence[Sequence[str]]
-    ) -> ReportTable:
-        """Return the table with its first hundred rows."""
-        return cls(title, columns, rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS))
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPage:
+class ReportPage(NamedTuple):
     """What a report says, in whatever form it is written; ``kind`` is pass, fail, open or ''."""
 
     title: str
@@ -110,10 +99,12 @@ def run_page(run: EvaluationRun) -> ReportPage:
         f"{count(run.total_queries, 'answer')} in {duration(run.duration_s)}, judge {usd(cost)}",
         f"{utc_time(run.timestamp)}",
     ]
+    figures = ("mean", "median", "5th percentile", "lowest")
     metrics = [
         (
-            name, number(f["n"]), score(f.get("mean")), score(f.get("median")),
-            score(f.get("percentile_5")), score(f.get("min")), percent(f.get("pass_rate")),
+            name, number(f["n"]),
+            *(score(f.get(each)) for each in ("mean", "median", "percentile_5", "min")),
+            percent(f.get("pass_rate")),
             ", ".join(f"{reason} {n}" for reason, n in f.get("not_scored", {}).items()),
         )
         for name, f in run.metrics.items()
@@ -135,68 +126,44 @@ def run_page(run: EvaluationRun) -> ReportPage:
         if each.passed is False
     ]
     errors = [
-        (
-            _named(each),
-            run.cases[each.case].query or "",
-            f"{each.error.type}: {each.error.message}".rstrip(": "),
-        )
+        (_named(each), run.cases[each.case].query or "", f"{e.type}: {e.message}".rstrip(": "))
         for each in run.results
-        if each.error is not None
+        if (e := each.error) is not None
     ]
-    tables = [
-        ReportTable(
-            "Metrics",
-            (
-                "metric",
-                "n",
-                "mean",
-                "median",
-                "5th percentile",
-                "lowest",
-                "pass rate",
-                "not scored",
-            ),
-            metrics,
-        )
-    ]
+    columns = ("metric", "n", *figures, "pass rate", "not scored")
+    tables = [ReportTable("Metrics", columns, metrics)]
     if len(categories) > 1:
         tables.append(ReportTable("Categories (means)", ("category", "n", *names), categories))
     if failures:
-        columns = ("case", "question", "scores", "why", "answer")
-        tables.append(ReportTable.cut("Failures", columns, failures))
+        shown = ("case", "question", "scores", "why", "answer")
+        tables.append(ReportTable("Failures", shown, failures))
     if errors:
-        tables.append(ReportTable.cut("App errors", ("case", "question", "error"), errors))
+        tables.append(ReportTable("App errors", ("case", "question", "error"), errors))
     return ReportPage(f"Evaluation of {run.dataset}", lines, tables, run_sentence(run))
 
 
-def gate_lines(report: GateReport) -> list[str]:
-    """Return every check as one line, those that failed first."""
+def gate_page(report: GateReport) -> ReportPage:
+    """Return what is said of a gate: its checks, those that failed first, and changed cases."""
     order = (GateOutcome.FAIL, GateOutcome.NOT_DECIDED, GateOutcome.PASS)
     checks = sorted(report.checks, key=lambda each: order.index(each.outcome))
-    return [f"{_ICONS[each.outcome]} {each.says}" for each in checks]
-
-
-def gate_page(report: GateReport) -> ReportPage:
-    """Return what is said of a gate: its checks, and the cases that changed."""
-    changed = [
-        (
-            each.case, f"{each.now}{' (blocks)' if each.blocks else ''}", each.query or "",
-            ", ".join(
-                f"{name} {score(before)} → {score(after)}"
-                for name, (before, after) in each.scores.items()
-                if before != after
-            ) + (", same answer as before" if each.same_answer else ""),
-        )
-        for each in report.changed
-    ]  # fmt: skip
-    tables = []
-    if changed:
-        columns = ("case", "now", "question", "scores")
-        tables.append(ReportTable.cut("Changed cases", columns, changed))
-    kind = {GateOutcome.NOT_DECIDED: "open"}.get(report.outcome, report.outcome.value)
-    outcome = f"{_ICONS[report.outcome]} {report.outcome.value}"
-    title = f"Gate of {report.dataset}, {count(report.cases, 'case')}"
-    return ReportPage(title, gate_lines(report), tables, outcome, kind)
+    changed = []
+    for each in report.changed:
+        moved = [
+            f"{name} {score(before)} → {score(after)}"
+            for name, (before, after) in each.scores.items()
+            if before != after
+        ]
+        said = ", ".join(moved) + (", same answer as before" if each.same_answer else "")
+        now = f"{each.now}{' (blocks)' if each.blocks else ''}"
+        changed.append((each.case, now, each.query or "", said))
+    columns = ("case", "now", "question", "scores")
+    return ReportPage(
+        title=f"Gate of {report.dataset}, {count(report.cases, 'case')}",
+        lines=[f"{_ICONS[each.outcome]} {each.says}" for each in checks],
+        tables=[ReportTable("Changed cases", columns, changed)] if changed else [],
+        outcome=f"{_ICONS[report.outcome]} {report.outcome.value}",
+        kind={GateOutcome.NOT_DECIDED: "open"}.get(report.outcome, report.outcome.value),
+    )
 
 
 # JUnit, as build servers read it.

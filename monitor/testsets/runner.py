@@ -19,7 +19,7 @@ from monitor.models.evaluation import AnyEvaluation
 from monitor.retry import backoff_s
 from monitor.scoring.batch import agreement_and_confidence, performance
 from monitor.settings import Settings
-from monitor.testsets.apps import EvaluatedApp, asked_wait_s, open_app
+from monitor.testsets.apps import EndpointError, EvaluatedApp, open_app
 from monitor.testsets.cases import TestCase, TestSet
 from monitor.testsets.grading import Grader, verdict, weights_of
 from monitor.testsets.runs import (
@@ -217,11 +217,10 @@ class EvaluationRunner:
         if output is not None and options.overwrite:
             output.unlink(missing_ok=True)
             Journal.path_of(output).unlink(missing_ok=True)
-        evaluators = self._versions()
-        journal = Journal(
-            output,
-            JournalHeader(app=app.name, app_version=options.app_version, evaluators=evaluators),
+        header = JournalHeader(
+            app=app.name, app_version=options.app_version, evaluators=self._versions()
         )
+        journal = Journal(output, header)
         finished = False
         try:
             calls = [
@@ -303,12 +302,8 @@ class EvaluationRunner:
 
     async def _answer(self, app: EvaluatedApp, case: TestCase, key: CaseKey) -> CaseResult:
         """Ask the app, as often as the retries allow; its error is a result without a score."""
-        fields: dict[str, Any] = {
-            "case": case.id,
-            "case_version": case.version,
-            "model": key.model,
-            "repeat": key.repeat,
-        }
+        fields: dict[str, Any] = {"case": case.id, "case_version": case.version}
+        fields |= {"model": key.model, "repeat": key.repeat}
         started_s = time.perf_counter()
         for attempt in range(1, self._options.retries + 2):
             fields["attempts"] = attempt
@@ -323,8 +318,8 @@ class EvaluationRunner:
                 failed = AppError(type=type(error).__name__, message=said)
                 if attempt <= self._options.retries:
                     wait_s = backoff_s(attempt, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)
-                    asked_s = min(asked_wait_s(error) or 0.0, _LONGEST_WAIT_S)
-                    await asyncio.sleep(max(wait_s, asked_s))
+                    asked_s = (isinstance(error, EndpointError) and error.retry_after_s) or 0.0
+                    await asyncio.sleep(max(wait_s, min(asked_s, _LONGEST_WAIT_S)))
             else:
                 took_ms = (time.perf_counter() - started_s) * 1000
                 return CaseResult(**fields, **dict(answer), duration_ms=took_ms)
@@ -375,13 +370,7 @@ class EvaluationRunner:
             models=tuple(self._options.models),
             duration_s=duration_s,
             total_queries=len(results),
-            **{
-                name: summary[name]
-                for name in (
-                    *("passed", "failed", "unscored", "app_errors", "pass_rate"),
-                    *("metrics", "per_category"),
-                )
-            },
+            **{name: item for name, item in summary.items() if name in EvaluationRun.model_fields},
             evaluation_performance=performance(evaluations),
             evaluation_quality=agreement_and_confidence(evaluations),
             cases={case.id: CaseNote.of(case) for case in self.test_set},
@@ -412,14 +401,8 @@ class EvaluationRunner:
             else:
                 evaluations = self._grading().score(case, result)
             overall, passed = verdict(evaluations, weights_of(self.rubric))
-        return result.model_copy(
-            update={
-                "evaluations": evaluations,
-                "overall_score": overall,
-                "passed": passed,
-                "scored": True,
-            }
-        )
+        graded = {"evaluations": evaluations, "overall_score": overall, "passed": passed}
+        return result.model_copy(update={**graded, "scored": True})
 
     def _is_own(self) -> bool:
         """Return whether a subclass evaluates."""
@@ -463,11 +446,8 @@ def _records(case: TestCase, scores: Mapping[str, float | None]) -> tuple[Evalua
     """Make records of scores that a subclass gives."""
     made = []
     for name, score in scores.items():
-        fields: dict[str, Any] = {
-            "target_event_id": case.id,
-            "evaluator_name": name,
-            "evaluator_version": OWN,
-        }
+        fields: dict[str, Any] = {"target_event_id": case.id, "evaluator_version": OWN}
+        fields["evaluator_name"] = name
         if score is None:
             made.append(Evaluation.skipped(reason="no_score", **fields))
         elif not 0 <= score <= 1:

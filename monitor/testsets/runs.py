@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -285,6 +285,69 @@ def summary_of(
     }
 
 
+class LineFile:
+    """
+    Lines that one process appends to a file, which its owner alone reads; others are refused.
+
+    A line is written whole and at once, so that a process that is killed loses none; it reaches
+    the disk within a second, for machines that lose power.
+
+    Raises
+    ------
+    RecordError
+        If another process writes to the file now.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        self.path = path
+        self._is_file = path.is_file() or not path.exists()  # and no pipe, nor /dev/null
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND if self._is_file else os.O_WRONLY
+        self._file = os.open(path, flags, _READ_MODE)
+        self._synced_s = time.monotonic()
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with this process
+            except BlockingIOError:
+                os.close(self._file)
+                raise RecordError(f"{path} is being written to by another run") from None
+        if overwrite and self._is_file:
+            os.ftruncate(self._file, 0)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the whole lines that are there; at the end, cut off what follows them."""
+        if not self._is_file:
+            return
+        whole = 0
+        with self.path.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    whole += len(line)
+                    yield line
+        os.ftruncate(self._file, whole)
+
+    def write(self, line: str) -> None:
+        """Append a line; raise GroundwatchError if it cannot be written, as on a full disk."""
+        # Half of a surrogate pair, which UTF-8 cannot hold, is written as JSON writes it.
+        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+            if self._is_file and time.monotonic() - self._synced_s >= _FSYNC_EVERY_S:
+                os.fsync(self._file)
+                self._synced_s = time.monotonic()
+        except OSError as error:
+            raise GroundwatchError(
+                f"{self.path}: {error.strerror}; make room and run it again to go on"
+            ) from None
+
+    def close(self) -> None:
+        """Close the file, with everything on the disk."""
+        with suppress(OSError):  # on a full disk the last line could not be written either
+            if self._is_file:
+                os.fsync(self._file)
+        os.close(self._file)
+
+
 class JournalHeader(BaseModel):
     """Of which run a journal is."""
 
@@ -300,9 +363,7 @@ class Journal:
     """
     The results of a run that is under way, one a line, beside the file that it will become.
 
-    A line is written whole as soon as there is something to lose, so that a process that is
-    killed loses none; it reaches the disk within a second, for machines that lose power. The
-    last line of a key counts.
+    ``found`` has those that are there already; the last line of a key counts.
 
     Parameters
     ----------
@@ -314,47 +375,30 @@ class Journal:
 
     def __init__(self, output: Path | None, header: JournalHeader) -> None:
         self.found: dict[CaseKey, CaseResult] = {}
-        self._evaluators: dict[str, str] = {}
-        self._path = None if output is None else self.path_of(output)
-        self._file: int | None = None
-        self._synced_s = time.monotonic()
-        if self._path is None:
+        self._file = None if output is None else LineFile(self.path_of(output))
+        if self._file is None:
             return
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _READ_MODE)
+        before: JournalHeader | None = None
         try:
-            with suppress(OSError):  # a file system without locks
-                try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise RecordError(f"{output} is being written to by another run") from None
-            assert self._path is not None
-            assert self._file is not None
-            data = self._path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]
-            os.ftruncate(self._file, len(whole))
-            before: JournalHeader | None = None
-            for number, line in enumerate(whole.splitlines(), start=1):
+            for number, line in enumerate(self._file.lines(), start=1):
                 try:
                     if before is None or line.startswith(b'{"journal"'):
-                        before = JournalHeader.model_validate_json(line)
-                        self._begin(before, header)
+                        before = self._go_on(
+                            before, JournalHeader.model_validate_json(line), header
+                        )
                     else:
                         result = CaseResult.model_validate_json(line)
                         self.found[result.key] = result
                 except ValidationError:
-                    what = (
-                        "is not an unfinished run"
-                        if before is None
-                        else f"line {number} is damaged"
-                    )
+                    what = f"line {number} is damaged" if before else "is not an unfinished run"
                     raise RecordError(
-                        f"{self._path}: {what}; remove it, or add --overwrite to start over"
+                        f"{self._file.path}: {what}; remove it, or add --overwrite to start over"
                     ) from None
             if before != header:
-                self._begin(header, header)
-                self._write(header.model_dump_json())
+                self._go_on(before, header, header)
+                self._file.write(header.model_dump_json())
         except BaseException:
-            os.close(self._file)
+            self._file.close()
             raise
 
     @staticmethod
@@ -362,50 +406,27 @@ class Journal:
         """Return where the unfinished run of *output* is."""
         return output.with_name(output.name + ".part")
 
-    def _begin(self, header: JournalHeader, now: JournalHeader) -> None:
+    def _go_on(
+        self, before: JournalHeader | None, header: JournalHeader, now: JournalHeader
+    ) -> JournalHeader:
         """Go on under *header*: answers stay, what other evaluators said of them does not."""
         if (header.app, header.app_version) != (now.app, now.app_version):
             raise RecordError(
-                f"{self._path} is an unfinished run of {header.app} {header.app_version};"
-                " finish it, remove it, or add --overwrite"
+                f"{self._file and self._file.path} is an unfinished run of {header.app}"
+                f" {header.app_version}; finish it, remove it, or add --overwrite"
             )
-        if header.evaluators != self._evaluators:
+        if before is not None and header.evaluators != before.evaluators:
             self.found = {key: each.unscored() for key, each in self.found.items()}
-            self._evaluators = header.evaluators
+        return header
 
     def add(self, result: CaseResult) -> None:
-        """
-        Keep a result.
-
-        Raises
-        ------
-        GroundwatchError
-            If it cannot be written, as on a full disk.
-        """
+        """Keep a result; raise GroundwatchError if it cannot be written, as on a full disk."""
         if self._file is not None:
-            self._write(result.model_dump_json(exclude_defaults=True))
-
-    def _write(self, line: str) -> None:
-        assert self._file is not None
-        data = line.encode("utf-8", "backslashreplace") + b"\n"
-        try:
-            while data:
-                data = data[os.write(self._file, data) :]
-            if time.monotonic() - self._synced_s >= _FSYNC_EVERY_S:
-                os.fsync(self._file)
-                self._synced_s = time.monotonic()
-        except OSError as error:
-            raise GroundwatchError(
-                f"{self._path}: {error.strerror}; make room and run eval again to go on"
-            ) from None
+            self._file.write(result.model_dump_json(exclude_defaults=True))
 
     def close(self, *, finished: bool) -> None:
         """Close the file; once the run is written it goes."""
-        if self._file is None or self._path is None:
-            return
-        if finished:
-            self._path.unlink(missing_ok=True)
-        else:
-            os.fsync(self._file)
-        os.close(self._file)
-        self._file = None
+        if self._file is not None:
+            self._file.close()
+            if finished:
+                self._file.path.unlink(missing_ok=True)

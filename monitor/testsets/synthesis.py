@@ -34,7 +34,7 @@ from monitor.scoring.prompts import load_prompt
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import words
 from monitor.testsets.cases import TestCase
-from monitor.testsets.columns import UNANSWERABLE, content_hash
+from monitor.testsets.records import UNANSWERABLE, content_hash
 
 Kind = Literal["single_hop", "multi_hop", "reasoning", "conditional", "summary", "unanswerable"]
 #: Shares of the kinds, unless others are asked for: balanced, where public sets are mostly lookup.

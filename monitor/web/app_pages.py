@@ -29,8 +29,13 @@ from monitor.store.query import active_streams
 from monitor.store.samples import WorstSample, worst_samples
 from monitor.store.search import FoundSample, SampleFilter, find_samples
 from monitor.testsets.compare import Comparison, decide, decision
-from monitor.testsets.releases import ReleaseVerdict, judge_release
-from monitor.testsets.variants import TrafficParts, compare_parts, read_parts
+from monitor.testsets.releases import (
+    ReleaseVerdict,
+    TrafficParts,
+    compare_parts,
+    judge_release,
+    read_parts,
+)
 from monitor.web import time_range as names
 from monitor.web.auth import Role, principal_of
 from monitor.web.charts import volume_chart

@@ -40,7 +40,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.errors import GroundwatchError, SettingsError
 from monitor.settings import Settings, variable
-from monitor.settings.addresses import is_addressed_here, is_loopback
+from monitor.settings.kinds import is_addressed_here, is_loopback
 from monitor.store.engine import Store
 from monitor.store.tokens import find_token
 from monitor.web.time_range import slug, unslug

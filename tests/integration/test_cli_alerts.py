@@ -317,7 +317,7 @@ def test_a_drill_names_the_silence_that_would_hold_an_alert_and_is_sent(world):
     made = world.says("silence add app=shop --for 2h --by ann --comment deploy")
     name = made.split("silence ")[1].split()[0]
     done = world.run("drill shop")
-    assert f"a drill is always sent; silence {name} would hold an alert" in " ".join(
+    assert f"a drill is always sent; silence {name} would mute an alert" in " ".join(
         done.output.split()
     )
     assert len(world.slack.messages) == 3

@@ -82,7 +82,7 @@ def test_it_goes_on_where_it_stopped_and_labels_are_kept(bot):
     store.close()
     assert [(label.labelled_by, label.drawn) for label in found] == [("ann", True)] * 3
     rest = run("--json", keys="p" * 37)
-    assert json.loads(rest.stdout[rest.stdout.index('{"app"') :])["answer"] == "no change seen"
+    assert json.loads(rest.stdout[rest.stdout.index("{\n") :])["answer"] == "no change seen"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from monitor.cli.app import app
 from monitor.store.engine import Store
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from monitor.testsets.variants import read_parts
+from monitor.testsets.releases import read_parts
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)

@@ -60,7 +60,7 @@ def test_time_may_be_given_in_three_ways(run, sqlite_url):
 
 
 def test_list_is_empty_at_first(run):
-    assert run("--list").stdout.strip() == "no deploys are marked"
+    assert run("--list").stdout.strip() == "no deploys are recorded"
 
 
 @pytest.mark.parametrize(

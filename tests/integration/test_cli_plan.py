@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.queue.consumer import connect
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.engine import Store
@@ -15,6 +16,7 @@ from monitor.store.ledger import HookCounters, absorb
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
+from workers.maintenance import asked_rate
 from workers.scoring_run import ScoringRules, result_of
 
 
@@ -68,6 +70,32 @@ def test_programs_get_delays_and_the_rate(run):
     )
 
 
+def test_app_and_metric_may_be_left_out_and_the_budget_has_a_period(run):
+    done = CliRunner().invoke(
+        app, ["plan", "--app", "support-bot", "--detect", "40 points in 1h", "--budget", "1/day"]
+    )
+    assert "support-bot · groundedness: 94." in done.stdout, done.output
+    assert "judge a month" in done.stdout
+
+
+def test_budget_alone_says_which_falls_it_finds(run):
+    found = json.loads(run("--budget", "20/month", "--json").stdout)
+    assert found["sample_rate"] == 1.0
+    falls = [each["fall"] for each in found["rates"]]
+    assert falls == sorted(falls)
+    assert len(falls) > 2
+
+
+def test_plan_is_applied_and_ended_with_one_command(run, redis_url, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    done = run("--detect", "40 points in 1h", "--apply", "--for", "7d")
+    assert "end with --reset" in done.stderr.replace("\n", " ")
+    with connect(redis_url) as client:
+        assert asked_rate(client, "support-bot") > 0
+        assert run("--reset").exit_code == 0
+        assert asked_rate(client, "support-bot") is None
+
+
 def test_too_little_traffic_is_said(run):
     assert "too little traffic" in run("--detect", "20 points in 1m").stdout
 
@@ -76,6 +104,7 @@ def test_too_little_traffic_is_said(run):
     ("words", "reason"),
     [
         (["--detect", "soon"], "Invalid objective 'soon'"),
+        (["--budget", "much"], "Invalid budget 'much': expected 20/month"),
         (["--detect", "1 point in 2h"], "stays above the warning threshold"),
         (["relevance"], "no scores of the last day"),
     ],

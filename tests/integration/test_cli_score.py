@@ -103,7 +103,7 @@ def test_overwriting_begins_anew(records, scores):
 
 
 def test_half_characters_are_written_as_they_came(tmp_path):
-    target = ScoreOutput.open(tmp_path / "o", not_over=tmp_path / "i")
+    target = ScoreOutput(tmp_path / "o", not_over=tmp_path / "i")
     target.write('{"id": "\ud800"}')
     target.close()
     assert json.loads((tmp_path / "o").read_bytes()) == {"id": "\ud800"}
@@ -213,7 +213,7 @@ def test_full_disk_is_named_and_no_traceback(records):
 
 
 def test_two_runs_do_not_write_to_one_file(records, scores):
-    held = ScoreOutput.open(scores, not_over=records)
+    held = ScoreOutput(scores, not_over=records)
     result = score(records, scores)
     held.close()
     assert result.exit_code == 2

@@ -9,7 +9,7 @@ from monitor.queue.address import place_of
 from monitor.queue.consumer import connect
 from monitor.queue.producer import Producer
 from monitor.settings import masked_url
-from monitor.settings.addresses import is_redis_url, sentinels_of
+from monitor.settings.kinds import is_redis_url, sentinels_of
 from workers.celery import broker_conf
 
 SENTINELS = "redis+sentinel://bot:p%40ss@one.example:1,[::1]:2,three.example/main/3"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
-from monitor.cli.export import write_csv, write_xlsx
+from monitor.cli.samples import write_folder, write_workbook
 from monitor.models.outcome import Figure, RunRecord
 from monitor.report.sheets import inert, run_sheets, sheets_of
 from monitor.scoring.metrics import METRICS
@@ -96,7 +96,7 @@ def test_no_text_is_a_formula(text):
 
 def test_workbook_reads_back_as_it_was_written(full_report, tmp_path):
     sheets = sheets_of(full_report)
-    write_xlsx(sheets, tmp_path / "book.xlsx")
+    write_workbook(sheets, tmp_path / "book.xlsx")
     book = load_workbook(tmp_path / "book.xlsx")
     assert book.sheetnames == [sheet.name for sheet in sheets]
     for sheet in sheets:
@@ -107,8 +107,8 @@ def test_workbook_reads_back_as_it_was_written(full_report, tmp_path):
 
 
 def test_files_read_back_as_they_were_written(empty_report, full_report, tmp_path):
-    write_csv(sheets_of(empty_report), tmp_path)
-    write_csv(sheets_of(full_report), tmp_path)
+    write_folder(sheets_of(empty_report), tmp_path)
+    write_folder(sheets_of(full_report), tmp_path)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.csv")} == {0o600}
     with (tmp_path / "series.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
