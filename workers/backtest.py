@@ -23,7 +23,8 @@ from monitor.models import Status, StreamKey, Tally
 from monitor.models.passing import OWN_LEARNT_AT, PassRule, own_line
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
-from monitor.rolling.backtesting import BucketSums, backtest_buckets, backtest_samples
+from monitor.rolling.backtesting import backtest_buckets, backtest_samples
+from monitor.rolling.baseline import History
 from monitor.rolling.fleet import budget_keys
 from monitor.rolling.looks import CASCADE, StreamSample, goes_by_samples
 from monitor.rolling.policies import (
@@ -174,7 +175,7 @@ def of_store(
                 cascade=stream.key.evaluator_version.startswith(CASCADE),
             )
             if samples
-            else backtest_buckets(history.buckets(), limits, end_s=last_s)
+            else backtest_buckets(history.buckets(), history.ends_s, limits, end_s=last_s)
         )
         counts = history.sums[:, [TALLY_SUMS.index(n) for n in _COUNTED]].sum(axis=1)
         points = _stepped(changes, history.ends_s, counts, rules, last_s)
@@ -384,10 +385,10 @@ class ScoreHistory:
         """The last bucket-wide stretch of each row: what is read up to its end is complete."""
         return self.ends_s - self.bucket_s
 
-    def buckets(self) -> BucketSums:
+    def buckets(self) -> History:
         """Give what evidence is collected from."""
         columns = [self.sums[:, TALLY_SUMS.index(name)] for name in BASELINE_SUMS]
-        return BucketSums(self.starts_s, self.ends_s, *columns)
+        return History((self.starts_s // self.bucket_s).astype(np.int64), *columns)
 
 
 def read_history(

@@ -65,6 +65,7 @@ Floats = NDArray[np.float64]
 
 #: In buckets: how long an incident is remembered, so that it stays out of the reference.
 _REFERENCE_BUCKETS: Final = 8 * 1440
+_MOST_INCIDENTS: Final = 40
 #: Looks that are computed at once: enough to be fast, few enough to waste little after a change.
 _AT_ONCE: Final = 4096
 
@@ -365,7 +366,9 @@ class IncidentWalk(BetsWalk):
         """Start over after an incident, and keep it out of what is normal."""
         span = ReferenceSpan(int(state.incident_from_s), int(state.at_s) + 1)
         keep_from_s = state.at_s - _REFERENCE_BUCKETS * self.rules.bucket_s
-        return state.with_incident(span, keep_from_s=keep_from_s).but(
+        kept = [old for old in state.incidents if old.to_s > keep_from_s]
+        return state.but(
+            incidents=(*kept, span)[-_MOST_INCIDENTS:],
             status=Status.HEALTHY,
             certainty=Certainty.NONE,
             status_s=state.at_s,

@@ -92,8 +92,6 @@ def kitagawa(groups: Sequence[Group]) -> list[Part]:
     Source: E. M. Kitagawa, "Components of a difference between two rates", JASA 50 (1955),
     1168-1194.
 
-    Examples
-    --------
     >>> part, _ = kitagawa([Group(0.5, 0.5, 0.9, 0.5), Group(0.5, 0.5, 0.9, 0.9)])
     >>> round(part.rate, 3), abs(part.mix)
     (-0.2, 0.0)

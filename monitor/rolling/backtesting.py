@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from functools import cache
+from heapq import heappop, heappush
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance, advance_all
 from monitor.rolling.baseline import Baseline, History
-from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn
+from monitor.rolling.evidence_state import ALARMED, EvidenceState, idle, learn_due_s, relearn
 from monitor.rolling.looks import (
     Looks,
     StreamSample,
@@ -110,9 +114,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     if not times.size:
         return []
     if not isinstance(found, EvidencePolicy):
-        return _replay_windows(
-            times, outcome, found, thresholds=thresholds, bucket_s=bucket_s, window_s=window_s
-        )
+        return _replay_windows(times, outcome, found, thresholds, window_s // bucket_s, bucket_s)
     rules = Rules(
         warning_rate=warning_rate,
         critical_rate=critical_rate,
@@ -133,25 +135,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     return _fold(clock, looks, counted, rules)
 
 
-class BucketSums(NamedTuple):
-    """
-    The sums of a stream's buckets, oldest first, each of shape (t,).
-
-    ``start_s`` and ``end_s`` in epoch seconds; ``n`` samples, and the sums of their weights w,
-    their squares, and with the passes y: ``sum_wy``, ``sum_w2y``, ``sum_w2yy``.
-    """
-
-    start_s: Floats
-    end_s: Floats
-    n: Floats
-    sum_w: Floats
-    sum_w2: Floats
-    sum_wy: Floats
-    sum_w2y: Floats
-    sum_w2yy: Floats
-
-
-def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> Changes:
+def backtest_buckets(sums: History, ends_s: Floats, rules: Rules, *, end_s: float) -> Changes:
     """
     Replay a stream of which only sums by bucket are kept.
 
@@ -159,18 +143,17 @@ def backtest_buckets(sums: BucketSums, rules: Rules, *, end_s: float) -> Changes
     later than it did live; where only hours are kept, up to an hour later. The stream begins
     fresh, as in `backtest`.
 
-    Buckets without samples may be left out. At *end_s*, in epoch seconds, a stream that has been
-    silent becomes unknown.
+    Buckets without samples may be left out; *ends_s* is when each of them was over, shape (t,). At
+    *end_s*, in epoch seconds, a stream that has been silent becomes unknown.
     """
     # The last moment of a bucket belongs to it, not to the next one.
-    clock = np.maximum.accumulate(sums.end_s - 0.001)
+    clock = np.maximum.accumulate(ends_s - 0.001)
 
     def looks(some: slice, baseline: Baseline) -> Looks:
-        n, sum_w, sum_w2, sum_wy = (column[some] for column in sums[2:6])
-        return weighted_looks(clock[some], n, sum_w, sum_w2, sum_wy, baseline)
+        part = sums.at(some)
+        return weighted_looks(clock[some], part.n, part.sum_w, part.sum_w2, part.sum_wy, baseline)
 
-    bucket = (sums.start_s // rules.bucket_s).astype(np.int64)
-    return _fold(clock, looks, History(bucket, *sums[2:]), rules, end_s=end_s)
+    return _fold(clock, looks, sums, rules, end_s=end_s)
 
 
 def backtest_samples(
@@ -289,45 +272,38 @@ def _replay_windows(
     times: Floats,
     passed: Floats,
     policy: Policy,
-    *,
     thresholds: Thresholds,
+    buckets: int,
     bucket_s: int,
-    window_s: int,
-) -> list[tuple[float, Status]]:
-    """
-    List how a status went, evaluated after every sample and whenever a bucket leaves the window.
+) -> Changes:
+    """List how a status went, at every sample and whenever a bucket leaves the window."""
 
-    The policy is asked once for each different window.
-    """
-    clock, begins = np.maximum.accumulate(times), np.floor(times / bucket_s)
-    stay = window_s // bucket_s
-    leaving = (np.unique(begins) + stay) * bucket_s
-    leaving = leaving[(leaving > clock[0]) & (leaving <= clock[-1])]
-    look_s = np.concatenate([leaving, clock])
-    order = np.argsort(look_s, kind="stable")
-    arrivals = np.argsort(order, kind="stable")[leaving.size :]  # which looks are those of samples
-    look_s = look_s[order]
-    # A sample counts from its own look until the first at which its bucket has left the window.
-    leaves = np.searchsorted(np.floor(look_s / bucket_s), begins + stay)
-    some = leaves > arrivals
+    @cache
+    def status(n: int, s: int) -> Status:
+        tally = Tally(n=n, passed=s, sum_w=n, sum_w2=n, sum_wy=s, sum_w2y=s, sum_w2yy=s)
+        return policy(window_stats(tally), thresholds).status
 
-    def present(weights: Floats) -> Floats:
-        """Sum what is in the window at each look."""
-        came, went = (
-            np.bincount(at[some], weights[some], look_s.size + 1) for at in (arrivals, leaves)
-        )
-        return np.asarray(np.rint(np.cumsum(came - went)[: look_s.size]))
-
-    def status(n: float, s: float) -> str:
-        sums: dict[str, Any] = {"sum_w": n, "sum_w2": n, "sum_wy": s, "sum_w2y": s, "sum_w2yy": s}
-        tally = Tally(n=int(n), passed=int(s), **sums)
-        return policy(window_stats(tally), thresholds).status.value
-
-    pairs = np.stack([present(np.ones_like(passed)), present(passed)])
-    pairs, place = np.unique(pairs, axis=1, return_inverse=True)
-    found = np.array([status(*pair) for pair in pairs.T.tolist()])[place]
-    turns = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
-    return [(float(look_s[look]), Status(found[look])) for look in turns]
+    inside: dict[int, list[int]] = {}  # samples and passes by bucket
+    oldest: list[int] = []  # a heap, as late samples open old buckets
+    looks: list[tuple[float, Status]] = []
+    n = s = 0
+    begins = np.floor(times / bucket_s).astype(int)
+    clock = np.maximum.accumulate(times)
+    for at_s, begin, y in zip(
+        clock.tolist(), begins.tolist(), passed.astype(int).tolist(), strict=True
+    ):
+        while oldest and (oldest[0] + buckets) * bucket_s <= at_s:
+            left = heappop(oldest)
+            n, s = n - inside[left][0], s - inside.pop(left)[1]
+            looks.append(((left + buckets) * bucket_s, status(n, s)))
+        if (begin + buckets) * bucket_s > at_s:
+            if begin not in inside:
+                inside[begin] = [0, 0]
+                heappush(oldest, begin)
+            inside[begin] = [inside[begin][0] + 1, inside[begin][1] + y]
+            n, s = n + 1, s + y
+        looks.append((at_s, status(n, s)))
+    return [next(group) for _, group in groupby(looks, key=itemgetter(1))]
 
 
 #: Sample rates that a plan compares.
@@ -374,12 +350,15 @@ def detections(
     """
     if state.alarmed:
         raise ValueError("a plan starts from a stream without an alarm")
-    return [
-        _detection(
-            rate, rate * seen_per_hour, delays_s(state, rules, after, rate * seen_per_hour, seed)
+    found = []
+    for rate in rates:
+        per_hour = rate * seen_per_hour
+        delays = delays_s(state, rules, after, per_hour, seed)
+        fast, median, slow = (
+            float(np.quantile(delays, q, method="higher")) for q in (0.1, 0.5, 0.9)
         )
-        for rate in rates
-    ]
+        found.append(Detection(rate, per_hour, median / 3600.0 * per_hour, fast, median, slow))
+    return found
 
 
 def delays_s(
@@ -402,15 +381,10 @@ def delays_s(
         moved = advance_all(states, looks, rules)
         clock[rows] = times[:, -1]
         for row, (_, turns) in zip(rows, moved, strict=True):
-            alarms = [turn.time_s for turn in turns if turn.status.value in {"warning", "critical"}]
+            alarms = [turn.time_s for turn in turns if turn.status in ALARMED]
             found[row] = min(alarms, default=np.inf) - state.at_s
         left = [i for i, row in enumerate(rows) if np.isinf(found[row])]
         states, rows = [moved[i][0] for i in left], rows[left]
         if not left:
             break
     return found
-
-
-def _detection(rate: float, per_hour: float, delays: Floats) -> Detection:
-    fast, median, slow = (float(np.quantile(delays, q, method="higher")) for q in (0.1, 0.5, 0.9))
-    return Detection(rate, per_hour, median / 3600.0 * per_hour, fast, median, slow)

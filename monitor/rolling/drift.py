@@ -183,8 +183,6 @@ def has_course(hours: Mapping[int, Tally]) -> bool:
     which costs a smaller reference and nothing else. *hours* are sums by their start in epoch
     seconds.
 
-    Examples
-    --------
     >>> has_course({})
     False
     """
@@ -214,8 +212,6 @@ def same_hours(spans: Iterable[ReferenceSpan], window: ReferenceSpan) -> list[Re
 
     Of a window of 22 hours or more, all hours are kept.
 
-    Examples
-    --------
     >>> same_hours([Span(0, 2 * 86_400)], Span(180_000, 181_000))
     [Span(from_s=3600, to_s=14400), Span(from_s=90000, to_s=100800)]
     """
@@ -259,8 +255,6 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Refe
     otherwise a remainder of the trouble stays in. *changes* are those of one key, oldest first;
     they may begin before *from_s*. The spans are in order, without overlap.
 
-    Examples
-    --------
     >>> well_spans([Began(40, Status.CRITICAL), Began(60, Status.HEALTHY)], from_s=0, to_s=100)
     [Span(from_s=0, to_s=40), Span(from_s=60, to_s=100)]
     >>> well_spans([Began(40, Status.CRITICAL, onset_s=30)], from_s=0, to_s=100)

@@ -24,8 +24,9 @@ from monitor.stats.evidence import BELOW, CELLS, NOTHING, RateGrid, log_mean, ra
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 _FORM: Final = 2
-_PLAIN: Final = ("high", "incident_from_s", "learned_s")  # fields that JSON takes as they are
-_MOST_INCIDENTS: Final = 40
+#: Fields that JSON takes as they are, and those that are rows of numbers where they are known.
+_PLAIN: Final = ("high", "incident_from_s", "learned_s")
+_ROWS: Final = ("log_p", "quasi")
 ALARMED: Final = frozenset({Status.WARNING, Status.CRITICAL})
 #: Bets on a fall from the reference, then bets on a rate below the warning threshold.
 FALL: Final = slice(0, CELLS)
@@ -184,17 +185,6 @@ class EvidenceState:
         """Return a copy with some fields changed."""
         return replace(self, **changes)
 
-    def past_incidents(self, now_s: float) -> tuple[ReferenceSpan, ...]:
-        """Return the incidents, that of the present alarm included."""
-        if not self.alarmed:
-            return self.incidents
-        return (*self.incidents, ReferenceSpan(int(self.incident_from_s), int(now_s) + 1))
-
-    def with_incident(self, span: ReferenceSpan, *, keep_from_s: float) -> Self:
-        """Add an incident, and forget those that ended before *keep_from_s*."""
-        kept = [old for old in self.incidents if old.to_s > keep_from_s]
-        return self.but(incidents=(*kept, span)[-_MOST_INCIDENTS:])
-
 
 class StatusTurn(NamedTuple):
     """A status that began."""
@@ -302,7 +292,9 @@ def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) 
     stream that settled at a lower and healthy rate would carry its old evidence for ever. While
     an incident is open the reference stays as it is, as the grid hangs on it.
     """
-    width = rules.bucket_s
+    width, incidents = rules.bucket_s, state.incidents
+    if state.alarmed:
+        incidents = (*incidents, ReferenceSpan(int(state.incident_from_s), int(now_s) + 1))
     baseline = learn(
         history,
         now_bucket=int(now_s // width),
@@ -311,7 +303,7 @@ def relearn(state: EvidenceState, history: History, now_s: float, rules: Rules) 
         warning_rate=rules.warning_rate,
         incidents=[
             ReferenceSpan(int(span.from_s // width), int(-(-span.to_s // width)))
-            for span in state.past_incidents(now_s)
+            for span in incidents
         ],
         before=state.baseline,
     )
@@ -338,13 +330,15 @@ def to_json(state: EvidenceState) -> dict[str, Any]:
         "bets": _written(state.bets),
         "rises": _written(state.rises) if state.rises else None,
         "counts": [[_short(x) for x in count] for count in (state.count, *state.recent)],
-        "log_p": None if state.log_p is None else short_row(state.log_p),
-        "quasi": None if state.quasi is None else short_row(state.quasi),
         "onset": list(state.onset) if state.onset else None,
         "incidents": [list(span) for span in state.incidents],
         "baseline": [[_short(x) for x in base.fallen_below], *base[1:]],
         "thresholds": list(state.thresholds),
         **{name: getattr(state, name) for name in _PLAIN},
+        **{
+            name: None if (row := getattr(state, name)) is None else short_row(row)
+            for name in _ROWS
+        },
     }
 
 
@@ -355,63 +349,41 @@ def from_json(value: dict[str, Any]) -> EvidenceState | None:
     Of the form before this one the reference, past incidents and the status are kept, and
     evidence starts over.
     """
-    if value.get("form") == 1:
-        return _from_first_form(value)
-    if value.get("form") != _FORM:
+    if value.get("form") not in (1, _FORM):
         return None
-    began_s, at_s, status_s = value["times_s"]
+    fallen_below, *base = value["baseline"]
+    known: dict[str, Any] = {
+        "status": Status(value["status"]),
+        "incidents": tuple(ReferenceSpan(*span) for span in value["incidents"]),
+        "onset": Onset(*value["onset"]) if value["onset"] else None,
+        "baseline": Baseline(tuple(fallen_below), *base),
+    }
+    began_s, at_s, status_s, *_ = value["times_s"]
+    fresh = EvidenceState.fresh(at_s).but(began_s=began_s, status_s=status_s, **known)
+    if value["form"] == 1:
+        owed, _, n_day, *_ = value["counts"]
+        fresh = fresh.but(owed=owed, n_day=n_day, learned_s=value["learned_s"])
+        if fresh.status not in ALARMED:
+            return fresh.but(onset=None)
+        size, passed, from_s = value["alarm"]
+        count = Count(from_s, size, size, passed)
+        certainty = Certainty(value["certainty"])
+        return fresh.but(certainty=certainty, count=count, incident_from_s=from_s)
     owed, n_day = value["day"]
-    count, *recent = (Count(*numbers) for numbers in value["counts"])
-    log_p = value["log_p"]
-    return EvidenceState(
-        status=Status(value["status"]),
+    count, older, newer = (Count(*numbers) for numbers in value["counts"])
+    rows = {name: value[name] and np.array(value[name], dtype=np.float64) for name in _ROWS}
+    return fresh.but(
         certainty=Certainty(value["certainty"]),
-        began_s=began_s,
-        at_s=at_s,
-        status_s=status_s,
         owed=owed,
         n_day=n_day,
         bets=_read(value["bets"]),
         rises=_read(value["rises"]) if value["rises"] else None,
         count=count,
-        recent=(recent[0], recent[1]),
-        log_p=None if log_p is None else np.array(log_p, dtype=np.float64),
-        quasi=None if value["quasi"] is None else np.array(value["quasi"], dtype=np.float64),
-        onset=Onset(*value["onset"]) if value["onset"] else None,
-        incidents=tuple(ReferenceSpan(*span) for span in value["incidents"]),
-        baseline=_baseline(value),
-        thresholds=(value["thresholds"][0], value["thresholds"][1]),
+        recent=(older, newer),
+        thresholds=tuple(value["thresholds"]),
+        **rows,
         **{name: value[name] for name in _PLAIN},
     )
-
-
-def _from_first_form(value: dict[str, Any]) -> EvidenceState:
-    began_s, at_s, status_s, _ = value["times_s"]
-    size, passed, alarm_from_s = value["alarm"]
-    status = Status(value["status"])
-    state = EvidenceState.fresh(at_s).but(
-        began_s=began_s,
-        status=status,
-        status_s=status_s,
-        owed=value["counts"][0],
-        n_day=value["counts"][2],
-        incidents=tuple(ReferenceSpan(*span) for span in value["incidents"]),
-        baseline=_baseline(value),
-        learned_s=value["learned_s"],
-    )
-    if status not in ALARMED:
-        return state
-    return state.but(
-        certainty=Certainty(value["certainty"]),
-        count=Count(alarm_from_s, size, size, passed),
-        incident_from_s=alarm_from_s,
-        onset=Onset(*value["onset"]) if value["onset"] else None,
-    )
-
-
-def _baseline(value: dict[str, Any]) -> Baseline:
-    fallen_below, *rest = value["baseline"]
-    return Baseline(tuple(fallen_below), *rest)
 
 
 def _written(bets: Bets) -> list[Any]:

@@ -20,7 +20,7 @@ from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import ALARMED, Certainty, EvidenceState
 from monitor.rolling.looks import Looks
-from monitor.rolling.policies import PolicyFinding, Rules, Thresholds
+from monitor.rolling.policies import Rules, Thresholds
 from monitor.rolling.verdicts import EvidenceFinding
 from monitor.stats.intervals import Interval
 from monitor.stats.level import ErrorRates
@@ -63,7 +63,7 @@ def as_levels(
     their own period is certainly below a threshold are an alarm themselves, until the pass rate
     stands for a level above the warning threshold.
     """
-    head, rates, status = found.headline, verified.rates, found.finding.status
+    head, rates, status, reason = found.headline, verified.rates, found.status, found.reason
     if head.pass_rate is None or head.interval is None:
         return found
     size = head.n / max(found.effect, 1.0)
@@ -86,7 +86,6 @@ def as_levels(
         status, high = worst, max(high, thresholds.critical_rate)
     level = min(level, high)
     percents = [f"{100 * r:.4g} %" for r in (thresholds.warning_rate, thresholds.critical_rate)]
-    reason = found.finding.reason
     if status in ALARMED:
         line = percents[status is Status.CRITICAL]
         reason = f"level is below the {line} {status.value} threshold, by {n}"
@@ -96,7 +95,8 @@ def as_levels(
         reason = f"no evidence of a level below {percents[0]}, by {n}"
     return replace(
         found,
-        finding=PolicyFinding(status, reason),
+        status=status,
+        reason=reason,
         headline=replace(head, pass_rate=level, interval=Interval(min(low, level), high)),
         certainty=certainty,
         phase=found.phase if status is Status.INSUFFICIENT_DATA else None,
@@ -111,20 +111,20 @@ def worse_of(by_line: EvidenceFinding, by_level: EvidenceFinding) -> EvidenceFin
     The worse alarm does. Without one the level does as soon as its evidence suffices; what the
     pass line cannot decide for want of scores, labels do not decide either.
     """
-    line, level = by_line.finding.status, by_level.finding.status
+    line, level = by_line.status, by_level.status
     if _SEVERITY.get(line, 0) > _SEVERITY.get(level, 0):
-        reason = f"{by_line.finding.reason}: answers do not come from their contexts"
-        return replace(by_line, finding=PolicyFinding(line, reason))
+        reason = f"{by_line.reason}: answers do not come from their contexts"
+        return replace(by_line, reason=reason)
     if level in ALARMED or (line is Status.HEALTHY and by_level.phase != "collecting"):
         return by_level
     if line is Status.HEALTHY:
-        return replace(by_level, finding=by_line.finding, phase=None)
+        return replace(by_level, status=line, reason=by_line.reason, phase=None)
     return by_line
 
 
 def described(verified: VerifiedLevel, own: EvidenceFinding, rules: Rules) -> AppLevel:
     """Return what a verdict says of a level that labels verify; *rules* are translated ones."""
-    bounds = own.headline.interval
+    low, high = own.headline.interval or (None, None)
     return AppLevel(
         verified=True,
         by="labels",
@@ -132,8 +132,8 @@ def described(verified: VerifiedLevel, own: EvidenceFinding, rules: Rules) -> Ap
         release=verified.release,
         until=verified.until,
         pass_rate=own.headline.pass_rate,
-        low=bounds.low if bounds else None,
-        high=bounds.high if bounds else None,
+        low=low,
+        high=high,
         warning_rate=rules.warning_rate,
         critical_rate=rules.critical_rate,
     )

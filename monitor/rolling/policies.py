@@ -88,8 +88,6 @@ def stream_budget(false_alarms_per_month: float, *, roots: int) -> float:
     Source: S. Dandapanthula, A. Ramdas, "Multiple testing in multi-stream sequential change
     detection" (2025), arXiv 2501.04130.
 
-    Examples
-    --------
     >>> stream_budget(1.0, roots=1000)
     0.001
     """

@@ -71,7 +71,7 @@ def judge_window(
     rate = window.pass_rate
     headline = evidence.headline if evidence else None
     if evidence is not None:
-        finding = evidence.finding
+        finding = PolicyFinding(evidence.status, evidence.reason)
     elif isinstance(policy := find_policy(policy_name), EvidencePolicy):
         raise TypeError(f"the policy {policy_name!r} judges by its evidence, which is missing")
     else:
@@ -83,11 +83,16 @@ def judge_window(
         finding = PolicyFinding(Status.BLIND, f"{window.failed} of {tried} evaluations failed")
     elif data.trouble:
         finding = PolicyFinding(Status.BLIND, data.trouble)
-    same = previous is not None and previous.status is finding.status
-    bounds = headline.interval if headline else _shown_interval(window, rate, finding, thresholds)
-    if bounds is None and finding.status in ALARMED:
-        finding = finding._replace(reason=f"{finding.reason}, which may be chance")
-    since = now - timedelta(seconds=data.window_s)
+    status, reason = finding
+    if headline is None:
+        since_s = (now - timedelta(seconds=data.window_s)).timestamp()
+        bounds = _shown_interval(window, rate, status, thresholds)
+        headline = Headline(pass_rate=rate, interval=bounds, n=window.n, since_s=since_s)
+    low, high = headline.interval or (None, None)
+    if high is None and status in ALARMED:
+        reason = f"{reason}, which may be chance"
+    window_low, window_high = window.interval or (None, None)
+    same = previous is not None and previous.status is status
     return Verdict(
         app=data.stream.app,
         metric=data.stream.metric,
@@ -95,22 +100,22 @@ def judge_window(
         evaluator_version=data.stream.evaluator_version,
         window_s=data.window_s,
         policy=policy_name,
-        status=finding.status,
+        status=status,
         point_status=point(window, thresholds).status,
-        reason=f"{finding.reason}; {data.note}" if data.note else finding.reason,
-        pass_rate=headline.pass_rate if headline else rate,
-        low=bounds.low if bounds else None,
-        high=bounds.high if bounds else None,
-        n=headline.n if headline else window.n,
-        since=datetime.fromtimestamp(headline.since_s, UTC) if headline else since,
+        reason=f"{reason}; {data.note}" if data.note else reason,
+        pass_rate=headline.pass_rate,
+        low=low,
+        high=high,
+        n=headline.n,
+        since=datetime.fromtimestamp(headline.since_s, UTC),
         status_since=previous.status_since if previous is not None and same else now,
         window_pass_rate=window.pass_rate,
-        window_low=window.interval.low if window.interval else None,
-        window_high=window.interval.high if window.interval else None,
+        window_low=window_low,
+        window_high=window_high,
         window_n=window.n,
         average_score=window.average_score,
         n_effective=window.n_effective,
-        **_evidence(evidence, finding.status),
+        **_evidence(evidence, status),
         n_failed=window.failed,
         n_skipped=window.skipped,
         n_total=data.n_total,
@@ -124,14 +129,14 @@ def judge_window(
 
 
 def _shown_interval(
-    window: WindowStats, rate: float | None, finding: PolicyFinding, thresholds: Thresholds
+    window: WindowStats, rate: float | None, status: Status, thresholds: Thresholds
 ) -> Interval | None:
     """Return the window's interval; None where a status that is based on less contradicts it."""
     bounds = window.interval
     if bounds is None or rate is None or not bounds.low <= rate <= bounds.high:
         return None
-    says = finding.status if finding.status in ALARMED else Status.HEALTHY
-    agrees = finding.status is Status.BLIND or status_of(bounds.high, thresholds) is says
+    says = status if status in ALARMED else Status.HEALTHY
+    agrees = status is Status.BLIND or status_of(bounds.high, thresholds) is says
     return bounds if agrees else None
 
 
@@ -139,13 +144,11 @@ def _evidence(evidence: EvidenceFinding | None, status: Status) -> dict[str, Any
     if evidence is None:
         return {"phase": "collecting"} if status is Status.INSUFFICIENT_DATA else {}
     onset = evidence.onset
-    moments = [datetime.fromtimestamp(at_s, UTC) for at_s in onset] if onset else [None] * 3
-    return {
+    names = ("onset", "onset_earliest", "onset_latest")
+    moments = [datetime.fromtimestamp(at_s, UTC) for at_s in onset or ()]
+    return dict(zip(names, moments, strict=False)) | {
         "phase": evidence.phase if status is Status.INSUFFICIENT_DATA else None,
         "evidence": evidence.certainty.value,
-        "onset": moments[0],
-        "onset_earliest": moments[1],
-        "onset_latest": moments[2],
         "more_n": evidence.more_n,
         "resolution": evidence.resolution,
     }
@@ -179,7 +182,8 @@ class Headline:
 class EvidenceFinding:
     """A status with what it is based on; rates in [0, 1]."""
 
-    finding: PolicyFinding
+    status: Status
+    reason: str
     headline: Headline
     certainty: Certainty
     effect: float  #: design effect: by how much the samples count less than independent ones
@@ -221,7 +225,8 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
     if window.n == 0 and status in {Status.HEALTHY, *ALARMED}:
         reason = f"no scores in the status window, so the status is that of before: {reason}"
     return EvidenceFinding(
-        finding=PolicyFinding(status, reason),
+        status=status,
+        reason=reason,
         headline=headline(state, rules),
         certainty=state.certainty,
         effect=state.baseline.effect,
@@ -288,18 +293,13 @@ def _healthy_reason(
 def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     critical = state.status is Status.CRITICAL
     line = rules.critical_rate if critical else rules.warning_rate
-    name = "critical" if critical else "warning"
-    where = f"pass rate is below the {_percent(line)} {name} threshold"
+    where = f"pass rate is below the {_percent(line)} {state.status.value} threshold"
     grid = rate_grid(rules.warning_rate, rules.critical_rate)
     assert state.log_p is not None
     weights = np.exp(state.log_p - state.log_p.max())
-    cells = np.flatnonzero(grid.below < line)
-    sure = float(weights[cells].sum() / weights.sum())
-    odds = next((words for least, words in _SURE if sure >= least), "")
-    if odds:
-        where += f" ({odds} sure)"
-    else:
-        where += ", and nothing since the alarm speaks of a recovery"
+    sure = weights[np.flatnonzero(grid.below < line)].sum() / weights.sum()
+    odds = next((f" ({words} sure)" for least, words in _SURE if sure >= least), "")
+    where += odds or ", and nothing since the alarm speaks of a recovery"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
         where += f"; it fell from {_rate(before)}"

@@ -43,8 +43,6 @@ class Confusion(NamedTuple):
         Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
         Psychological Measurement 20 (1960), 37-46.
 
-        Examples
-        --------
         >>> round(Confusion(passed_good=20, passed_bad=5, failed_good=10, failed_bad=15).kappa, 3)
         0.4
         """
@@ -74,8 +72,6 @@ class Confusion(NamedTuple):
         any proportion (stratified sampling). A half without samples keeps the counts' own
         proportion, as nothing is known of it.
 
-        Examples
-        --------
         >>> Confusion(20, 5, 10, 15).at_pass_rate(0.9).agreement
         0.78
         """
@@ -94,8 +90,6 @@ def confusion(pairs: Iterable[tuple[bool, bool]]) -> Confusion:
     """
     Count pairs of (passed by the evaluator, good by people).
 
-    Examples
-    --------
     >>> confusion([(True, True), (True, False), (False, False)])
     Confusion(passed_good=1, passed_bad=1, failed_good=0, failed_bad=1)
     """
@@ -115,8 +109,6 @@ def pairwise_agreement(votes: Sequence[tuple[int, int]]) -> float | None:
     *votes* holds passes and fails of each sample. No evaluator can be shown to agree with people
     more often than they agree with each other.
 
-    Examples
-    --------
     >>> pairwise_agreement([(2, 0), (1, 1), (2, 1), (1, 0)])
     0.4
     """
@@ -136,8 +128,6 @@ def fleiss_kappa(counts: NDArray[np.float64]) -> float | None:
     Source: J. L. Fleiss, "Measuring nominal scale agreement among many raters", Psychological
     Bulletin 76 (1971), 378-382.
 
-    Examples
-    --------
     >>> fleiss_kappa(np.array([[3.0, 0.0], [0.0, 3.0]]))
     1.0
     """
@@ -164,8 +154,6 @@ def krippendorff_alpha(
     Source: K. Krippendorff, "Content Analysis: An Introduction to Its Methodology" (2004), ch.
     11.
 
-    Examples
-    --------
     >>> round(krippendorff_alpha(np.array([[2.0, 0.0], [2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])), 3)
     0.533
     """

@@ -92,8 +92,6 @@ def effective_size(
     Agresti, B. A. Coull, "Approximate is better than exact for interval estimation of binomial
     proportions", American Statistician 52 (1998), 119-126.
 
-    Examples
-    --------
     >>> effective_size(4, 4.0, 4.0, 2.0, 2.0, 0.5)
     4.0
     """
@@ -129,8 +127,6 @@ def difference_estimate(prediction: float, truth: float | None, probability: flo
     estimation and generalized regression estimation for finite populations", Biometrika 63
     (1976), 615-620; T. Zrnic, E. J. Candès, "Active statistical inference", ICML (2024).
 
-    Examples
-    --------
     >>> difference_estimate(0.75, None, 0.25)
     0.75
     >>> difference_estimate(0.75, 1.0, 0.25)

@@ -49,8 +49,6 @@ def population_stability_index(reference: Histogram, current: Histogram) -> floa
 
     Source: N. Siddiqi, "Credit Risk Scorecards", Wiley (2006), chapter 10.
 
-    Examples
-    --------
     >>> population_stability_index(np.array([5.0, 5.0]), np.array([5.0, 5.0]))
     0.0
     """
@@ -70,8 +68,6 @@ def kolmogorov_smirnov(reference: Histogram, current: Histogram) -> float:
     Source: N. Smirnov, "Table for estimating the goodness of fit of empirical distributions",
     Annals of Mathematical Statistics 19 (1948), 279-281.
 
-    Examples
-    --------
     >>> kolmogorov_smirnov(np.array([4.0, 0.0]), np.array([1.0, 3.0]))
     0.75
     """
@@ -203,8 +199,6 @@ def ks_test(
     "Exact and randomization distributions of Kolmogorov-Smirnov tests two or three samples",
     CSDA 20 (1995), 185-202.
 
-    Examples
-    --------
     >>> ks_test(np.array([4.0, 0.0]), np.array([0.0, 4.0])).distance
     1.0
     """
@@ -253,8 +247,6 @@ def mann_whitney(
     Source: H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is
     stochastically larger than the other", Ann. Math. Stat. 18 (1947), 50-60.
 
-    Examples
-    --------
     >>> mann_whitney(np.array([4.0, 0.0]), np.array([0.0, 4.0])).superiority
     1.0
     """
@@ -304,8 +296,6 @@ def standardized_difference(reference: Moments, current: Moments) -> Effect:
     problem when several different population variances are involved", Biometrika 34 (1947),
     28-35.
 
-    Examples
-    --------
     >>> round(standardized_difference(Moments(50, 0.8, 0.04), Moments(50, 0.7, 0.04)).d, 3)
     -0.496
     """

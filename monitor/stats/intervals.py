@@ -37,8 +37,6 @@ def wilson_interval(passed: float, n: float, *, alpha: float = 0.05) -> Interval
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
     inference", JASA 22 (1927), 209-212.
 
-    Examples
-    --------
     >>> low, high = wilson_interval(47, 50)
     >>> round(low, 4), round(high, 4)
     (0.8378, 0.9794)
@@ -66,8 +64,6 @@ def newcombe_interval(
     Source: R. G. Newcombe, "Interval estimation for the difference between independent
     proportions: comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890.
 
-    Examples
-    --------
     >>> low, high = newcombe_interval((48, 80), (56, 70))
     >>> round(low, 4), round(high, 4)
     (0.0524, 0.3339)
@@ -147,8 +143,6 @@ def anytime_bounds(
     Source: I. Waudby-Smith, A. Ramdas, "Confidence sequences for sampling without replacement",
     NeurIPS (2020): the prior-posterior-ratio martingale.
 
-    Examples
-    --------
     >>> [round(float(bound), 3) for bound in anytime_bounds(47, 50)]
     [0.773, 0.996]
     """

@@ -113,8 +113,6 @@ def attribute_shift(
 
     Raise ValueError if there are none, or not as many first as second.
 
-    Examples
-    --------
     >>> old = [True] * 95 + [False] * 5
     >>> attribute_shift(old, old, [True] * 70 + [False] * 30).cause
     <Cause.APP: 'app'>

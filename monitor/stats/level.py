@@ -156,8 +156,6 @@ def learn(
     of how many verdicts of the labelled period, as effective counts. *beliefs*: `JUDGE`, or
     `LOCAL` for a local scorer at `level_bin`.
 
-    Examples
-    --------
     >>> rates = learn(Confusion(24, 1, 5, 20), passed=380, scored=400)
     >>> 0.88 < rates.labelled_level()[0] < 0.97
     True
@@ -184,8 +182,6 @@ def renewed_at(n_labels: float) -> int:
     """
     Return how many of the first labels count: estimates are renewed at set numbers of them only.
 
-    Examples
-    --------
     >>> [renewed_at(n) for n in (19, 49, 50, 130)]
     [0, 30, 50, 100]
     """
@@ -200,8 +196,6 @@ def level_bin(bins: Mapping[int, int]) -> int:
     bad ones lower; so it tells more of the level than the pass line does, below which hardly
     anything lies.
 
-    Examples
-    --------
     >>> level_bin({40: 20, 60: 10, 90: 70})
     60
     """

@@ -26,8 +26,6 @@ def benjamini_hochberg(p_values: Sequence[float], q: float) -> list[bool]:
     Source: Y. Benjamini, Y. Hochberg, "Controlling the false discovery rate", JRSS B 57 (1995),
     289-300.
 
-    Examples
-    --------
     >>> benjamini_hochberg([0.001, 0.04, 0.9], q=0.05)
     [True, False, False]
     """
@@ -44,8 +42,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
     Journal of Statistics 6 (1979), 65-70.
 
-    Examples
-    --------
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
@@ -70,8 +66,6 @@ def e_detector_bh(levels: Sequence[float], *, looks: float, budget: float) -> li
     detection" (2025), arXiv:2501.04130; R. Wang, A. Ramdas, "False discovery rate control with
     e-values", JRSS B 84 (2022), 822-852.
 
-    Examples
-    --------
     >>> e_detector_bh([100.0, 3.0, 0.1], looks=1, budget=0.05)
     [True, False, False]
     """
@@ -113,8 +107,6 @@ def thompson_shares(passed: Floats, n: Floats) -> Floats:
     Bayesian look at the multi-armed bandit", Applied Stochastic Models in Business and Industry
     26 (2010), 639-658: randomised probability matching.
 
-    Examples
-    --------
     >>> thompson_shares(np.array([90.0, 80.0]), np.array([100.0, 100.0])).round(2).tolist()
     [0.98, 0.02]
     """

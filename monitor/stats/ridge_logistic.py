@@ -30,8 +30,6 @@ def ridge_logistic(design: Array, targets: Array, centre: Array, precision: Arra
     Source: S. le Cessie, J. C. van Houwelingen, "Ridge estimators in logistic regression",
     Applied Statistics 41 (1992), 191-201.
 
-    Examples
-    --------
     >>> belief = np.array([0.0]), np.array([1.0])
     >>> ridge_logistic(np.empty((0, 1)), np.empty(0), *belief).tolist()
     [0.0]

@@ -35,8 +35,6 @@ def summarise(scores: Sequence[float]) -> Summary:
     """
     Summarise scores in [0, 1]; raise ValueError if there is none.
 
-    Examples
-    --------
     >>> summarise([0.5, 0.7, 0.9, 0.9]).median
     0.8
     """
@@ -90,8 +88,6 @@ def normal_interval(passed: float, n: float) -> Interval:
     The normal approximation. Too narrow for small samples and for rates near 0 or 1;
     Wilson's interval is the better one.
 
-    Examples
-    --------
     >>> low, high = normal_interval(45, 50)
     >>> round(low, 3), round(high, 3)
     (0.817, 0.983)
@@ -116,8 +112,6 @@ def plain_trend(scores: Sequence[float], *, tolerance: float = 0.01) -> PlainTre
     The rate of change is the whole change over the number of scores, stable within *tolerance* of
     0, and the stability is one less the range over the lowest score.
 
-    Examples
-    --------
     >>> trend = plain_trend([0.78, 0.82, 0.85])
     >>> trend.trend, round(trend.change_rate, 2), round(trend.stability_score, 2)
     ('improving', 0.02, 0.91)

@@ -71,8 +71,6 @@ def drop_evidence(blocks: Blocks, *, above: float, bets: Sequence[float]) -> Flo
     most *above*", in (-1, 1), and *bets* are drops above it; the rates around them are learned from
     earlier blocks. A block with samples of one side only says nothing.
 
-    Examples
-    --------
     >>> block = Blocks(*(np.array([count]) for count in (95.0, 100.0, 70.0, 100.0)))
     >>> bool(drop_evidence(block, above=0.0, bets=[0.1, 0.2])[0] > np.log(50))
     True
@@ -186,8 +184,6 @@ def check_pairs(before: Sequence[bool], after: Sequence[bool]) -> PairCheck:
     Source: R. D. Boschloo, "Raised conditional level of significance for the 2 x 2-table when
     testing the equality of two probabilities", Statistica Neerlandica 24 (1970), 1-9.
 
-    Examples
-    --------
     >>> check_pairs([True] * 10, [False] * 10).answer
     <CheckAnswer.WORSE: 'worse'>
     >>> check_pairs([True] * 9, [False] * 9).next_look
@@ -218,8 +214,6 @@ def power(before: float, after: float) -> Power:
 
     Exact: the sum over all ways in which labels can come.
 
-    Examples
-    --------
     >>> found = power(0.95, 0.70)
     >>> round(found.worse, 2), round(found.mean_labels)
     (0.9, 57)
@@ -290,8 +284,6 @@ def paired_fall(differences: Sequence[float], *, alpha: float = 0.05) -> PairedF
 
     Source: Student, "The probable error of a mean", Biometrika 6 (1908), 1-25.
 
-    Examples
-    --------
     >>> fall = paired_fall([0.1, 0.2, 0.3])
     >>> round(fall.mean, 3), round(fall.half_width, 3)
     (0.2, 0.169)
@@ -322,8 +314,6 @@ def sign_test(worse: int, better: int) -> float:
     Source: Q. McNemar, "Note on the sampling error of the difference between correlated
     proportions or percentages", Psychometrika 12 (1947), 153-157.
 
-    Examples
-    --------
     >>> sign_test(5, 0)
     0.03125
     """

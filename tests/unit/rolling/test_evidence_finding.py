@@ -29,39 +29,39 @@ def evidence(outcomes, last=60):
 
 def test_stream_below_the_line_from_the_start_is_told_what_would_decide():
     found = evidence([1, 1, 0, 1, 1, 0, 1] * 6)
-    assert found.finding.status is Status.INSUFFICIENT_DATA
+    assert found.status is Status.INSUFFICIENT_DATA
     assert found.phase == "undecided"
     decides = f"42 scored, about {found.more_n} more needed: 71.4 % passed, below 85 %"
-    assert found.finding.reason == f"{decides} but not beyond chance"
+    assert found.reason == f"{decides} but not beyond chance"
     assert found.headline.interval.high == 0.85
     decided = evidence([1, 1, 0, 1, 1, 0, 1] * round(6 + 1.1 * found.more_n / 7))
-    assert decided.finding.status is Status.WARNING
-    assert decided.finding.reason.startswith("pass rate is below the 85 % warning threshold (9")
+    assert decided.status is Status.WARNING
+    assert decided.reason.startswith("pass rate is below the 85 % warning threshold (9")
 
 
 def test_too_few_samples_are_told_how_many_are_missing():
     found = evidence([1] * 20)
-    assert (found.finding.status, found.more_n) == (Status.INSUFFICIENT_DATA, 11)
-    assert (found.phase, found.finding.reason) == ("collecting", "20 of 30 scores")
+    assert (found.status, found.more_n) == (Status.INSUFFICIENT_DATA, 11)
+    assert (found.phase, found.reason) == ("collecting", "20 of 30 scores")
 
 
 def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
     found = evidence([1] * 600 + [1, 0, 1] * 15, last=45)
-    assert found.finding.status is Status.HEALTHY
-    assert f"about {found.more_n} more samples as low as these" in found.finding.reason
-    assert "more samples" not in evidence([1] * 600).finding.reason
+    assert found.status is Status.HEALTHY
+    assert f"about {found.more_n} more samples as low as these" in found.reason
+    assert "more samples" not in evidence([1] * 600).reason
 
 
 @pytest.mark.parametrize(
     ("outcomes", "status"), [([1] * 600, Status.HEALTHY), ([1] * 600 + [0] * 60, Status.CRITICAL)]
 )
 def test_status_of_a_stream_that_fell_silent_says_that_it_is_held(outcomes, status):
-    found = evidence(outcomes, last=0).finding
+    found = evidence(outcomes, last=0)
     assert found.status is status
     assert found.reason.startswith(
         "no scores in the status window, so the status is that of before: "
     )
-    assert "that of before" not in evidence(outcomes).finding.reason
+    assert "that of before" not in evidence(outcomes).reason
 
 
 def test_window_that_still_holds_what_is_over_says_so():
@@ -69,18 +69,18 @@ def test_window_that_still_holds_what_is_over_says_so():
         [1] * 600 + [0] * 60,
         "recovered, though the status window still holds the incident",
     )
-    after = next(n for n in range(200) if evidence(outcomes + [1] * n).finding.status is HEALTHY)
-    assert held in evidence(outcomes + [1] * after, last=after + 60).finding.reason
-    later = evidence(outcomes + [1] * (after + 20), last=after + 80).finding
+    after = next(n for n in range(200) if evidence(outcomes + [1] * n).status is HEALTHY)
+    assert held in evidence(outcomes + [1] * after, last=after + 60).reason
+    later = evidence(outcomes + [1] * (after + 20), last=after + 80)
     assert f"{held}: 100.0 % passed since" in later.reason
-    assert held not in evidence(outcomes + [1] * (after + 20), last=20).finding.reason
-    assert held not in evidence([1] * 600 + [1, 0, 1] * 15, last=45).finding.reason
+    assert held not in evidence(outcomes + [1] * (after + 20), last=20).reason
+    assert held not in evidence([1] * 600 + [1, 0, 1] * 15, last=45).reason
 
 
 def test_figures_of_an_incident_are_those_since_the_change():
     found = evidence([1] * 600 + [0] * 12)
-    assert found.finding.status is Status.CRITICAL
-    assert found.finding.reason.startswith("pass rate is below the 70 % critical threshold (")
+    assert found.status is Status.CRITICAL
+    assert found.reason.startswith("pass rate is below the 70 % critical threshold (")
     shown = found.headline
     assert (shown.n, shown.since_s) == (12, 599 * 60)
     assert shown.pass_rate <= shown.interval.high < 0.70
