@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,9 @@ _DIVERGENCES: Final = {
 #: Over the root of mn/(m+n): the mean of the KS distance, 1.64 standard errors of the ranks.
 _KS_NOISE, _RANK_NOISE = 0.87, 0.473
 
-Size = Literal["none", "small", "medium", "large"]
+_SIZES: Final[Sequence[Literal["none", "small", "medium", "large"]]] = (
+    "none", "small", "medium", "large",
+)  # fmt: skip
 
 
 class ChunkTest(NamedTuple):
@@ -85,17 +87,16 @@ def compare(
     ranks = mann_whitney(before, now, design_effect=design_effect)
     exact = g_test(*merge_equal_mass(before, now), design_effect=design_effect).p_value
     small = min(reference.n, current.n) < _LEAST_FOR_CHI2
+    ahead = abs(ranks.superiority - 0.5)
     figures = [
-        _figure("ks", ks.distance, None, ks.p_value, ks.distance),
-        _figure(
-            "mann_whitney", ranks.superiority, None, ranks.p_value, abs(ranks.superiority - 0.5)
-        ),
+        _figure("ks", ks.distance, ks.p_value, ks.distance),
+        _figure("mann_whitney", ranks.superiority, ranks.p_value, ahead),
     ]
     for name, test in _DIVERGENCES.items():
         found = test(before, now, design_effect=design_effect)
         p_value = exact if small and found.p_value is not None else found.p_value
-        figures.append(_figure(name, found.value, found.excess, p_value, found.excess))
-    figures.append(_figure("cohens_d", effect.d, None, effect.p_value, abs(effect.d)))
+        figures.append(_figure(name, found.value, p_value, found.excess, found.excess))
+    figures.append(_figure("cohens_d", effect.d, effect.p_value, abs(effect.d)))
     return DriftComparison(
         reference=described,
         reference_n=reference.n,
@@ -120,12 +121,13 @@ def chunk_tests(
     ks = ks_test(before, now, exact_below=20 * alpha, design_effect=design_effect)
     ranks = mann_whitney(before, now, design_effect=design_effect)
     size = reference.n * chunk.n / (reference.n + chunk.n) / design_effect
-    gap = ks.distance - _KS_NOISE / math.sqrt(size)
+    gap = ks.distance - _KS_NOISE / math.sqrt(size) >= _STEPS["ks"][0]
     lead = abs(ranks.superiority - 0.5) - _RANK_NOISE / math.sqrt(size)
-    leads = lead >= _STEPS["mann_whitney"][0]
     return [
-        ChunkTest("ks", ks.distance, ks.p_value, gap >= _STEPS["ks"][0]),
-        ChunkTest("mann_whitney", ranks.superiority, ranks.p_value, leads),
+        ChunkTest("ks", ks.distance, ks.p_value, gap),
+        ChunkTest(
+            "mann_whitney", ranks.superiority, ranks.p_value, lead >= _STEPS["mann_whitney"][0]
+        ),
     ]
 
 
@@ -150,16 +152,15 @@ def score_reference(tally: Tally) -> ScoreReference:
 
 
 def _figure(
-    name: str, value: float, excess: float | None, p_value: float | None, effect: float
+    name: str, value: float, p_value: float | None, effect: float, excess: float | None = None
 ) -> DriftFigure:
-    steps = zip(_STEPS[name], ("small", "medium", "large"), strict=True)
-    size = next((word for least, word in [*steps][::-1] if effect >= least), "none")
+    size = _SIZES[sum(effect >= least for least in _STEPS[name])]
     return DriftFigure(
         test=name,
         value=value if math.isfinite(value) else math.copysign(99.0, value),
         excess=excess,
         p_value=p_value,
-        effect=cast("Size", size),
+        effect=size,
         significant=size != "none" and p_value is not None and p_value < _ONE_LOOK,
     )
 
@@ -197,8 +198,13 @@ def has_course(hours: Mapping[int, Tally]) -> bool:
     free = starts.size - names.size - int(day.max())
     if day.max() + 1 < _LEAST_DAYS or names.size < _LEAST_HOURS or free < _HOURS:
         return False
-    apart = mean - _means(day, n, mean)[day]
-    course = _means(hour, n, apart)
+
+    def means(group: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Average by group, weighted by n; groups are numbered from 0."""
+        return np.asarray(np.bincount(group, n * values) / np.bincount(group, n))
+
+    apart = mean - means(day, mean)[day]
+    course = means(hour, apart)
     left = float(np.sum(n * (apart - course[hour]) ** 2)) / free
     between = float(np.sum(n * course[hour] ** 2)) / (names.size - 1)
     if left <= 0:
@@ -228,16 +234,6 @@ def same_hours(spans: Iterable[ReferenceSpan], window: ReferenceSpan) -> list[Re
     return kept
 
 
-def _means(
-    group: NDArray[np.int64], n: NDArray[np.float64], values: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Average by group, weighted by n; groups are numbered from 0."""
-    return np.asarray(np.bincount(group, n * values) / np.bincount(group, n))
-
-
-_NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
-
-
 class Began(NamedTuple):
     """A status that began at some moment; ``onset_s`` is when its trouble began, where known."""
 
@@ -264,7 +260,7 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Refe
     start: int | None = from_s
     for change in changes:
         at_s = min(max(int(change.at_s), from_s), to_s)
-        if change.status in _NOT_WELL:
+        if change.status in {Status.WARNING, Status.CRITICAL}:
             if start is not None:
                 spans.append(ReferenceSpan(start, at_s))
             start = None

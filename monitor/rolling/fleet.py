@@ -164,14 +164,9 @@ def member_of(state: EvidenceState, now_s: float, rules: Rules) -> PoolMember | 
     """Return what an app bets against; None where its normal rate is unknown."""
     baseline = state.baseline
     limits = baseline.fallen_below if rules.use_reference else ()
-    if limits:
-        null = limits[int(now_s // 3600) % len(limits)]
-    elif (
-        baseline.rate is not None and baseline.n >= _KNOWN_N and baseline.rate >= rules.warning_rate
-    ):
-        null = rules.warning_rate
-    else:
+    if not limits and (baseline.n < _KNOWN_N or (baseline.rate or 0.0) < rules.warning_rate):
         return None
+    null = limits[int(now_s // 3600) % len(limits)] if limits else rules.warning_rate
     return PoolMember(max(null, rules.warning_rate), max(state.n_day, 1.0))
 
 
@@ -198,8 +193,7 @@ def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules
     bets = pool.bets.after(each.sum(axis=0), total, stake, now_s)
     with np.errstate(divide="ignore"):
         log_q = np.clip(np.logaddexp(pool.log_q, np.log(stake)) + shifted, NOTHING, -NOTHING)
-    gained = _with_parts(pool.gained, inside, each)
-    gained = {app: parts * (bets.gain > 0.0) for app, parts in gained.items()}
+    gained = {app: parts * (bets.gain > 0.0) for app, parts in _gained(pool, inside, each).items()}
     alarm = log_mean(bets.log_r) >= rules.log_threshold()
     most = np.minimum(bets.log_r, rules.log_threshold() + _BEYOND)
     moved = Pool(
@@ -224,16 +218,6 @@ def advance_pool(pool: Pool, news: Sequence[AppNews], now_s: float, rules: Rules
         log_q - log_q.max(), *rises,
     )  # fmt: skip
     return replace(moved, incident=opened)
-
-
-def _with_parts(
-    gained: Mapping[str, Floats], inside: Sequence[AppNews], each: Floats
-) -> dict[str, Floats]:
-    """Add what each app gained by its news."""
-    more = {
-        one.app: gained.get(one.app, 0.0) + parts for one, parts in zip(inside, each, strict=True)
-    }
-    return {**gained, **more}
 
 
 def _in_incident(
@@ -269,8 +253,13 @@ def _in_incident(
         status, status_s, high, min(low, high), incident.lead, count, members,
         np.maximum(log_p, LEAST_LOG_P), rises, gain,
     )  # fmt: skip
-    gained = _with_parts(pool.gained, inside, each)
-    return replace(pool, at_s=now_s, gained=gained, incident=goes_on)
+    return replace(pool, at_s=now_s, gained=_gained(pool, inside, each), incident=goes_on)
+
+
+def _gained(pool: Pool, inside: Sequence[AppNews], each: Floats) -> dict[str, Floats]:
+    """Return what each app has gained, its news included."""
+    news = {one.app: parts for one, parts in zip(inside, each, strict=True)}
+    return {**pool.gained, **{app: pool.gained.get(app, 0.0) + news[app] for app in news}}
 
 
 def finding_of(pool: Pool) -> FleetFinding | None:
@@ -278,11 +267,8 @@ def finding_of(pool: Pool) -> FleetFinding | None:
     incident = pool.incident
     if incident is None:
         return None
-    parts = {
-        app: float(gained[incident.lead])
-        for app, gained in pool.gained.items()
-        if gained[incident.lead] > 0.0
-    }
+    parts = {app: float(gained[incident.lead]) for app, gained in pool.gained.items()}
+    fell = (app for app in parts if parts[app] > 0.0)
     return FleetFinding(
         incident.status,
         incident.status_s,
@@ -291,7 +277,7 @@ def finding_of(pool: Pool) -> FleetFinding | None:
         incident.high,
         round(incident.counted.n),
         incident.counted.from_s,
-        tuple(sorted(parts, key=lambda app: (-round(parts[app], 3), app))),
+        tuple(sorted(fell, key=lambda app: (-round(parts[app], 3), app))),
         len(incident.members),
     )
 

@@ -101,20 +101,16 @@ def topic_groups(text: str) -> set[int]:
 
 def guess_language(text: str) -> str:
     """Guess a language by its script and, for Latin letters, by its commonest words."""
-    scripts = Counter(_script(c) for c in text[:400] if c.isalpha())
-    scripts.pop("", None)
+    scripts = Counter(filter(None, (_script(c) for c in text[:400] if c.isalpha())))
     if not scripts:
         return "unknown"
-    script = scripts.most_common(1)[0][0]
-    if scripts["kana"]:
-        return "kana"
+    script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
     if script != "latin":
         return script
     words = re.findall(r"[^\W\d_]+", text.casefold())
-    hits = {name: sum(word in common for word in words) for name, common in _COMMON.items()}
-    best = max(hits.values())
-    named = [name for name, n in hits.items() if n == best]
-    return named[0] if best > 0 and len(named) == 1 else "latin"
+    hits = Counter({name: sum(w in common for w in words) for name, common in _COMMON.items()})
+    (first, most), (_, second) = hits.most_common(2)
+    return first if most > second else "latin"
 
 
 def _group(word: str) -> int:

@@ -235,17 +235,17 @@ def figures_of(tally: Tally, per_category: Mapping[str, Tally] | None = None) ->
     window = window_stats(tally)
     if window.pass_rate is None or window.average_score is None or not tally.histogram:
         return None
-    plain = summarise_bins(tally.histogram)
+    _, _, median, std_dev, least, most, percentile_95, bins = summarise_bins(tally.histogram)
     passed, n = window.counts()
     return Figures(
         count=tally.n,
         mean=window.average_score,
-        median=plain.median,
-        std_dev=plain.std_dev,
-        min=plain.min,
-        max=plain.max,
-        percentile_95=plain.percentile_95,
-        histogram=[HistogramBin(bin=name, count=count) for name, count in plain.histogram],
+        median=median,
+        std_dev=std_dev,
+        min=least,
+        max=most,
+        percentile_95=percentile_95,
+        histogram=[HistogramBin(bin=name, count=count) for name, count in bins],
         pass_rate=window.pass_rate,
         wilson=wilson_interval(passed, n),
         normal=normal_interval(passed, n),
