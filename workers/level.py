@@ -148,16 +148,20 @@ class Levels:
             if sum(first.values()) < OWN_LEARNT_AT[0]:
                 return None
             line = level_bin(first)
-        counts = confusion(
+        weights = [label.weight for label in labels]
+        pairs = (
             (label.passed if line is None else score_bin(label.score) >= line, label.good)
             for label in labels
         )
+        counts = confusion(pairs, weights if len(set(weights)) > 1 else None)
         basis = (counts, release, line, until)
         known = self._learnt.get(key)
         if known is None or known.basis != basis:
             passed, scored = self._period(connection, stream, labels, line)
             beliefs = JUDGE if line is None else LOCAL
-            rates = learn(counts, passed=passed, scored=scored, beliefs=beliefs)
+            rates = learn(
+                counts, passed=passed, scored=scored, beliefs=beliefs, n_labels=len(labels)
+            )
             level = VerifiedLevel(
                 rates=rates, n_labels=len(labels), release=release, until=until, scored=scored,
                 last_s=max(label.occurred_s for label in labels), level_bin=line,

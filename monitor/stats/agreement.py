@@ -86,15 +86,28 @@ def _beyond_chance(agreed: float, chance: float) -> float | None:
     return (agreed - chance) / (1 - chance) if chance < 1 else None
 
 
-def confusion(pairs: Iterable[tuple[bool, bool]]) -> Confusion:
+def confusion(
+    pairs: Iterable[tuple[bool, bool]], weights: Iterable[float] | None = None
+) -> Confusion:
     """
     Count pairs of (passed by the evaluator, good by people).
+
+    Samples of unequal *weights*, above 0, count what equal ones would that tell as much (Kish): so
+    do those that pass, and those that fail, each among themselves.
 
     >>> confusion([(True, True), (True, False), (False, False)])
     Confusion(passed_good=1, passed_bad=1, failed_good=0, failed_bad=1)
     """
-    counts = Counter((bool(passed), bool(good)) for passed, good in pairs)
-    return Confusion(*(counts[p, g] for p in (True, False) for g in (True, False)))
+    if weights is None:
+        counts = Counter((bool(passed), bool(good)) for passed, good in pairs)
+        return Confusion(*(counts[p, g] for p in (True, False) for g in (True, False)))
+    table = np.array([(*pair, w) for pair, w in zip(pairs, weights, strict=True)]).reshape(-1, 3)
+    cells: list[float] = []
+    for passed in (True, False):
+        good, weight = table[table[:, 0] == passed, 1:].T
+        scale = weight.sum() / (weight @ weight) if weight.size else 0.0
+        cells += [float(good @ weight * scale), float((1 - good) @ weight * scale)]
+    return Confusion(*cells)
 
 
 def majority(passes: int, fails: int) -> bool | None:

@@ -142,7 +142,12 @@ class ErrorRates:
 
 
 def learn(
-    labels: Confusion, *, passed: float, scored: float, beliefs: Beliefs = JUDGE
+    labels: Confusion,
+    *,
+    passed: float,
+    scored: float,
+    beliefs: Beliefs = JUDGE,
+    n_labels: int | None = None,
 ) -> ErrorRates:
     """
     Learn an evaluator's two error rates from labels.
@@ -154,7 +159,7 @@ def learn(
 
     *labels*: the evaluator's verdicts beside people's. *passed* and *scored*: how many passed
     of how many verdicts of the labelled period, as effective counts. *beliefs*: `JUDGE`, or
-    `LOCAL` for a local scorer at `level_bin`.
+    `LOCAL` for a local scorer at `level_bin`. *n_labels*: their number where they are weighted.
 
     >>> rates = learn(Confusion(24, 1, 5, 20), passed=380, scored=400)
     >>> 0.88 < rates.labelled_level()[0] < 0.97
@@ -174,7 +179,7 @@ def learn(
         log_weight += xlogy(more - 1.0, inside) + xlog1py(less - 1.0, -inside)
     weight = np.exp(log_weight - log_weight.max())
     kept = rng.choice(_DRAWS, _DRAWS, p=weight / weight.sum())
-    mass = 1.0 - _DOUBT * SPENT.get(renewed_at(labels.n), SPENT[20])
+    mass = 1.0 - _DOUBT * SPENT.get(renewed_at(n_labels or labels.n), SPENT[20])
     return ErrorRates(hit[kept], miss[kept], level[kept], mass)
 
 

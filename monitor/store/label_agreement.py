@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, case, func, select
 
 from monitor.models import ROOT
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
+from monitor.stats.design import answered_probability
+from monitor.store.packing import record_of
 from monitor.store.tables import evaluations, labels, matches, samples, streams
 
 #: So many of the newest samples tell the present release.
@@ -124,6 +126,7 @@ class DrawnLabel(NamedTuple):
     release: str
     occurred_s: float
     labelled_s: float
+    weight: float = 1.0  #: of a cascade, the inverse probability with which its judge answered
 
 
 def drawn_labels(
@@ -133,13 +136,17 @@ def drawn_labels(
     Read the majority's labels since *since* by app, metric and evaluator version, the oldest first.
 
     Of samples drawn at random whose evaluation is still there; of a cascade, of those that its
-    judge was asked about.
+    judge was asked about, which weigh the more the less likely that was.
     """
     c, e = labels.c, evaluations.c
     same = (c.sample_id == e.sample_id) & (c.metric == e.metric)
     recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at >= since)
     query = (
-        select(labels, e.score, e.occurred_at_ms, e.judged.label("asked"))
+        select(
+            labels, e.score, e.occurred_at_ms, e.judged.label("asked"), e.evaluation_id, e.record,
+            case((e.judged == 1, samples.c.payload)).label("payload"),
+        )  # fmt: skip
+        .join(samples, samples.c.sample_id == c.sample_id)
         .join(evaluations, same & (c.evaluator_version == e.evaluator_version))
         .where(e.score.is_not(None), c.sample_id.in_(recent))
         .order_by(c.labelled_at, c.sample_id)
@@ -154,10 +161,16 @@ def drawn_labels(
         good = majority(passes, len(rows) - passes)
         if good is not None and any(row.drawn for row in rows):
             first, last = rows[0], rows[-1]
-            times = (first.occurred_at_ms / 1000, last.labelled_at.timestamp())
-            found[app, metric, version].append(
-                DrawnLabel(first.score, bool(first.judge_passed), good, first.release, *times)
+            noted = (record_of(first).get("metadata") or {}) if first.asked else {}
+            probability = answered_probability(
+                noted.get("judge_probability", 1.0), noted.get("answered_share", 1.0)
             )
+            found[app, metric, version].append(
+                DrawnLabel(
+                    first.score, bool(first.judge_passed), good, first.release,
+                    first.occurred_at_ms / 1000, last.labelled_at.timestamp(), 1.0 / probability,
+                )
+            )  # fmt: skip
     for many in found.values():
         many.sort(key=lambda label: label.labelled_s)
     return dict(found)

@@ -20,7 +20,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from monitor.errors import own_words
@@ -58,7 +66,12 @@ class LabelRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    sample_id: str = Field(min_length=1, max_length=64)
+    sample_id: str = Field(
+        min_length=1,
+        max_length=200,
+        validation_alias=AliasChoices("sample_id", "trace_id"),
+        description="Its id, or the trace id of the one sample that has it.",
+    )
     label: Annotated[bool, BeforeValidator(_verdict)] = Field(
         description='Whether the sample passes: 1 or 0, true or false, "pass" or "fail".'
     )
@@ -148,10 +161,15 @@ def take_labels(
     given = [(i, item) for i, item in enumerate(records) if isinstance(item, LabelRecord)]
     # By time, so that the last word counts whatever the order of the lines.
     given.sort(key=lambda pair: pair[1].labelled_at or now)
-    known = _known(connection, {record.sample_id for _, record in given})
+    names = {record.sample_id for _, record in given}
+    known = _known(connection, names)
+    traced = _traced(connection, names - known.keys(), apps)
+    known |= _known(connection, set(traced.values()))
     said: dict[tuple[str, str, str], LabelRecord] = {}
     rows: dict[tuple[str, str, str, str], Label] = {}
-    for i, record in given:
+    for i, named in given:
+        sample_id = traced.get(named.sample_id, named.sample_id)
+        record = named.model_copy(update={"sample_id": sample_id})
         who = (record.annotator or annotator)[:200]
         key = (record.sample_id, record.metric, who)
         before = said.setdefault(key, record)
@@ -250,6 +268,19 @@ def _known(connection: Connection, sample_ids: set[str]) -> dict[str, _Known]:
                 key = (label.metric, label.evaluator_version, label.labelled_by)
                 found[label.sample_id].labels[key] = label
     return found
+
+
+def _traced(connection: Connection, names: set[str], apps: Container[str] | None) -> dict[str, str]:
+    """Return the sample of each name that is the trace id of one sample alone."""
+    found: dict[str, list[str]] = {}
+    wanted, c = sorted(names), samples.c
+    for first in range(0, len(wanted), _AT_ONCE):
+        batch = wanted[first : first + _AT_ONCE]
+        query = select(c.trace_id, c.sample_id, c.app).where(c.trace_id.in_(batch))
+        for trace_id, sample_id, app in connection.execute(query):
+            if apps is None or app in apps:
+                found.setdefault(trace_id, []).append(sample_id)
+    return {trace_id: ids[0] for trace_id, ids in found.items() if len(ids) == 1}
 
 
 def save_labels(connection: Connection, found: Iterable[Label]) -> None:

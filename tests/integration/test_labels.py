@@ -57,6 +57,17 @@ def test_label_notes_who_when_which_evaluator_and_which_release(connection):
     assert (label.note, label.drawn) == ("made up", False)
 
 
+def test_trace_id_names_the_one_sample_that_has_it(connection):
+    (sample_id,) = put(connection, trace_id="trace-1")
+    put(connection, 2, trace_id="trace-2")
+    said = [{"trace_id": "trace-1", "label": 0}, {"sample_id": "trace-1", "label": 0}]
+    assert take(connection, *said, {"trace_id": "trace-2", "label": 0}) == [
+        "stored", "duplicate", "unknown_sample"
+    ]  # fmt: skip
+    (label,) = labels_of(connection, sample_id)
+    assert not label.human_passed
+
+
 def test_most_annotators_decide_and_a_tie_is_shown(connection):
     one, two = put(connection, 2)
     for who, verdict in (("ann", 1), ("bob", 0), ("eve", 0)):

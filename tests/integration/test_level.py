@@ -10,6 +10,7 @@ from monitor.models import Status
 from monitor.models.passing import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
+from monitor.store.label_agreement import drawn_labels
 from monitor.store.labels import LabelRecord, draw, take_labels
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_verdicts
@@ -168,3 +169,20 @@ def test_judge_that_passes_what_people_fail_is_called_unfit(world):
     app = world(JUDGE, hit=0.9, miss=0.85)
     app.minutes(10, level=0.6)
     assert "does not tell good answers from bad" in app.label(60).level.needs
+
+
+def test_labels_of_a_cascade_weigh_by_the_probability_with_which_the_judge_was_asked(store):
+    with store.write() as connection:
+        for i, probability in enumerate((0.1, 0.5, 1.0)):
+            noted = {
+                "judged": True, "judge_probability": probability, "answered_share": 1.0,
+                "local_score": 0.5, "pass_estimate": 1.0, "score_estimate": 0.9,
+            }  # fmt: skip
+            made = make_evaluation(evaluator_version="cascade-j-l", metadata=noted)
+            sample = make_sample(make_interaction(id=f"id-{i}"), sampled_at=NOW)
+            rules = ScoringRules(pass_score=0.7, bucket_s=60)
+            record(connection, [result_of(sample, [made], rules, now=NOW)], now=NOW, bucket_s=60)
+            label = LabelRecord(sample_id=sample.sample_id, label=True, drawn=True)
+            take_labels(connection, [label], annotator="ann", now=NOW + timedelta(seconds=i))
+        (found,) = drawn_labels(connection, since=NOW - timedelta(days=1)).values()
+    assert [label.weight for label in found] == pytest.approx([10.0, 2.0, 1.0])

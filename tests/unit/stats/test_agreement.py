@@ -53,3 +53,13 @@ def test_most_annotators_decide_and_a_tie_decides_nothing():
 def test_annotators_agree_pair_by_pair():
     assert pairwise_agreement([(3, 0), (2, 1), (1, 0)]) == pytest.approx(4 / 6)
     assert pairwise_agreement([(1, 0)]) is None
+
+
+def test_weighted_samples_count_what_equal_ones_would_that_tell_as_much():
+    pairs = [(True, True), (True, False), (False, False)]
+    assert confusion(pairs, [7.0, 7.0, 2.0]) == pytest.approx(confusion(pairs))
+    # Bad answers are asked about nine times as often as good ones.
+    many = [(True, True)] * 100 + [(True, False)] * 90
+    found = confusion(many, [9.0] * 100 + [1.0] * 90)
+    assert found.passed_bad / found.n == pytest.approx(90 / 990)
+    assert found.n == pytest.approx(990**2 / (100 * 81 + 90))
