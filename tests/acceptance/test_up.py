@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from monitor import Hook
 from monitor.queue.consumer import connect, live_workers
 
 APP = "shop"
@@ -214,3 +216,44 @@ def test_second_up_on_the_same_folder_is_refused(up, environment):
     )  # fmt: skip
     assert second.returncode == 3
     assert "already runs on" in second.stderr
+
+
+def contradicts(item):
+    """Whether a status says other than the interval beside it."""
+    status, rate = item["status"], item["pass_rate"]
+    low, high = rate["lo"], rate["hi"]
+    if high is None:
+        return status in {"critical", "warning", "healthy"}
+    agrees = {"critical": high < 0.7, "warning": 0.7 <= high < 0.85, "healthy": high >= 0.85}
+    return not agrees.get(status, True) or not low <= rate["value"] <= high
+
+
+def test_no_status_contradicts_the_interval_beside_it_in_any_second(up, environment, home):
+    """Twenty apps whose answers get worse by different parts, read once a second."""
+    environment |= {"GROUNDWATCH_WORKER_PROCESSES": "1", "GROUNDWATCH_FALSE_ALARMS_PER_MONTH": "20"}
+    up.start()
+    url = (home / "redis.url").read_text().strip()
+    context = "Refunds are paid back within five working days."
+    page = up.page.rstrip("/")
+    draw, looks, contradictions, statuses = random.Random(4), 0, [], set()
+    hooks = [Hook(app=f"bot-{i}", sample_rate=1.0, redis_url=url, enabled=True) for i in range(20)]
+    began, said = time.monotonic(), 0
+    while time.monotonic() < began + 14:
+        second = time.monotonic() - began
+        for i, hook in enumerate(hooks):
+            good = draw.random() >= (i / 20 if second > 4 else 0.0)
+            said_now = context if good else "Penguins cannot fly, but they swim in cold seas."
+            hook.sample(query="How long does a refund take?", contexts=[context], output=said_now)
+        time.sleep(0.2)
+        if second >= said:
+            said += 1
+            answer = httpx.get(f"{page}/api/v1/metrics", params={"limit": 100}, timeout=30)
+            for item in answer.json()["items"]:
+                looks += 1
+                statuses.add(item["status"])
+                contradictions += [item] if contradicts(item) else []
+    for hook in hooks:
+        hook.close()
+    assert contradictions == []
+    assert looks >= 100
+    assert {"critical", "healthy"} <= statuses
