@@ -143,9 +143,14 @@ def drawn_labels(
     recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at >= since)
     query = (
         select(
-            labels, e.score, e.occurred_at_ms, e.judged.label("asked"), e.evaluation_id, e.record,
+            labels,
+            e.score,
+            e.occurred_at_ms,
+            e.judged.label("asked"),
+            e.evaluation_id,
+            e.record,
             case((e.judged == 1, samples.c.payload)).label("payload"),
-        )  # fmt: skip
+        )
         .join(samples, samples.c.sample_id == c.sample_id)
         .join(evaluations, same & (c.evaluator_version == e.evaluator_version))
         .where(e.score.is_not(None), c.sample_id.in_(recent))
