@@ -70,7 +70,9 @@ def run_batch(
     """
     wanted = settings.model_copy(update={"metrics": tuple(config.evaluators)})
     scorer = make_scorer(wanted, parameters=config.evaluator_configs)
-    threads = max(scorer.concurrency, _THREADS) if config.parallel_execution else 1
+    parallel = config.parallel_execution
+    # One after the other, each has a thread of its own: behind one that hangs it would never begin.
+    threads = max(scorer.concurrency, _THREADS) if parallel else max(1, len(interactions))
     timeout_s = None if config.timeout_ms is None else config.timeout_ms / 1000
     started = time.perf_counter()
     pool = ThreadPoolExecutor(threads, "groundwatch-batch")
@@ -80,9 +82,9 @@ def run_batch(
         scorer.close()
 
     try:
-        futures = [pool.submit(_with_retries, scorer, i, config, sleep) for i in interactions]
+        begun = (pool.submit(_with_retries, scorer, i, config, sleep) for i in interactions)
         found: list[Evaluation] = []
-        for each, future in zip(interactions, futures, strict=True):
+        for each, future in zip(interactions, list(begun) if parallel else begun, strict=True):
             try:
                 found += future.result(timeout_s)
             except LateError:

@@ -96,6 +96,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
 _CHARS_READ = 2_000  # enough to see that a sentence is long and says something
+_LONGEST_TERSE = 40  # characters
 _LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
@@ -130,6 +131,12 @@ _REFUSAL = re.compile(
     "|".join(pattern for patterns in language()["refusals"].values() for pattern in patterns),
     re.IGNORECASE,
 )
+#: Sentences that decline in a word or two.
+_TERSE = re.compile(
+    r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
+    r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
+    re.IGNORECASE,
+)
 #: One of these is in every refusal that is written in ASCII: looking for them is cheap.
 _REFUSING = (
     "not", "n't", "no ", "sorry", "afraid", "unable", "apolog", "insufficient", "nicht", "keine",
@@ -152,10 +159,13 @@ def is_refusal(sentence: str) -> bool:
     """
     Return whether *sentence* only declines to answer or says that the sources are silent.
 
-    "I'm sorry, but I don't know" declines; "I don't know, but it is open" states something.
+    "I'm sorry, but I don't know" and "Not specified." decline; "I don't know, but it is open"
+    states something.
     The turns of phrase are those of fifteen languages besides English; in others a
     refusal is read as a statement, which the passages then do not hold.
     """
+    if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
+        return True
     if sentence.isascii():
         lower = sentence.lower()
         if not any(part in lower for part in _REFUSING):

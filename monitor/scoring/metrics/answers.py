@@ -9,7 +9,6 @@ query, and `answer_relevance` how near questions made from the answer come to th
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pydantic import Field
@@ -289,14 +288,6 @@ def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -
     )
 
 
-#: Whole answers that decline in a word or two.
-_TERSE = re.compile(
-    r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
-    r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
-    re.IGNORECASE,
-)
-
-
 @computed(
     version="2",
     formula="declined / questions with expected.unanswerable",
@@ -310,8 +301,6 @@ def negative_rejection(interaction: Interaction, _: NoParameters) -> Finding:
     if not (interaction.expected or {}).get("unanswerable"):
         return Finding(skipped="answerable")
     sentences = split_sentences(interaction.output)
-    declined = bool(_TERSE.fullmatch(interaction.output.strip())) or (
-        any(map(is_refusal, sentences)) and not any(map(is_checkable, sentences))
-    )
+    declined = any(map(is_refusal, sentences)) and not any(map(is_checkable, sentences))
     said = "it declines." if declined else "it answers where nothing is known."
     return Finding(score=float(declined), explanation=said)

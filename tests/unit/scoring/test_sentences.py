@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.sentences import split_sentences, split_statements
+from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences, split_statements
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,16 @@ def test_sentences_are_equal_when_only_the_unicode_form_differs():
 )
 def test_statements_are_parted_only_where_it_is_safe(sentence, statements):
     assert split_statements(sentence) == statements
+
+
+@pytest.mark.parametrize(
+    "answer", ["UNANSWERABLE", "Unknown.", "Not specified.", "No answer found.", "N/A"]
+)
+def test_answer_that_declines_in_a_word_or_two_states_nothing(answer):
+    assert is_refusal(answer)
+    assert not is_checkable(answer)
+
+
+@pytest.mark.parametrize("answer", ["Unknown soldiers lie here.", "Not specified models sell."])
+def test_statement_that_begins_like_a_refusal_is_none(answer):
+    assert not is_refusal(answer)
