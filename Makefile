@@ -6,7 +6,7 @@ AUDIT := $(VENV)/audit/bin/pip-audit
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check floors audit docs pictures clean
+.PHONY: demo test lint check floors newest traces audit docs pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -24,8 +24,12 @@ lint: $(DEV)  ## format, lint, types, and the direction of imports
 check: lint test  ## what CI runs
 	$(BIN)/groundwatch demo --quick
 
-floors:  ## the declared lower bounds, installed into a folder of their own, run what they must
-	@PYTHON=$(PYTHON) .ci/floors $(VENV)/floors
+floors newest:  ## the declared lower bounds, or the newest of everything, in a folder of their own, run what they must
+	@PYTHON=$(PYTHON) .ci/bounds $@ $(VENV)/$@
+
+traces: $(DEV)  ## what tracing libraries write today, recorded from their newest versions and read
+	$(BIN)/python tests/fixtures/traces/record.py --newest --into $(VENV)/traces
+	TRACES_FOLDER=$(VENV)/traces $(BIN)/pytest -q tests/integration/integrations/test_recorded_traces.py
 
 audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
 	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }

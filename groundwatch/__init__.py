@@ -11,7 +11,7 @@ from pathlib import Path
 __path__.append(str(Path(__file__).resolve().parent.parent / "monitor"))
 
 from .hook.api import Hook
-from .hook.options import Rule
+from .hook.sampling import Rule
 
 __version__ = "0.2.0"
 

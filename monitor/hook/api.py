@@ -1,7 +1,7 @@
 """
 The hook as the app sees it: a few calls that never raise and never wait.
 
-One ``sample()`` goes this way: the sampler of ``options`` decides, ``recorder`` counts it and has
+One ``sample()`` goes this way: the sampler of ``sampling`` decides, ``recorder`` counts it and has
 ``capture`` copy it into a buffer; on the hook's own thread (``sender``) ``delivery`` takes it out,
 ``encoding`` masks it and shapes the entry, and `monitor.queue.producer` writes the batch to Redis.
 """
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import _thread
 import difflib
-import itertools
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from . import sender
-from .experiments import chosen, pick, take_chosen
 from .interaction import FIELDS, OpenInteraction, RecordFields
-from .options import HookArguments, Mask, Options, check, read, resolve
+from .options import HookArguments, Mask, Options, check, resolve
 from .recorder import Recorder
+from .sampling import Counters, chosen, pick, take_chosen
 from .watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -216,16 +216,9 @@ class Hook:
         """
         Record what a user said of one answer; sampled or not, before or after it.
 
-        Parameters
-        ----------
-        trace_id
-            The one that the interaction has: it joins the two.
-        good
-            Thumbs up or down.
-        comment
-            In the user's words; masked as all texts are, and cut at 2,000 characters.
-        unknown
-            Counted as ``unknown_argument`` in ``stats()["ignored"]``, and left out.
+        The *trace_id* is the interaction's and joins the two; the *comment*, in the user's words,
+        is masked as all texts are and cut at 2,000 characters. Other arguments are counted as
+        ``unknown_argument`` in ``stats()["ignored"]`` and left out.
         """
         try:
             recorder = self._recorder or self._begin()
@@ -265,10 +258,7 @@ class Hook:
         variants
             What there is to choose from; at least one.
 
-        Returns
-        -------
-        str
-            One of *variants*; the first one, and a mistake in ``stats()``, if they are wrong.
+        If an argument is wrong, the first variant is returned and ``stats()`` shows the mistake.
         """
         try:
             recorder = self._recorder or self._begin()
@@ -285,7 +275,7 @@ class Hook:
         recorder = self._recorder
         if recorder is None or not recorder.options.enabled:
             return True
-        return sender.flush(recorder, timeout)
+        return sender.reported([recorder], time.monotonic() + timeout)
 
     def stats(self) -> dict[str, Any]:
         """
@@ -298,14 +288,14 @@ class Hook:
         """
         recorder = self._recorder or self._begin(start=False)
         stats = recorder.stats()
-        ignored = {reason: read(counter) for reason, counter in list(self._ignored.items())}
+        ignored = self._ignored.so_far()
         return stats | {"ignored": ignored, "last_error": self._mistake or stats["last_error"]}
 
     def close(self, timeout: float = 2.0) -> bool:
         """Deliver what can be delivered within *timeout* and stop for good; True when all was."""
         recorder = self._recorder or self._begin(start=False)
         self._options = replace(recorder.options, enabled=False)
-        if not recorder.options.enabled or (recorder.idle and not recorder.seen):
+        if not recorder.options.enabled or (recorder.unstarted and not recorder.seen):
             recorder.retire()
             return True
         return sender.finish(recorder, timeout)
@@ -316,12 +306,8 @@ class Hook:
         """
         Count one interaction and decide whether to record it.
 
-        The fields that `take` gets later should have the same *trace_id*.
-
-        Returns
-        -------
-        float
-            The probability with which it was chosen, for `take`; 0 if it was not.
+        Return the probability with which it was chosen, for `take`; 0 if it was not. The fields
+        that `take` gets later should have the same *trace_id*.
         """
         try:
             rate = (self._recorder or self._begin()).choose(trace_id)
@@ -348,7 +334,7 @@ class Hook:
 
     def ignore(self, reason: str) -> None:
         """Count something that was left out, by *reason*, for ``stats()["ignored"]``."""
-        next(self._ignored.get(reason) or self._ignored.setdefault(reason, itertools.count()))
+        self._ignored.add(reason)
 
     def fail(self, error: object, *, counted: bool = False) -> None:
         """
@@ -378,7 +364,7 @@ class Hook:
     def after_fork(self) -> None:
         """Start empty: in a forked child nothing of the parent's is kept but the options."""
         self._recorder = None
-        self._ignored: dict[str, itertools.count[int]] = {}
+        self._ignored = Counters()
         self._logged: set[str] = set()
         # Holds the recorder too: `setdefault` gives all threads the same one without a lock.
         self._only: dict[str, Recorder] = {}
@@ -408,7 +394,7 @@ class Hook:
         if recorder.pid != os.getpid():  # forked by C code, without our handlers
             self.after_fork()
             recorder = self._begin()
-            recorder.sampler.count()
+            next(recorder.sampler.counter)
         if recorder.thins:
             rate = recorder.thinned(given, rate)
             if not rate:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
+from types import MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from .options import Mask
@@ -195,11 +196,6 @@ class Draft(NamedTuple):
     cut: frozenset[str]
     chars: int
 
-    @property
-    def texts_only(self) -> bool:
-        """Return whether it is texts that fit, and nothing else."""
-        return self.rest is NO_REST
-
 
 def capture(
     given: Mapping[str, object], limit: int, at_ns: int, sequence: int, rate: float = 1.0
@@ -276,15 +272,10 @@ def _passages(
         if is_text(item):
             passages.append(copied)
             continue
-        found_id = lookup(item, ("id",))
-        score = plain(lookup(item, ("score",)), room, 0)
-        passages.append(
-            Passage(
-                copied,
-                None if found_id is None else str(plain(found_id, room, 0)),
-                float(score) if isinstance(score, (int, float)) else None,
-            )
-        )
+        found_id, score = lookup(item, ("id",)), plain(lookup(item, ("score",)), room, 0)
+        shown_id = None if found_id is None else str(plain(found_id, room, 0))
+        number = float(score) if isinstance(score, (int, float)) else None
+        passages.append(Passage(copied, shown_id, number))
     return tuple(passages)
 
 
@@ -329,16 +320,10 @@ def lookup(holder: object, names: tuple[str, ...], *, named: bool = False) -> ob
     """
     is_dict = issubclass(type(holder), dict)
     for name in names:
-        try:
-            found: Any = (
-                dict.get(holder, name)  # type: ignore[call-overload]  # as the line above says
-                if is_dict
-                else attribute(holder, name, named=named)
-            )
-        except Exception:  # noqa: BLE001, S112  # a property of the host's may raise anything
-            continue
-        if found is not None and not callable(found):
-            return found
+        with contextlib.suppress(Exception):  # a property of the host's may raise anything
+            found: Any = dict.get(holder, name) if is_dict else attribute(holder, name, named=named)  # type: ignore[call-overload]
+            if found is not None and not callable(found):
+                return found
     return None
 
 
@@ -357,17 +342,8 @@ def is_text(value: object) -> bool:
 
 # --- read what an object just has: a property, or any other code of the host's, does not run ---
 
-_MISSING = object()
-_BASES = type.__dict__["__mro__"].__get__
-_MEMBERS = type.__dict__["__dict__"].__get__
-
-
-class _Pair(NamedTuple):
-    first: object
-
-
 #: What slots and the fields of named tuples are kept behind; in C, and without effect.
-_HARMLESS = {MemberDescriptorType, type(_Pair.__dict__["first"])}
+_HARMLESS = {MemberDescriptorType, type(Passage.__dict__["text"])}
 #: Libraries whose documents and answers show their text by a property that only reads.
 _KNOWN = frozenset({"langchain", "langchain_core", "llama_index"})
 
@@ -379,27 +355,15 @@ def attribute(holder: object, name: str, *, named: bool = False) -> Any:
     A property may read a stream to its end, ask a database, or wait. It is called only if the
     user has *named* it, or if its class is of a library that is known for harmless ones.
     """
-    kind = type(holder)
     if named:
         return object.__getattribute__(holder, name)
-    own, _ = _in_class(kind, "__dict__")
-    if type(own) in {GetSetDescriptorType, MemberDescriptorType}:
-        values = own.__get__(holder)
-        if dict.__contains__(values, name):
-            return dict.__getitem__(values, name)
-    found, base = _in_class(kind, name)
+    found = inspect.getattr_static(holder, name, None)
     how = type(found)
-    module = _MEMBERS(base).get("__module__") if how is property else None
-    is_known = type(module) is str and module.partition(".")[0] in _KNOWN
-    if how in _HARMLESS or is_known:
-        return found.__get__(holder, kind)
-    plain = found is not _MISSING and _in_class(how, "__get__")[0] is _MISSING
-    return found if plain else None
-
-
-def _in_class(kind: type, name: str) -> tuple[Any, type]:
-    for base in _BASES(kind):
-        found = _MEMBERS(base).get(name, _MISSING)
-        if found is not _MISSING:
-            return found, base
-    return _MISSING, kind
+    if how is property:
+        bases = (vars(base) for base in type(holder).__mro__)
+        module = next((own.get("__module__") for own in bases if name in own), None)
+        is_known = type(module) is str and module.partition(".")[0] in _KNOWN
+        return found.__get__(holder, type(holder)) if is_known else None
+    if how in _HARMLESS:
+        return found.__get__(holder, type(holder))
+    return None if any("__get__" in vars(base) for base in how.__mro__) else found

@@ -22,8 +22,8 @@ from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
 from .encoding import Encoded, MaskFailed, encode, encode_feedback
-from .experiments import read_shares
 from .recorder import Progress, Recorder
+from .sampling import read_shares
 
 BATCH = 25
 ID_BITS = 74
@@ -252,12 +252,9 @@ class SenderLoop:
             self._settle(encoded.chars, reason)
         self._batch = []
 
-    def abandon(self) -> None:
-        """Count what this sender had taken before it broke: no other one sends it."""
-        self._give_up("sender_failed")
-        self._give_up_feedback()
-
-    def _give_up_feedback(self) -> None:
+    def abandon(self, reason: str = "sender_failed") -> None:
+        """Count what this sender had taken before it broke or ended: no other one sends it."""
+        self._give_up(reason)
         self._recorder.feedback.drop("shutdown", len(self._feedback))
         self._feedback = []
 
@@ -277,8 +274,7 @@ class SenderLoop:
             if recorder.connected:
                 self._feedback_waits()
                 self._send(now)
-            self._give_up("shutdown")
-            self._give_up_feedback()
+            self.abandon("shutdown")
             recorder.feedback.abandon()
         if self._producer is not None:
             self._producer.close()

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ..queue import wire
-from .capture import MARGIN, Draft, Passage, Plain, SizeLimit
-from .feedback import FeedbackDraft
+from .capture import MARGIN, NO_REST, Draft, Passage, Plain, SizeLimit
 from .options import Mask, Options
+from .recorder import FeedbackDraft
 
 #: Names that an app makes up, and names that may tell who somebody is.
 _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")
@@ -22,6 +22,11 @@ _FIELDS = {
 _BORDER = 100
 #: Numbers from here on may be a card's or a phone's.
 _LONG_NUMBER = 10_000_000
+#: As the models allow.
+_LONGEST_NAME = 200
+_NO_CONTROLS = dict.fromkeys(range(32), " ")
+
+Texts = Callable[[str], str]
 
 
 class MaskFailed(Exception):
@@ -56,18 +61,18 @@ def encode(
     sample_id = wire.sample_id(draft.at_ns // 1_000_000, randomness)
     interaction: dict[str, object]
     if (
-        draft.texts_only
+        draft.rest is NO_REST  # texts that fit, and nothing else
         and draft.chars <= options.max_text_chars
         and options.capture == "full"
         and options.mask is None
         and options.release is options.environment is None
     ):
         # Nothing to do but to write the texts down: as `_interaction`, at a fifth of the price.
-        interaction, cut = (
-            {"app": options.app, "output": draft.output, "query": draft.query},
-            draft.cut,
-        )
-        interaction["contexts"] = [{"text": text} for text in draft.contexts]
+        interaction = {
+            "app": options.app, "output": draft.output, "query": draft.query,
+            "contexts": [{"text": text} for text in draft.contexts],
+        }  # fmt: skip
+        cut = draft.cut
     else:
         interaction, cut_here = _interaction(draft, options)
         cut = draft.cut | cut_here
@@ -132,12 +137,15 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
         values: dict[str, Plain] = {
             "output": as_text(draft.output),
             "query": None if draft.query is None else as_text(draft.query),
-            "contexts": [passage(item) for item in draft.contexts],
+            "contexts": [_passage(item) for item in draft.contexts],
         }
-        for field, shape in STRUCTURES.items():
+        for field in ("history", "tool_calls", "expected", "metadata"):
             value = rest.get(field)
-            if value is not None:
-                values[field] = shape(value)
+            if field == "tool_calls" and value is not None:
+                values[field] = tool_calls(value)
+            elif value is not None:
+                is_shaped = field == "history" or isinstance(value, dict)
+                values[field] = value if is_shaped else {"value": value}
         if texts is not None or draft.chars > room.chars:
             _mask_and_cut(values, draft, texts, room)
         interaction |= values
@@ -172,22 +180,20 @@ def _attributes(rest: Mapping[str, Plain], texts: Texts | None) -> dict[str, obj
     """Shape what is not text: names, tags and label."""
     if not rest:
         return {}
-    found: dict[str, object] = {
-        field: name(rest[field]) for field in _NAMES if rest.get(field) is not None
-    }
-    for field in _PERSONAL:
+    found: dict[str, object] = {}
+    for field in (*_NAMES, *_PERSONAL):
         value = rest.get(field)
         if value is not None:
-            found[field] = name(texts(as_text(value)) if texts else value)
+            text = as_text(value)
+            found[field] = (texts(text) if texts and field in _PERSONAL else text)[:_LONGEST_NAME]
     given = rest.get("tags")
     if given is not None:
         pairs = given if isinstance(given, dict) else {"value": given}
         kept = {key: as_text(item) for key, item in pairs.items() if item is not None}
         found["tags"] = {key: texts(item) if texts else item for key, item in kept.items()}
     own_id = rest.get("id")
-    shown = "" if own_id is None else name(own_id).translate(_NO_CONTROLS)
-    if shown:
-        found["id"] = shown
+    if own_id is not None and (shown := as_text(own_id)[:_LONGEST_NAME]):
+        found["id"] = shown.translate(_NO_CONTROLS)
     label = rest.get("label")
     if label in (0, 1) and not isinstance(label, str):
         found["label"] = int(label)
@@ -255,29 +261,17 @@ def _masked(mask: Mask | None) -> Texts | None:
 
 # --- the forms that the models know: passages, tool calls, tags and names, from plain values ---
 
-#: As the models allow.
-LONGEST_NAME = 200
-_NO_CONTROLS = dict.fromkeys(range(32), " ")
-
-Texts = Callable[[str], str]
-
 
 def as_text(value: Plain) -> str:
     """Return a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else wire.as_json(value)
 
 
-def passage(value: str | Passage) -> Plain:
-    """Shape one passage."""
+def _passage(value: str | Passage) -> Plain:
     if isinstance(value, str):
         return {"text": value}
     kept = {"text": value.text, "id": value.id, "score": value.score}
     return {key: item for key, item in kept.items() if item is not None}
-
-
-def mapping(value: Plain) -> Plain:
-    """Shape what should be a mapping."""
-    return value if isinstance(value, dict) else {"value": value}
 
 
 def tool_calls(value: Plain) -> Plain:
@@ -297,17 +291,3 @@ def tool_calls(value: Plain) -> Plain:
             one["error"] = as_text(one["error"])
         shaped.append(one)
     return shaped
-
-
-def name(value: Plain) -> str:
-    """Shape a short text."""
-    return as_text(value)[:LONGEST_NAME]
-
-
-#: The free structures and their shapes.
-STRUCTURES: dict[str, Callable[[Plain], Plain]] = {
-    "history": lambda turns: turns,
-    "tool_calls": tool_calls,
-    "expected": mapping,
-    "metadata": mapping,
-}

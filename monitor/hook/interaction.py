@@ -24,26 +24,6 @@ class HookProtocol(Protocol):
         """Count a request that failed; *counted*: `chance` was asked about it."""
 
 
-class NoHook:
-    """Stands where a hook is expected: chooses with *rate*, and records and counts nothing."""
-
-    def __init__(self, rate: float = 0.0) -> None:
-        self._rate = rate
-
-    def chance(self, trace_id: object = None) -> float:  # noqa: ARG002
-        """Return the rate."""
-        return self._rate
-
-    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
-        """Record nothing."""
-
-    def ignore(self, reason: str) -> None:
-        """Count nothing."""
-
-    def fail(self, error: object, *, counted: bool = False) -> None:
-        """Count nothing."""
-
-
 class RecordFields(TypedDict, total=False):
     """The fields of a record beside query, contexts and output."""
 

@@ -8,21 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 
 Mask = Callable[[str], str]
-#: A name and a pattern, what is found becoming ``[NAME]``; or a function; or a built-in's name.
-Part = str | tuple[str, str | re.Pattern[str]] | Mask
-
 
 # --- how the built-in masks find what is private: patterns in linear time, checks behind them ---
 
-Finder = Callable[[str], str]
 #: Says how many characters of a candidate, from its start, are what is looked for; 0 for none.
 Check = Callable[[re.Match[str]], int]
 
 # Patterns begin with the characters they look for and look back afterwards: the engine then skips
-# quickly. Runs are possessive or bounded, so that no text is looked at again and again.
+# quickly. Runs are possessive or bounded, so that no text is looked at again and again. Groups are
+# not: before Python 3.11.5 a possessive one keeps half a repeat, and what follows here never fails.
 _EMAIL = re.compile(
     # What is glued to an address goes with it, or a second one behind it would stay.
-    r"(?<![\w.%+-])[\w.%+-]++@[\w-]++(?:\.[\w-]++)++(?:[.%+-]*+[\w@]++)*+"
+    r"(?<![\w.%+-])[\w.%+-]++@[\w-]++(?:\.[\w-]++)+(?:[.%+-]*+[\w@]++)*"
 )
 _DOMAIN = re.compile(r"@[\w.-]*\.[^\W\d_]{2}")
 
@@ -40,7 +37,7 @@ _KEY = re.compile(
     r"|(?<=hooks\.slack\.com/services/)[\w/]{16,}+|(?<=/api/webhooks/)[0-9]{10,}+/[\w-]{20,}+"
     r"|[0-9]{8,10}:AA[\w-]{33}(?![\w-])"
     r"|eyJ(?<![\w-]...)[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*+(?:-----END[^-]*+-----)?"
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*(?:-----END[^-]*+-----)?"
 )
 #: What announces a secret stays; the secret behind it goes.
 _ANNOUNCED = re.compile(
@@ -123,11 +120,7 @@ def emails(text: str) -> str:
     """Hide email addresses; a version such as ``name@1.2.3`` is none."""
     if "@" not in text:
         return text
-
-    def check(found: re.Match[str]) -> int:
-        return len(found[0]) if _DOMAIN.search(found[0]) else 0
-
-    return _hide(text, _EMAIL, check, "[EMAIL]", bounded=False)
+    return _hide(text, _EMAIL, _whole_if(_DOMAIN.search), "[EMAIL]", bounded=False)
 
 
 def keys(text: str) -> str:
@@ -157,32 +150,24 @@ def ips(text: str) -> str:
         text = _hide(text, _IPV6, _ipv6, "[IP]")
     if text.count(".") < _COLONS:
         return text
-
-    def check(found: re.Match[str]) -> int:
-        return len(found[0]) if all(int(part) < 256 for part in found[0].split(".")) else 0  # noqa: PLR2004
-
-    return _hide(text, _IPV4, check, "[IP]")
+    is_address = _whole_if(lambda found: all(int(part) < 256 for part in found.split(".")))  # noqa: PLR2004
+    return _hide(text, _IPV4, is_address, "[IP]")
 
 
 def phones(text: str) -> str:
     """Hide phone numbers with a country code, a leading zero or American grouping."""
+    is_long = _whole_if(lambda found: sum(map(str.isdigit, found)) >= _SHORTEST_PHONE)
+    return _hide(text, _PHONE, is_long, "[PHONE]")
 
-    def check(found: re.Match[str]) -> int:
-        digits = sum(character.isdigit() for character in found[0])
-        return len(found[0]) if digits >= _SHORTEST_PHONE else 0
 
-    return _hide(text, _PHONE, check, "[PHONE]")
+def _whole_if(is_private: Callable[[str], object]) -> Check:
+    return lambda found: len(found[0]) if is_private(found[0]) else 0
 
 
 #: In the order in which they are applied.
-FINDERS: dict[str, Finder] = {
-    "key": keys,
-    "email": emails,
-    "iban": ibans,
-    "card": cards,
-    "ip": ips,
-    "phone": phones,
-}
+FINDERS: dict[str, Mask] = {
+    "key": keys, "email": emails, "iban": ibans, "card": cards, "ip": ips, "phone": phones,
+}  # fmt: skip
 
 
 def _hide(
@@ -255,10 +240,6 @@ _ROUNDS = 8
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
-class Unsettled(Exception):
-    """Masking did not come to an end; the sample must not leave."""
-
-
 def build(spec: object) -> Mask:
     """
     Make one mask of what a user gave: a function, ``"builtin"``, names, or a list of parts.
@@ -295,7 +276,7 @@ def build(spec: object) -> Mask:
     return masks[0] if len(masks) == 1 else masked
 
 
-def _builtin(text: str, finders: Sequence[Finder]) -> str:
+def _builtin(text: str, finders: Sequence[Mask]) -> str:
     """Mask until nothing changes: what is found may stand within something else."""
     for _ in range(_ROUNDS):
         before = text
@@ -303,7 +284,7 @@ def _builtin(text: str, finders: Sequence[Finder]) -> str:
             text = finder(text)
         if text == before:
             return text
-    raise Unsettled
+    raise ValueError("masking does not come to an end")  # and so the sample must not leave
 
 
 def _own(part: object) -> Mask:

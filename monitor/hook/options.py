@@ -1,212 +1,15 @@
-"""
-The hook's options, and which interactions they choose: a random number for each call, the trace
-id's digits, rules. Read without loading pydantic.
-"""
+"""The hook's options, from arguments, variables and file; read without loading pydantic."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import itertools
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from random import Random
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
-_TRACE_ID_DIGITS = 32
-
-#: Looks at the fields of an interaction, as they were handed over.
-Predicate = Callable[[Mapping[str, Any]], object]
-
-
-class Sampler:
-    """
-    Chooses with probability *rate*, in [0, 1], independently for each call, and counts every call.
-
-    Without a lock: to count and to draw are single steps in C, so that threads, signal handlers
-    and ``__del__`` may come in between.
-    """
-
-    __slots__ = ("_closed", "_draw", "_seen", "rate")
-
-    def __init__(self, rate: float) -> None:
-        #: The probability that is in force.
-        self.rate = rate
-        # Our own generator: the host's seeded stream stays untouched, forked workers differ.
-        self._draw = Random().random  # noqa: S311
-        self._seen = itertools.count()
-        self._closed = False
-
-    def choose(self, trace_id: object = None) -> float:
-        """Count one interaction; return the probability with which it is sampled, 0 if not."""
-        if self._closed:
-            return 0.0
-        next(self._seen)
-        rate = self.rate
-        if trace_id is not None and is_trace_id(trace_id):
-            return rate if belongs(trace_id, rate) else 0.0
-        return rate if self._draw() < rate else 0.0
-
-    def count(self) -> None:
-        """Count an interaction that another sampler has chosen."""
-        next(self._seen)
-
-    def coin(self, probability: float) -> bool:
-        """Return True with *probability*, and count nothing."""
-        return self._draw() < probability
-
-    def close(self) -> None:
-        """Choose nothing and count nothing from now on."""
-        self._closed = True
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing is counted any more."""
-        return self._closed
-
-    @property
-    def seen(self) -> int:
-        """How many interactions were counted."""
-        return read(self._seen)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """
-    Another rate for the interactions that fit everything the rule names.
-
-    Raises
-    ------
-    ValueError
-        If a part is wrong; the message names it.
-    """
-
-    sample_rate: float
-    app: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    user_id: str | None = None
-
-    def __post_init__(self) -> None:
-        if not is_rate(self.sample_rate):
-            raise ValueError("sample_rate: should be a number from 0 to 1")
-        for name, value in (("app", self.app), ("user_id", self.user_id)):
-            if value is not None and not isinstance(value, str):
-                raise ValueError(f"{name}: should be a text")
-        tags: object = self.tags
-        if not isinstance(tags, Mapping) or not all(
-            isinstance(part, str) for pair in tags.items() for part in pair
-        ):
-            raise ValueError("tags: should map texts to texts")
-
-    def fits(self, given: Mapping[str, object]) -> bool:
-        """Return whether an interaction has the user and all the tags; the app is the hook's."""
-        if self.user_id is not None and _text(given.get("user_id")) != self.user_id:
-            return False
-        tags = given.get("tags")
-        if not self.tags:
-            return True
-        if type(tags) is MappingProxyType:
-            tags = dict(tags)
-        return isinstance(tags, dict) and all(
-            _text(dict.get(tags, name)) == value for name, value in self.tags.items()
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """Which interactions get another rate than the hook's own."""
-
-    rules: tuple[Rule, ...] = ()
-    always: Predicate | None = None
-    never: Predicate | None = None
-    min_rate: float = 0.0
-    max_rate: float = 1.0
-
-    @property
-    def plain(self) -> bool:
-        """Whether all interactions have the hook's own rate."""
-        return not self.rules and self.always is None and self.never is None
-
-    def ceiling(self, rate: float) -> float:
-        """Return the highest probability of any interaction where *rate* is the hook's own."""
-        if self.always is not None:
-            return 1.0
-        return max((rate, *(rule.sample_rate for rule in self.rules)))
-
-    def rate_of(
-        self, given: Mapping[str, object], rate: float, failed: Callable[[], object]
-    ) -> float:
-        """Return one interaction's probability; call *failed* for each predicate that raises."""
-        given = MappingProxyType(given)  # predicates look, no more
-        if self.never is not None and _opinion(self.never, given, failed):
-            return 0.0
-        if self.always is not None and _opinion(self.always, given, failed):
-            return 1.0
-        for rule in self.rules:
-            if _opinion(rule.fits, given, failed):
-                return rule.sample_rate
-        return rate
-
-    def within(self, rate: float) -> float:
-        """Return a rate cut to the limits."""
-        return min(max(rate, self.min_rate), self.max_rate)
-
-
-def is_trace_id(value: object) -> bool:
-    """Return whether this is a trace id as W3C and OpenTelemetry write it."""
-    if type(value) is not str or len(value) != _TRACE_ID_DIGITS:
-        return False
-    try:
-        int(value, 16)
-    except ValueError:
-        return False
-    return value.isascii() and value.isalnum()  # not what `int` accepts beside: + - _ and spaces
-
-
-def belongs(trace_id: object, rate: float) -> bool:
-    """
-    Return whether a trace is in the sample of *rate*; smaller samples are part of larger ones.
-
-    OpenTelemetry's rule (TraceIdRatioBased), so that a trace is sampled whole across services.
-    """
-    return int(str(trace_id)[16:], 16) < round(rate * 2**64)
-
-
-def read(counter: itertools.count[int]) -> int:
-    """Return what a counter will give next without moving it; only its repr tells: ``count(5)``."""
-    return int(repr(counter)[6:-1])
-
-
-def is_rate(value: object) -> bool:
-    """Return whether this is a probability."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 <= value <= 1  # type: ignore[arg-type,operator]
-
-
-def _opinion(
-    predicate: Predicate, given: Mapping[str, object], failed: Callable[[], object]
-) -> bool:
-    try:
-        return bool(predicate(given))
-    except Exception:  # noqa: BLE001  # the host's function may raise anything
-        failed()
-        return False
-
-
-def _text(value: object) -> str | None:
-    """Return a tag or user as it will stand on the record; None for what is not text or number."""
-    kind = type(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if issubclass(kind, str):
-        return str.__str__(value)
-    return int.__repr__(value) if kind is int else None
-
-
-# --- the options, from arguments, variables and file ---
+from .sampling import Predicate, Rule, Sampling, is_rate
 
 Mask = Callable[[str], str]
 #: A mask, ``"builtin"``, names of built-in masks with commas, or a list of all these and of pairs
@@ -360,21 +163,13 @@ def _config_file(environ: Mapping[str, str]) -> tuple[str, Mapping[str, object]]
 
 def _checked(option: str, shown_as: str, value: object) -> object:
     spec = _SPECS[option]
+    problem = f"should be {spec.should_be}"
     try:
-        return spec.make(value)
+        if spec.accepts(value):
+            return spec.make(value)
     except ValueError as error:
-        raise ValueError(f"{shown_as}: {str(error) or 'should be ' + spec.should_be}") from None
-
-
-def _when(accepts: Callable[[Any], object]) -> Callable[[Any], object]:
-    """Make a check that returns what it accepts and raises ValueError for all else."""
-
-    def checked(value: object) -> object:
-        if not accepts(value):
-            raise ValueError
-        return value
-
-    return checked
+        problem = str(error) or problem
+    raise ValueError(f"{shown_as}: {problem}")
 
 
 def _mask(value: object) -> Mask:
@@ -386,9 +181,7 @@ def _mask(value: object) -> Mask:
     return build(value)
 
 
-def _rules(value: object) -> tuple[Rule, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError  # noqa: TRY004  # as all here
+def _rules(value: Sequence[Any]) -> tuple[Rule, ...]:
     rules = []
     for number, item in enumerate(value, 1):
         try:
@@ -396,10 +189,8 @@ def _rules(value: object) -> tuple[Rule, ...]:
         except ValueError as error:
             raise ValueError(f"rule {number}: {error}") from None
         except TypeError:
-            parts = ", ".join(part.name for part in fields(Rule))
-            raise ValueError(
-                f"rule {number}: should have sample_rate, and nothing but {parts}"
-            ) from None
+            parts = "sample_rate, and nothing but " + ", ".join(part.name for part in fields(Rule))
+            raise ValueError(f"rule {number}: should have {parts}") from None
     return tuple(rules)
 
 
@@ -409,64 +200,64 @@ def _json(raw: str) -> object:
     return json.loads(raw)
 
 
+def _is_name(value: object) -> bool:
+    """Return whether it is what the models accept as the name of an app."""
+    shown = value if isinstance(value, str) else ""
+    return 0 < len(shown) <= _LONGEST_NAME and all(
+        c >= " " and not "\x7f" <= c <= "\x9f" for c in shown
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 class _Spec(NamedTuple):
-    make: Callable[[Any], object]  #: returns the checked value; ValueError if it is wrong
     should_be: str
+    accepts: Callable[[Any], object]
     parse: Callable[[str], object] = str  #: reads the environment variable
     variable: str | None = None  #: its name, where it is not the option's
+    make: Callable[[Any], object] = lambda value: value  #: ValueError if it is wrong after all
 
 
-_NAME = _Spec(
-    # What the models accept as the name of an app.
-    _when(
-        lambda value: (
-            isinstance(value, str)
-            and 0 < len(value) <= _LONGEST_NAME
-            and all(c >= " " and not "\x7f" <= c <= "\x9f" for c in value)
-        )
-    ),
-    "a name of 1 to 200 characters, none of them a control character",
-)
-_RATE = _Spec(_when(is_rate), "a number from 0 to 1", float)
+_RATE = _Spec("a number from 0 to 1", is_rate, float)
 _COUNT = _Spec(
-    _when(lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0),
-    "a whole number above 0",
-    int,
+    "a whole number above 0", lambda n: isinstance(n, int) and n is not True and n > 0, int
 )
-_TEXT = _Spec(_when(lambda value: isinstance(value, str)), "a text")
-_PREDICATE = _Spec(_when(callable), "a function of the fields that returns true or false")
+_TEXT = _Spec("a text", _is_text)
+_PREDICATE = _Spec("a function of the fields that returns true or false", callable)
 _SPECS: dict[str, _Spec] = {
-    "app": _NAME,
+    "app": _Spec("a name of 1 to 200 characters, none of them a control character", _is_name),
     "sample_rate": _RATE,
     "redis_url": _Spec(
-        _when(lambda value: isinstance(value, str) and value.startswith(_SCHEMES)),
         "an address that begins with redis://, rediss://, unix:// or redis+sentinel://",
+        lambda value: _is_text(value) and value.startswith(_SCHEMES),
     ),
     "release": _TEXT,
     "environment": _TEXT,
     "enabled": _Spec(
-        _when(lambda value: isinstance(value, bool)),
         "true or false",
+        lambda value: isinstance(value, bool),
         lambda raw: _BOOLEANS.get(raw.strip().lower(), raw),
     ),
-    "buffer_samples": _COUNT,
-    "buffer_chars": _COUNT,
-    "max_text_chars": _COUNT,
-    "queue_limit": _COUNT,
-    "queue_limit_megabytes": _COUNT,
+    **dict.fromkeys(("buffer_samples", "buffer_chars", "max_text_chars"), _COUNT),
+    **dict.fromkeys(("queue_limit", "queue_limit_megabytes"), _COUNT),
     "home": _Spec(
-        lambda value: os.fspath(_when(lambda path: isinstance(path, (str, os.PathLike)))(value)),  # type: ignore[call-overload]
-        "the path of a folder",
+        "the path of a folder", lambda path: isinstance(path, (str, os.PathLike)), make=os.fspath
     ),
     "mask": _Spec(
-        _mask,
         "a function of a text, or builtin, or some of key, email, iban, card, ip and phone,"
         " or a list of these and of (name, pattern)",
+        lambda _: True,
+        make=_mask,
     ),
-    "capture": _Spec(_when(lambda value: value in ("full", "metadata")), "full or metadata"),
-    "rules": _Spec(_rules, "a list of rules", _json, "SAMPLE_RULES"),
+    "capture": _Spec("full or metadata", lambda value: value in ("full", "metadata")),
+    "rules": _Spec(
+        "a list of rules", lambda value: isinstance(value, (list, tuple)), _json, "SAMPLE_RULES",
+        _rules,
+    ),
     "always": _PREDICATE,
     "never": _PREDICATE,
     "min_rate": _RATE,
     "max_rate": _RATE,
-}
+}  # fmt: skip

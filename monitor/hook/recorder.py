@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import itertools
 import os
 import time
@@ -12,9 +13,8 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
-from .experiments import Shares
-from .feedback import FeedbackBuffer
-from .options import Options, Sampler, belongs, is_trace_id, read
+from .options import Options
+from .sampling import Counters, Sampler, Shares, belongs, is_trace_id, read
 
 #: Errors of the app are counted under so many names; further ones share one.
 _MOST_ERRORS, _LONGEST_NAME = 20, 60
@@ -25,6 +25,8 @@ REASONS = (
     "buffer_full", "queue_full", "no_output", "capture_failed", "mask_failed", "encode_failed",
     "sender_failed", "redis_unavailable", "shutdown",
 )  # fmt: skip
+#: Feedback that waits at most; each is small.
+MOST_WAITING, _MOST_COMMENT_CHARS, _LONGEST_ID = 1_000, 2_000, 200
 
 
 class Progress(NamedTuple):
@@ -38,6 +40,77 @@ class Progress(NamedTuple):
     def covers(self, other: Progress) -> bool:
         """Return whether this is as far as *other* or farther in every part."""
         return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
+
+
+class FeedbackDraft(NamedTuple):
+    """One user's word on one answer."""
+
+    at_ns: int
+    trace_id: str
+    good: bool
+    comment: str
+
+
+class FeedbackBuffer:
+    """What callers and the sender share of feedback; ``given = sent + dropped + waiting``."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[FeedbackDraft] = deque()  #: the sender alone takes out
+        self._given = itertools.count()
+        self._dropped = Counters()
+        self.sent = 0  #: written by the sender
+
+    def give(self, trace_id: object, good: object, comment: object) -> None:
+        """Keep one for the sender, or count why not; never waits."""
+        next(self._given)
+        if (
+            not isinstance(trace_id, str)
+            or not trace_id
+            or not (isinstance(good, (bool, int)) and good in {0, 1})
+            or not (comment is None or isinstance(comment, str))
+        ):
+            self._dropped.add("invalid")
+        elif len(self.waiting) >= MOST_WAITING:
+            self._dropped.add("buffer_full")
+        else:
+            text = (comment or "")[:_MOST_COMMENT_CHARS]
+            self.waiting.append(FeedbackDraft(time_ns(), trace_id[:_LONGEST_ID], bool(good), text))
+
+    def drop(self, reason: str, n: int = 1) -> None:
+        """Count feedback that will not arrive."""
+        for _ in range(n):
+            self._dropped.add(reason)
+
+    def abandon(self) -> None:
+        """Give up what waits: nobody sends it any more."""
+        with contextlib.suppress(IndexError):  # another thread is at it
+            while self.waiting:
+                self.waiting.popleft()
+                self._dropped.add("shutdown")
+
+    @property
+    def given(self) -> int:
+        """How many were handed over."""
+        return read(self._given)
+
+    @property
+    def settled(self) -> int:
+        """How many were sent or dropped."""
+        return self.sent + sum(self._dropped.so_far().values())
+
+    def counters(self, sending: int) -> dict[str, int]:
+        """Return the counters as Redis keeps them, *sending* more counted as sent."""
+        if not self.given:
+            return {}
+        dropped = {f"feedback:{reason}": n for reason, n in self._dropped.so_far().items()}
+        return {"feedback:given": self.given, "feedback:sent": self.sent + sending, **dropped}
+
+    def stats(self) -> dict[str, Any]:
+        """Return where all feedback is."""
+        sent, dropped = self.sent, self._dropped.so_far()  # first, because they only grow
+        given = self.given
+        waiting = given - sent - sum(dropped.values())
+        return {"given": given, "sent": sent, "dropped": dropped, "waiting": waiting}
 
 
 class Recorder:
@@ -60,13 +133,13 @@ class Recorder:
         self.sampler = Sampler(self.sampling.ceiling(self.rate))
         self.choose = self.sampler.choose
         if not options.enabled:
-            self.sampler.close()
+            self.sampler.closed = True
         self.buffer: deque[tuple[Any, ...]] = deque()  #: the fields of a `Draft` each
         self.feedback = FeedbackBuffer()
         self._sequence = itertools.count()
         self._appended = itertools.count()
-        self._dropped = {reason: itertools.count() for reason in REASONS}
-        self._errored: dict[str, itertools.count[int]] = {}
+        self._dropped = Counters((reason, itertools.count()) for reason in REASONS)
+        self._errored = Counters()
         self._unseen = itertools.count()
         self._predicates_failed = itertools.count()
         self._most_samples = options.buffer_samples
@@ -84,7 +157,7 @@ class Recorder:
         self.experiments: Shares = {}
         self.chooses = False  #: whether the app asks for variants
         self.last_error: str | None = None
-        self.encode_error: str | None = None  #: class of the last error while encoding a sample
+        self.encode_error = ""  #: class of the last error while encoding a sample
         self.reported: Progress | None = None
         self.ended = False
         self.masking: int | None = None  #: the thread that runs a mask now
@@ -168,7 +241,7 @@ class Recorder:
         trace_id = given.get("trace_id")
         if is_trace_id(trace_id):
             return rate if belongs(trace_id, rate) else 0.0
-        kept = rate >= chosen_with or self.sampler.coin(rate / chosen_with)
+        kept = rate >= chosen_with or self.sampler.draw() < rate / chosen_with
         return rate if kept else 0.0
 
     def set_rate(self, rate: float) -> float:
@@ -190,7 +263,7 @@ class Recorder:
     def drop(self, reason: str, n: int = 1) -> None:
         """Count samples that will not arrive."""
         for _ in range(n):
-            next(self._dropped[reason])
+            self._dropped.add(reason)
 
     def fail(self, name: str, *, counted: bool) -> None:
         """Count a request that failed with the error *name*; *counted*: it is among those seen."""
@@ -201,12 +274,12 @@ class Recorder:
         name = name[:_LONGEST_NAME]
         if name not in self._errored and len(self._errored) >= _MOST_ERRORS:
             name = "other"
-        next(self._errored.get(name) or self._errored.setdefault(name, itertools.count()))
+        self._errored.add(name)
 
     @property
     def errored(self) -> dict[str, int]:
         """Requests that failed, by the name of their error."""
-        return {name: read(counter) for name, counter in list(self._errored.items())}
+        return self._errored.so_far()
 
     @property
     def unseen(self) -> int:
@@ -215,25 +288,18 @@ class Recorder:
 
     def claim(self) -> bool:
         """Take the right to be the one sender."""
-        try:
+        with contextlib.suppress(IndexError):
             return self.unstarted.pop()
-        except IndexError:
-            return False
-
-    def unclaim(self) -> None:
-        """Return the right back: the sender did not start or has died."""
-        self.unstarted.append(True)
+        return False
 
     def nudge(self) -> None:
         """Wake the sender now; never waits."""
-        try:
+        with contextlib.suppress(RuntimeError):  # it is awake
             self.wake.release()
-        except RuntimeError:  # it is awake
-            return
 
     def finish(self, deadline: float) -> None:
         """Have the sender deliver what it can until *deadline* (monotonic) and end."""
-        self.sampler.close()
+        self.sampler.closed = True
         self.close_by = deadline if self.close_by is None else min(self.close_by, deadline)
         self.nudge()
 
@@ -254,42 +320,26 @@ class Recorder:
     @property
     def dropped(self) -> dict[str, int]:
         """Samples that will not arrive, by reason; reasons that did not occur are left out."""
-        counts = {reason: read(counter) for reason, counter in self._dropped.items()}
-        return {reason: n for reason, n in counts.items() if n}
+        return self._dropped.so_far()
 
     @property
     def encoding_error(self) -> str:
         """Why a sample could not be encoded last; empty when all could."""
         return f"encode_failed: {self.encode_error}" if self.encode_error else ""
 
-    @property
-    def error(self) -> str | None:
-        """What went wrong last: with Redis now, else with any sample that could not be encoded."""
-        return self.last_error or self.encoding_error or None
-
-    @property
-    def idle(self) -> bool:
-        """Return whether no sender runs yet."""
-        return bool(self.unstarted)
-
-    @property
-    def loading(self) -> bool:
-        """Return whether the sender is there and does not run yet."""
-        return not self.idle and not self.loaded
-
     def progress(self) -> Progress:
         """Return how far the counters have come, buffered samples not included."""
         dropped = sum(self.dropped.values()) + sum(self.errored.values())
         return Progress(self.seen, self.completed, dropped, self.feedback.settled)
 
+    def goal(self) -> Progress:
+        """Return how far the counters will have come once everything buffered is done."""
+        done = self.progress()
+        return done._replace(completed=read(self._appended), feedback=self.feedback.given)
+
     def has_reported(self, goal: Progress) -> bool:
         """Return whether Redis has confirmed everything up to *goal*."""
         return self.reported is not None and self.reported.covers(goal)
-
-    def goal(self) -> Progress:
-        """Return how far the counters will have come once everything buffered is done."""
-        dropped = sum(self.dropped.values()) + sum(self.errored.values())
-        return Progress(self.seen, read(self._appended), dropped, self.feedback.given)
 
     def stats(self) -> dict[str, Any]:
         """Return where everything is; what a caller is just recording counts as buffered."""
@@ -313,15 +363,13 @@ class Recorder:
             "feedback": self.feedback.stats(),
             "predicates_failed": read(self._predicates_failed),
             "connected": self.connected,
-            "last_error": self.error,
+            "last_error": self.last_error or self.encoding_error or None,
         }
 
     def _abandon(self) -> None:
         """Give up what was recorded after the sender had ended."""
         self.feedback.abandon()
-        while self.buffer:
-            try:
+        with contextlib.suppress(IndexError):  # another thread is at it
+            while self.buffer:
                 self.buffer.popleft()
-            except IndexError:  # another thread is at it
-                return
-            self.drop("shutdown")
+                self.drop("shutdown")

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from typing import Protocol
+from typing import Any
 from weakref import WeakSet
 
 from .recorder import Recorder
@@ -59,7 +59,7 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
         _thread.start_new_thread(serve, (recorder,))
     except RuntimeError as error:
         recorder.last_error = f"RuntimeError: {error}"
-        recorder.unclaim()
+        recorder.unstarted.append(True)  # another may start
 
 
 def serve(recorder: Recorder) -> None:
@@ -83,12 +83,7 @@ def serve(recorder: Recorder) -> None:
         with contextlib.suppress(Exception):
             logger.warning("sender_failed error=%s", type(error).__name__)
         _not_before[recorder.hook_id] = time.monotonic() + _RESTART_AFTER_S
-        recorder.unclaim()
-
-
-def flush(recorder: Recorder, timeout_s: float) -> bool:
-    """Wait until everything recorded so far, and the counters, have reached Redis; True if so."""
-    return _reported([recorder], time.monotonic() + timeout_s)
+        recorder.unstarted.append(True)  # another may start
 
 
 def flush_all(timeout_s: float = EXIT_S) -> None:
@@ -99,10 +94,10 @@ def flush_all(timeout_s: float = EXIT_S) -> None:
     half a second where Redis is away, and longer only while the Redis client is being loaded.
     """
     recorders = _recorders()
-    _reported(recorders, _loaded_deadline(recorders, timeout_s), down_s=_EXIT_WHEN_DOWN_S)
+    reported(recorders, _loaded_deadline(recorders, timeout_s), down_s=_EXIT_WHEN_DOWN_S)
 
 
-def _reported(recorders: list[Recorder], deadline: float, *, down_s: float | None = None) -> bool:
+def reported(recorders: list[Recorder], deadline: float, *, down_s: float | None = None) -> bool:
     """Have all senders report; give up at *deadline*, or *down_s* after Redis was found away."""
     goals = [(recorder, recorder.goal()) for recorder in recorders]
     while missing := [recorder for recorder, goal in goals if not recorder.has_reported(goal)]:
@@ -130,7 +125,7 @@ def finish_all(timeout_s: float = EXIT_S) -> None:
     """Finish every recorder of this process, all within one time-out, which loading may extend."""
     recorders = _recorders()
     for recorder in recorders:
-        recorder.sampler.close()
+        recorder.sampler.closed = True
     deadline = _loaded_deadline(recorders, timeout_s)
     for recorder in recorders:
         recorder.finish(deadline)
@@ -147,7 +142,7 @@ def _recorders() -> list[Recorder]:
 def _loaded_deadline(recorders: list[Recorder], timeout_s: float) -> float:
     """Wait until the Redis client is loaded; return when to stop delivering (monotonic)."""
     started = now = time.monotonic()
-    while any(recorder.loading for recorder in recorders):
+    while any(not (each.unstarted or each.loaded) for each in recorders):
         if now >= started + _LOADED_WITHIN_S:
             return max(started + timeout_s, now)
         time.sleep(_POLL_S)
@@ -173,13 +168,6 @@ def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None 
 _IMPORTS_WAIT_S = 15.0
 
 
-class Forked(Protocol):
-    """Something that must start afresh in a forked child."""
-
-    def after_fork(self) -> None:
-        """Forget the parent's state; runs in the child, before anything else does."""
-
-
 class _State:
     """Module state, in one place that the child can replace."""
 
@@ -191,11 +179,11 @@ class _State:
 
 _state = _State()
 #: What must start afresh in a child; one hook in the interpreter however many come and go.
-_forked: WeakSet[Forked] = WeakSet()
+_forked: WeakSet[Any] = WeakSet()
 
 
-def register(forked: Forked) -> None:
-    """Call ``after_fork`` of *forked* in each child, for as long as it lives."""
+def register(forked: Any) -> None:
+    """Call ``after_fork()`` of *forked* in each child, before anything else, while it lives."""
     _forked.add(forked)
 
 

@@ -46,24 +46,22 @@ def watched(
         return function
     if getattr(function, _MARK, None) is hook:
         return function  # twice would count twice
-    wrapped = _wrapped(function, Reader(function, hook, names, fields))
+    reader = Reader(function, hook, names, fields)
+    if inspect.isasyncgenfunction(function):
+        wrapped = _async_generator(function, reader)
+    elif inspect.isgeneratorfunction(function):
+        wrapped = _generator(function, reader)
+    elif inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # an object with an async __call__
+    ):
+        wrapped = _coroutine(function, reader)
+    else:
+        wrapped = _plain(function, reader)
     with contextlib.suppress(AttributeError):
         setattr(wrapped, _MARK, hook)
         for name in _OF_CACHES if isinstance(function, _Cached) else ():
             setattr(wrapped, name, getattr(function, name))
     return wrapped
-
-
-def _wrapped(function: Function, reader: Reader) -> Function:
-    if inspect.isasyncgenfunction(function):
-        return _async_generator(function, reader)
-    if inspect.isgeneratorfunction(function):
-        return _generator(function, reader)
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # an object with an async __call__
-    ):
-        return _coroutine(function, reader)
-    return _plain(function, reader)
 
 
 def _plain(function: Function, reader: Reader) -> Function:

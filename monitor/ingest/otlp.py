@@ -37,8 +37,10 @@ _INVALID_ARGUMENT = 3
 #: StatusCode of a span that failed.
 _ERROR = 2
 _DEEPEST = 20
+_UNREADABLE = (
+    *(DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError),
+)
 _MISTAKES_SHOWN = 3
-
 
 Signal = Literal["traces", "logs"]
 
@@ -114,14 +116,7 @@ def decode(body: bytes, media_type: str, signal: Signal = "traces") -> Decoded:
             json_format.ParseDict(_with_bytes(document), request, ignore_unknown_fields=True)
         else:
             request.ParseFromString(body)
-    except (
-        DecodeError,
-        json_format.ParseError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):
+    except _UNREADABLE:
         raise RecordError(problem) from None
     return _decoded(request) if signal == "traces" else _decoded_logs(request)
 
@@ -154,28 +149,20 @@ def _decoded(request: Any) -> Decoded:
     for resource_spans in request.resource_spans:
         resource = _attributes(resource_spans.resource.attributes)
         for span in chain.from_iterable(scope.spans for scope in resource_spans.scope_spans):
-            ids = ((name, length, getattr(span, name)) for name, length in _ID_BYTES.items())
-            wrong = [
-                (n, length) for n, length, value in ids if len(value) != length or not any(value)
-            ]
-            if wrong:
-                name, length = wrong[0]
-                mistakes.append(f"{name} should be {length} bytes, not all of them zero")
-                continue
-            attributes = _attributes(span.attributes)
-            events = [(event.name, _attributes(event.attributes)) for event in span.events]
-            spans.append(
-                Span(
-                    trace_id=span.trace_id.hex(),
-                    is_root=not span.parent_span_id,
-                    name=span.name,
-                    attributes=attributes,
-                    events=events,
-                    resource=resource,
-                    latency_ms=(span.end_time_unix_nano - span.start_time_unix_nano) / 1e6,
-                    error=error_of(span.status.code == _ERROR, attributes, events),
-                )
-            )
+            for name, length in _ID_BYTES.items():
+                value = getattr(span, name)
+                if len(value) != length or not any(value):
+                    mistakes.append(f"{name} should be {length} bytes, not all of them zero")
+                    break
+            else:
+                attributes = _attributes(span.attributes)
+                events = [(event.name, _attributes(event.attributes)) for event in span.events]
+                took_ms = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
+                error = error_of(span.status.code == _ERROR, attributes, events)
+                spans.append(Span(
+                    span.trace_id.hex(), not span.parent_span_id, span.name, attributes, events,
+                    resource, took_ms, error,
+                ))  # fmt: skip
     shown = "; ".join(sorted(set(mistakes))[:_MISTAKES_SHOWN])
     return Decoded(spans, len(mistakes), shown, "traces")
 
@@ -196,17 +183,12 @@ def _decoded_logs(request: Any) -> Decoded:
             said = body if isinstance(body, dict) else {"content": body}
             place = (record.trace_id, record.span_id)
             events.setdefault(place, []).append((name, {**attributes, **said}))
+        chat = {"gen_ai.operation.name": "chat"}
         spans += [
-            Span(
-                trace_id=trace_id.hex(),
-                is_root=False,
-                name="",
-                attributes={"gen_ai.operation.name": "chat"},
-                events=found,
-                resource=resource,
-            )
-            for (trace_id, _), found in events.items()
-        ]
+            Span(trace_id.hex(), is_root=False, name="", attributes=chat, events=said_then,
+                 resource=resource)
+            for (trace_id, _), said_then in events.items()
+        ]  # fmt: skip
     return Decoded(spans, 0, "", "logs", others)
 
 

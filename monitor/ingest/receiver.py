@@ -16,16 +16,8 @@ from typing import Any
 
 from monitor.errors import MissingExtraError, RecordError
 from monitor.hook import Hook
-from monitor.ingest.otlp import (
-    JSON,
-    PROTOBUF,
-    Signal,
-    TooLargeError,
-    accepted,
-    decode,
-    refused,
-    unzip,
-)
+from monitor.ingest import otlp
+from monitor.ingest.otlp import JSON, PROTOBUF, Signal, TooLargeError, refused
 from monitor.integrations.traces import Traces
 from monitor.queue import names
 from monitor.settings.kinds import is_addressed_here
@@ -88,9 +80,8 @@ class Services:
     def close(self, timeout: float = 2.0) -> bool:
         """Deliver what can be delivered within *timeout*; True when all was."""
         until_s = time.monotonic() + timeout
-        delivered = [
-            hook.close(max(0.0, until_s - time.monotonic())) for hook in self._hooks.values()
-        ]
+        hooks = self._hooks.values()
+        delivered = [hook.close(max(0.0, until_s - time.monotonic())) for hook in hooks]
         return all(delivered)
 
 
@@ -147,18 +138,17 @@ class OtlpReceiver:
         try:
             packed = await self._body(request)
             encoding = request.headers.get("content-encoding", "").strip().lower()
-            decoded = decode(unzip(packed, encoding, self._most_bytes), media_type, kind)
+            plain = otlp.unzip(packed, encoding, self._most_bytes)
+            decoded = otlp.decode(plain, media_type, kind)
         except (TimeoutError, ClientDisconnect):
             return Response(refused("the body did not come", media_type), 408)
-        except (_BusyError, RecordError) as error:
-            status = 400
-            if isinstance(error, _BusyError):
-                self.refused, status = self.refused + 1, 503
-            elif isinstance(error, TooLargeError):
-                status = 413
-            headers = _COME_AGAIN if status == 503 else None  # noqa: PLR2004
+        except _BusyError as error:
+            self.refused += 1
             answer = refused(str(error), media_type)
-            return Response(answer, status, media_type=media_type, headers=headers)
+            return Response(answer, 503, media_type=media_type, headers=_COME_AGAIN)
+        except RecordError as error:
+            status = 413 if isinstance(error, TooLargeError) else 400
+            return Response(refused(str(error), media_type), status, media_type=media_type)
         self.requests += 1
         self.rejected += decoded.rejected
         self.ignored += Counter(log_other=decoded.others)
@@ -171,7 +161,7 @@ class OtlpReceiver:
                     self.ignored[reason] += 1
             except Exception as error:  # noqa: BLE001  # one strange span must not cost the others
                 logger.warning("span_failed error=%s", type(error).__name__)
-        return Response(accepted(decoded, media_type), media_type=media_type)
+        return Response(otlp.accepted(decoded, media_type), media_type=media_type)
 
     def _stranger(self, request: Request) -> Response | None:
         """Return the refusal of a request that is not for us; None if it is."""

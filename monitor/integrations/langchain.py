@@ -25,13 +25,8 @@ class InteractionHandler(BaseCallbackHandler):
     Give it to a run, ``chain.invoke(..., config={"callbacks": [handler]})``, sync or async,
     streamed or not. One handler serves any number of runs at once. Documents of every retriever
     below the root are the contexts; a tool's calls and results are on the record.
-
-    Parameters
-    ----------
-    hook
-        Where interactions go; unset: the app's own hook.
-    fields
-        Put on every record. ``session_id`` and ``user_id`` are also read from the run's metadata.
+    *hook* and *fields* are as in `monitor.integrations.openai.watch_openai`; ``session_id`` and
+    ``user_id`` are also read from the run's metadata.
     """
 
     #: Called where the run is, not in a pool of threads: it takes microseconds.
@@ -59,31 +54,13 @@ class InteractionHandler(BaseCallbackHandler):
                 if known:
                     run.fields[field] = known
 
-    def on_chat_model_start(
-        self,
-        serialized: Any,
-        messages: list[list[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **more: Any,
-    ) -> None:
+    def on_chat_model_start(self, serialized: Any, messages: list[list[Any]], **more: Any) -> None:
         """Note a model's run; its last message is the question if it is a root."""
-        asked = messages[0] if messages else []
-        self.on_chain_start(serialized, asked, run_id=run_id, parent_run_id=parent_run_id, **more)
+        self.on_chain_start(serialized, messages[0] if messages else [], **more)
 
-    def on_llm_start(
-        self,
-        serialized: Any,
-        prompts: list[str],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **more: Any,
-    ) -> None:
+    def on_llm_start(self, serialized: Any, prompts: list[str], **more: Any) -> None:
         """Note a model's run; its prompt is the question if it is a root."""
-        asked = prompts[0] if prompts else ""
-        self.on_chain_start(serialized, asked, run_id=run_id, parent_run_id=parent_run_id, **more)
+        self.on_chain_start(serialized, prompts[0] if prompts else "", **more)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
         """Record the interaction when the root ends."""
@@ -100,13 +77,7 @@ class InteractionHandler(BaseCallbackHandler):
         self._runs.end(run_id, lambda: answer_in({"generations": part_of(response, "generations")}))
 
     def on_retriever_start(
-        self,
-        serialized: Any,  # noqa: ARG002
-        query: str,  # noqa: ARG002
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **_: Any,
+        self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
     ) -> None:
         """Note a retriever's run; alone it is not an interaction."""
         run = self._runs.start(run_id, parent_run_id) if parent_run_id is not None else None

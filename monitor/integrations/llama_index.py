@@ -37,12 +37,7 @@ def watch_llama_index(
 
     Contexts are the answer's source nodes: what was left after reranking.
 
-    Parameters
-    ----------
-    hook
-        Where interactions go; unset: the app's own hook.
-    fields
-        Put on every record: ``tags``, ``release``, ``environment``, ``metadata``, ``mask``.
+    *hook* and *fields* are as in `monitor.integrations.openai.watch_openai`.
     """
     engines = _Engines(app_hook(hook), fields)
     spans, events = _Spans(), _Events()
@@ -95,12 +90,8 @@ class _Engines:
         if run is None or run.root != span_id:
             return
         names = {"text": "text", "id": "node_id", "score": "score"}
-        run.found(
-            [
-                {field: part_of(node, name) for field, name in names.items()}
-                for node in as_list(part_of(result, "source_nodes"))
-            ]
-        )
+        nodes = as_list(part_of(result, "source_nodes"))
+        run.found([{field: part_of(n, name) for field, name in names.items()} for n in nodes])
         if hasattr(result, "chat_stream"):  # its writer tells, from another thread
             run.returned_to_caller = True
             self._end_streamed(run)
@@ -157,25 +148,13 @@ class _Spans(BaseSpanHandler[Any]):
         return "GroundwatchSpans"
 
     def span_enter(
-        self,
-        id_: str,
-        bound_args: BoundArguments,
-        instance: Any = None,
-        parent_id: str | None = None,
-        tags: Any = None,  # noqa: ARG002
-        **_: Any,
-    ) -> None:
+        self, id_: str, bound_args: BoundArguments, instance: Any = None,
+        parent_id: str | None = None, *_args: Any, **_: Any,
+    ) -> None:  # fmt: skip
         """Hear of a call's start."""
         self._engines.enter(id_, bound_args, parent_id, instance)
 
-    def span_exit(
-        self,
-        id_: str,
-        bound_args: BoundArguments,  # noqa: ARG002
-        instance: Any = None,  # noqa: ARG002
-        result: Any = None,
-        **_: Any,
-    ) -> None:
+    def span_exit(self, id_: str, *_args: Any, result: Any = None, **_: Any) -> None:
         """Hear of a call's result."""
         self._engines.leave(id_, result)
 

@@ -29,14 +29,8 @@ class InteractionSpanProcessor(SpanProcessor):
     the local root span ends, with the documents that were retrieved on the way; an answer that
     ends later, as a streamed one may, is waited for.
 
-    Parameters
-    ----------
-    hook
-        Where interactions go; unset: the app's own hook.
-    wait_s
-        A trace without news for so long is recorded as it is.
-    fields
-        Put on every record: ``tags``, ``release``, ``environment``, ``metadata``, ``mask``.
+    A trace without news for *wait_s* seconds is recorded as it is. *hook* and *fields* are as in
+    `monitor.integrations.openai.watch_openai`.
     """
 
     def __init__(
@@ -58,26 +52,22 @@ class InteractionSpanProcessor(SpanProcessor):
                 return
             is_root = span.parent is None or span.parent.is_remote
             events = [(event.name, event.attributes or {}) for event in span.events]
-            attributes = span.attributes or {}
+            attributes, trace_id = span.attributes or {}, format(context.trace_id, "032x")
             failed = span.status.status_code is StatusCode.ERROR
+            latency_ms = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
+            error = error_of(failed, attributes, events)
             plain = Span(
-                trace_id=format(context.trace_id, "032x"),
-                is_root=is_root,
-                name=span.name,
-                attributes=attributes,
-                events=events,
-                resource=span.resource.attributes,
-                latency_ms=((span.end_time or 0) - (span.start_time or 0)) / 1e6,
-                error=error_of(failed, attributes, events),
-            )
+                trace_id, is_root, span.name, attributes, events, span.resource.attributes,
+                latency_ms, error,
+            )  # fmt: skip
             reason = self._traces.see(plain, lambda: self._hook, fields=self._fields, now_s=now_s)
             if reason is not None:
                 self._hook.ignore(reason)
             if is_root:
-                self._traces.finish(plain.trace_id)
+                self._traces.finish(trace_id)
             self._traces.sweep(now_s)
-        except Exception as error:  # noqa: BLE001  # a mistake of ours must not reach the host
-            logger.debug("span_failed error=%s", type(error).__name__)
+        except Exception as mistake:  # noqa: BLE001  # ours must not reach the host
+            logger.debug("span_failed error=%s", type(mistake).__name__)
 
     def shutdown(self) -> None:
         """Record what is still open."""

@@ -98,11 +98,8 @@ class Runs:
             rate = self._hook.chance(trace_id)
             run = Run(run_id, rate, {"trace_id": trace_id, **self._fields}) if rate else None
         if run is not None:
-            while len(self._open) >= MOST_RUNS:
-                try:
-                    oldest = next(iter(self._open))
-                except (StopIteration, RuntimeError):  # another thread was faster
-                    break
+            if len(self._open) >= MOST_RUNS:
+                oldest = next(iter(list(self._open)), None)
                 forgotten = self._open.pop(oldest, None)
                 if forgotten is not None and forgotten.root == oldest:
                     # Counted as one without an output.

@@ -148,20 +148,22 @@ class Span(NamedTuple):
     error: str | None = None  #: what the span's status says went wrong; None if nothing did
 
 
+def _words(attributes: Attributes) -> list[str]:
+    """Return what a span says of its kind, in the conventions that are known."""
+    told = (attributes.get(name) for name in _KIND_ATTRIBUTES)
+    return [value.strip('"').lower() for value in told if isinstance(value, str)]
+
+
 def kind_of(attributes: Attributes, *, is_root: bool = False) -> Kind | None:
     """Return what a span tells of, None where it is not part of an interaction."""
-    told = False
-    for name in _KIND_ATTRIBUTES:
-        value = attributes.get(name)
-        if isinstance(value, str):
-            told = True
-            word = value.strip('"').lower()
-            if word in _KINDS:
-                return _KINDS[word]
-            if word in _STEPS:
-                return "flow" if is_root else None
+    words = _words(attributes)
+    for word in words:
+        if word in _KINDS:
+            return _KINDS[word]
+        if word in _STEPS:
+            return "flow" if is_root else None
     # Before there were operations, the conventions knew only calls of models.
-    return "model" if "gen_ai.system" in attributes and not told else None
+    return "model" if "gen_ai.system" in attributes and not words else None
 
 
 def ignored_because(attributes: Attributes) -> str:
@@ -172,13 +174,10 @@ def ignored_because(attributes: Attributes) -> str:
     ``span_no_answer``: known work that is not part of an interaction, such as an embedding;
     ``span_other``: nothing of a language model.
     """
-    for name in _KIND_ATTRIBUTES:
-        value = attributes.get(name)
-        if isinstance(value, str) and value.strip('"').lower() in {*_KINDS, *_STEPS}:
-            return "span_no_answer"
-    if any(name.startswith(_PREFIXES) for name in attributes):
-        return "span_unknown_kind"
-    return "span_other"
+    if {*_words(attributes)} & {*_KINDS, *_STEPS}:
+        return "span_no_answer"
+    is_model = any(name.startswith(_PREFIXES) for name in attributes)
+    return "span_unknown_kind" if is_model else "span_other"
 
 
 def read(

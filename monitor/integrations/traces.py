@@ -10,15 +10,7 @@ from typing import Any
 from ..hook import sender
 from ..hook.capture import PASSAGES
 from ..hook.interaction import HookProtocol
-from .spans import (
-    Kind,
-    Span,
-    ignored_because,
-    kind_of,
-    read,
-    read_resource,
-    size_of,
-)
+from .spans import Kind, Span, ignored_because, kind_of, read, read_resource, size_of
 
 #: Spans before the answer, and tool calls, kept of one trace.
 MOST_SPANS = 50
@@ -28,7 +20,6 @@ _PATIENCE = 10
 #: Recorded traces that are remembered, so that a late span does not make a second interaction.
 _MOST_DONE = 10_000
 _RANKS: dict[Kind, int] = {"model": 0, "flow": 1}
-
 _NAMES_SHOWN = 5
 
 logger = logging.getLogger("groundwatch.integrations")
@@ -40,11 +31,11 @@ Read = Callable[[], dict[str, Any]]
 class Trace:
     """What is known of one trace; nothing but that it was not chosen, if it was not."""
 
-    def __init__(self, trace_id: str, now_s: float) -> None:
+    def __init__(self, trace_id: str, now_s: float, rate: float | None = None) -> None:
         self.trace_id = trace_id
         self.touched_s = now_s
         self.hook: HookProtocol | None = None  #: set by the first answer, which decides
-        self.rate: float | None = None  #: with which it was chosen; 0 if it was not
+        self.rate = rate  #: with which it was chosen; 0 if it was not, None until an answer decides
         self.chars = 0
         self._waiting: list[tuple[Kind, Read]] = []
         self._answer: dict[str, Any] = {}
@@ -59,9 +50,11 @@ class Trace:
         self.latency_ms = 0.0
         self.error: str | None = None  #: of the whole
 
-    def add(self, kind: Kind, read: Read, size: Callable[[], int], hook: HookProtocol) -> None:
+    def add(
+        self, kind: Kind, read: Read, size: Callable[[], int], hook: HookProtocol | None = None
+    ) -> None:
         """Take in one span."""
-        if kind in _RANKS and self.rate is None:
+        if kind in _RANKS and self.rate is None and hook is not None:
             self.hook, self.rate = hook, hook.chance(self.trace_id)
             waiting, self._waiting = self._waiting, []
             for earlier in waiting if self.rate else ():
@@ -197,29 +190,24 @@ class Traces:
             return found
 
         size = partial(size_of, span.attributes)
-        self.add(span.trace_id, kind, fields_of, size, hook=hook(), now_s=now_s)
-        if (trace := self._open.get(span.trace_id)) is not None:
+        trace = self.add(span.trace_id, kind, fields_of, size, hook=hook(), now_s=now_s)
+        if trace is not None:
             trace.note(span)
         return None
 
-    def add(  # one span
-        self,
-        trace_id: str,
-        kind: Kind,
-        read: Read,
-        size: Callable[[], int],
-        *,
-        hook: HookProtocol,
-        now_s: float,
-    ) -> None:
-        """Take in one span; *size* tells what it holds, in characters."""
+    def add(
+        self, trace_id: str, kind: Kind, read: Read, size: Callable[[], int],
+        *, hook: HookProtocol, now_s: float,
+    ) -> Trace | None:  # fmt: skip
+        """Take in one span of *size* characters; return its trace, None if it is of none."""
         trace = self._open.get(trace_id)
         if trace is None:
             if kind == "tool" or trace_id in self._done:
-                return
+                return None
             trace = self._open.setdefault(trace_id, Trace(trace_id, now_s))
         trace.touched_s = now_s
         trace.add(kind, read, size, hook)
+        return trace
 
     def finish(self, trace_id: str) -> None:
         """Record a trace whose root has ended, unless its answer is still to come."""

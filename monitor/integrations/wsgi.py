@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar, Token
 from typing import Any, Unpack
 
-from ..hook.interaction import HookProtocol, NoHook, OpenInteraction, RecordFields
+from ..hook.api import Hook
+from ..hook.interaction import HookProtocol, OpenInteraction, RecordFields
 from . import app_hook
 
 __all__ = ["InteractionMiddleware", "Visit", "current"]
@@ -19,6 +21,7 @@ _LONGEST_VALUE = 200
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)", re.ASCII
 )
+_NOWHERE = Hook(enabled=False)
 _current: ContextVar[OpenInteraction | None] = ContextVar("groundwatch_request", default=None)
 
 
@@ -28,8 +31,7 @@ def current() -> OpenInteraction:
 
     Outside of a request it is one that is never recorded, so that a handler runs the same in tests.
     """
-    found = _current.get()
-    return OpenInteraction(NoHook(), {}) if found is None else found
+    return _current.get() or OpenInteraction(_NOWHERE, {})
 
 
 def trace_id_in(traceparent: str | None) -> str | None:
@@ -48,7 +50,8 @@ class Visit:
         names: Mapping[str, str | None],
         fields: Mapping[str, object],
     ) -> None:
-        self._open = OpenInteraction(_Request(hook, header, names), fields)
+        self._open = OpenInteraction(hook, fields)
+        self._header, self._names = header, names
         self._token: Token[OpenInteraction | None] | None = _current.set(self._open)
 
     @property
@@ -66,39 +69,18 @@ class Visit:
         token, self._token = self._token, None
         if token is None:
             return
+        with contextlib.suppress(Exception):  # headers of whatever kind
+            if self.answered:
+                told = {field: self._header(name) for field, name in self._names.items() if name}
+                told["trace_id"] = trace_id_in(self._header("traceparent"))
+                for field, value in told.items():
+                    if value and not vars(self._open).get(field):  # what the handler set stays
+                        setattr(self._open, field, value[:_LONGEST_VALUE])
         try:
             self._open.__exit__(None, None if self._open.query is None else error, None)
             _current.reset(token)
         except Exception:  # noqa: BLE001  # the server may end it in another context
             _current.set(None)
-
-
-class _Request(NoHook):
-    """Stands between a request's interaction and the hook, and adds what the headers say."""
-
-    def __init__(self, hook: HookProtocol, header: Header, names: Mapping[str, str | None]) -> None:
-        self._hook = hook
-        self._header = header
-        self._names = names
-        self._trace_id: object = None
-        self._rate = 0.0
-
-    def chance(self, trace_id: object = None) -> float:
-        """Decide by the handler's trace id, else by the one that came with the request."""
-        self._trace_id = trace_id or trace_id_in(self._header("traceparent"))
-        self._rate = self._hook.chance(self._trace_id)
-        return self._rate
-
-    def take(self, given: Mapping[str, object], rate: float | None = None) -> None:
-        """Hand over the interaction; what the handler has set goes before the headers."""
-        known = {name: value for name, value in given.items() if value is not None}
-        read = {field: self._header(name) for field, name in self._names.items() if name}
-        told = {field: value[:_LONGEST_VALUE] for field, value in read.items() if value}
-        self._hook.take({"trace_id": self._trace_id, **told, **known}, rate or self._rate)
-
-    def fail(self, error: object, *, counted: bool = False) -> None:
-        """Count as the hook does."""
-        self._hook.fail(error, counted=counted)
 
 
 class InteractionMiddleware:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from monitor.hook.interaction import NoHook
 from monitor.integrations.messages import (
     ASSISTANTS,
     ChatReader,
@@ -211,7 +210,7 @@ _TRACES = {
 
 def _joined(rows: Iterable[RawRecord], layout: _Layout) -> Iterator[RawRecord]:
     """Join the rows of each trace; their order does not matter."""
-    traces, hook = dict[str, Trace](), NoHook(1.0)
+    traces: dict[str, Trace] = {}
     first: dict[str, tuple[int, int, object]] = {}
 
     def add(row: Mapping[str, Any], line: int, size: int, above: str | None) -> None:
@@ -219,7 +218,7 @@ def _joined(rows: Iterable[RawRecord], layout: _Layout) -> Iterator[RawRecord]:
         is_root = above is None and part_of(row, *layout.parent) is None
         attributes = dict(_attributes(row, layout))
         kind = kind_of(attributes, is_root=is_root) or ("flow" if is_root else None)
-        trace = traces.setdefault(trace_id, Trace(trace_id, 0.0))
+        trace = traces.setdefault(trace_id, Trace(trace_id, 0.0, rate=1.0))
         line, so_far, started = first.get(trace_id, (line, 0, None))
         started = part_of(row, *layout.started) if is_root else started
         first[trace_id] = line, so_far + size, started
@@ -228,7 +227,7 @@ def _joined(rows: Iterable[RawRecord], layout: _Layout) -> Iterator[RawRecord]:
                 add(each, line, 0, trace_id)
         if kind is not None:
             fields = read(kind, attributes, name=str(row.get("name") or ""))
-            trace.add(kind, lambda: fields, lambda: 0, hook)
+            trace.add(kind, lambda: fields, lambda: 0)
 
     for line, value, size in rows:
         add(value, line, size, None)

@@ -9,7 +9,7 @@ import redis
 from sqlalchemy import select
 
 from monitor.hook import Hook
-from monitor.hook.feedback import MOST_WAITING
+from monitor.hook.recorder import MOST_WAITING
 from monitor.queue import names
 from monitor.store.feedback import (
     Feedback,

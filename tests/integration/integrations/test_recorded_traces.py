@@ -1,6 +1,7 @@
 """What tracing libraries write about one question, recorded from them, becomes the same record."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from monitor.ingest.otlp import JSON, decode
 from monitor.integrations.traces import Traces
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "traces"
+FOLDER = Path(os.environ.get("TRACES_FOLDER") or Path(__file__).parents[2] / "fixtures" / "traces")
 QUESTION, ANSWER = "How long does a refund take?", "Five days."
 PASSAGE = "Refunds are paid back within five days."
 FOUND = [{"name": "find", "arguments": {"k": 1}, "result": PASSAGE}]

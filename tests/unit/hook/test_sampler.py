@@ -8,7 +8,7 @@ from math import sqrt
 
 import pytest
 
-from monitor.hook.options import Sampler, belongs
+from monitor.hook.sampling import Sampler, belongs
 
 
 def hits(sampler, n):
@@ -123,7 +123,7 @@ def test_count_is_exact_and_every_hit_tells_its_rate_when_the_rate_changes_under
 def test_closed_sampler_neither_chooses_nor_counts():
     sampler = Sampler(0.5)
     hits(sampler, 10)
-    sampler.close()
+    sampler.closed = True
     sampler.rate = 1.0
     assert hits(sampler, 10) == sampler.choose("0" * 32) == 0
     assert sampler.seen == 10
