@@ -1,5 +1,6 @@
 from monitor import Hook as Hook
 from monitor import Rule as Rule
+from monitor import choose as choose
 from monitor import feedback as feedback
 from monitor import flush as flush
 from monitor import init as init

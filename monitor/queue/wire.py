@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -87,13 +88,27 @@ def decode(fields: Mapping[bytes, bytes]) -> Sample:
     if len(body) > MOST_BYTES:
         raise RecordTooLargeError(f"sample of {len(body):,} bytes; at most {MOST_BYTES:,} are read")
     try:
-        sample = Sample.model_validate_json(body)
+        try:
+            sample = Sample.model_validate_json(body)
+        except ValidationError as error:
+            if {item["type"] for item in error.errors(include_input=False)} != {"missing"}:
+                raise
+            sample = Sample.model_validate_json(_completed(body))
     except ValidationError as error:
         raise RecordError(f"unreadable sample: {_mistakes(error)}") from None
     # Here and not in the model, which also reads samples that were stored before this was refused.
     if any("\x7f" <= character <= "\x9f" for character in sample.interaction.app):
         raise RecordError("unreadable sample: the app's name must not contain control characters")
     return sample
+
+
+def _completed(body: bytes) -> bytes:
+    """Add what a writer without a hook may leave out: all but ``sample_id`` and the output."""
+    given = json.loads(body)
+    interaction = {"id": given.get("sample_id")} | given.get("interaction", {})
+    sampled_at = interaction.get("timestamp") or datetime.now(UTC).isoformat()
+    default = {"sampled_at": sampled_at, "sample_rate": 1.0, "hook_id": "", "sequence": 0}
+    return to_json(default | given | {"interaction": interaction})
 
 
 def sample_id(at_ms: int, randomness: int) -> str:
