@@ -9,7 +9,6 @@ One ``sample()`` goes this way: the sampler of ``sampling`` decides, ``recorder`
 from __future__ import annotations
 
 import _thread
-import difflib
 import logging
 import os
 import sys
@@ -419,6 +418,8 @@ class Hook:
         for name in unknown:
             self.ignore("unknown_argument")
             if name not in self._logged and len(self._logged) < _MOST_LOGGED:
+                import difflib  # noqa: PLC0415  # most apps make no such mistake
+
                 self._logged.add(name)
                 close = difflib.get_close_matches(name, FIELDS, n=1)
                 hint = f"did you mean {close[0]}?" if close else "kept in metadata"

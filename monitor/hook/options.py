@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -82,6 +81,8 @@ def check(arguments: Mapping[str, object]) -> dict[str, object]:
     checked = {}
     for name, value in arguments.items():
         if name not in _SPECS:
+            import difflib  # noqa: PLC0415  # most apps make no such mistake
+
             close = difflib.get_close_matches(name, _SPECS, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(_SPECS)}"
             raise ValueError(f"{name}: no such option{hint}")

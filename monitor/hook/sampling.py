@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from random import Random, random
 from types import MappingProxyType
 from typing import Any, Final
@@ -226,6 +225,8 @@ def pick(
     if key is None:
         at = random()  # noqa: S311  # splits traffic, guards nothing
     else:
+        from hashlib import blake2b  # noqa: PLC0415  # most apps have no experiments
+
         name = f"{experiment}\0{key}".encode("utf-8", "surrogatepass")
         at = int.from_bytes(blake2b(name, digest_size=8).digest(), "big") / _WHOLE
     even = 1.0 / len(variants)
