@@ -121,9 +121,7 @@ def count_feedback(connection: Connection, app: str, *, since: datetime) -> Feed
         .exists()
     )
     query = select(
-        func.count(),
-        func.coalesce(func.sum(c.good), 0),
-        func.count().filter(joined),
+        func.count(), func.coalesce(func.sum(c.good), 0), func.count().filter(joined)
     ).select_from(last.join(feedback, word))
     n, good, with_sample = connection.execute(query).one()
     return FeedbackCounts(int(good), int(n) - int(good), int(with_sample))

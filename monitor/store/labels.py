@@ -326,12 +326,7 @@ class LabelQueue:
 
 
 def draw(
-    connection: Connection,
-    *,
-    app: str,
-    metric: str,
-    annotator: str,
-    skip: Collection[str] = (),
+    connection: Connection, *, app: str, metric: str, annotator: str, skip: Collection[str] = ()
 ) -> LabelQueue | None:
     """
     Draw the next sample for *annotator*, who passes over those in *skip*; None without verdicts.

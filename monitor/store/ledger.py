@@ -93,11 +93,7 @@ def read_totals(connection: Connection, app: str | None = None) -> dict[str, Cou
 
 
 def read_between(
-    connection: Connection,
-    since_s: float,
-    until_s: float | None = None,
-    *,
-    app: str | None = None,
+    connection: Connection, since_s: float, until_s: float | None = None, *, app: str | None = None
 ) -> dict[str, Counter[Booking]]:
     """Read what was counted in [since_s, until_s) (epoch seconds; None: until now), by app."""
     c = counts.c

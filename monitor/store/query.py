@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    case,
-    func,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, select, tuple_
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS

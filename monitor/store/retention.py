@@ -98,10 +98,7 @@ class Retention:
             ("samples", partial(_delete_samples, horizon_s=rows_s)),
             ("texts", partial(_blank_texts, horizon_s=max(texts_s, rows_s))),
             *(
-                (
-                    name,
-                    partial(_delete_rows, at=at, horizon_s=now_s - getattr(ages, age) * DAY_S),
-                )
+                (name, partial(_delete_rows, at=at, horizon_s=now_s - getattr(ages, age) * DAY_S))
                 for name, at, age in _BY_AGE
             ),
             ("incidents", partial(_delete_incidents, horizon_s=incidents_s)),

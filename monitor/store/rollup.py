@@ -73,10 +73,7 @@ class Piece(NamedTuple):
 
 
 def read_marks(
-    connection: Connection,
-    *,
-    lock: bool = False,
-    names: Sequence[str] = ("bucket", "hour", "day"),
+    connection: Connection, *, lock: bool = False, names: Sequence[str] = ("bucket", "hour", "day")
 ) -> dict[str, RollupMark]:
     """
     Read how far each level goes, by its name.
@@ -343,11 +340,7 @@ def read_inputs(
 
 
 def compact_inputs(
-    store: Store,
-    apps: Iterable[str],
-    *,
-    now_s: float,
-    guard: Guard = lambda _: None,
+    store: Store, apps: Iterable[str], *, now_s: float, guard: Guard = lambda _: None
 ) -> None:
     """
     Sum what is some hours old to whole hours, and delete what is too old.

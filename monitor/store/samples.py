@@ -38,11 +38,7 @@ def _within(
 ) -> list[ColumnElement[bool]]:
     """Return the conditions for the evaluations of a metric that belong to [since, until)."""
     at_ms = evaluations.c.occurred_at_ms
-    found = [
-        evaluations.c.app == app,
-        evaluations.c.metric == metric,
-        at_ms >= epoch_ms(since),
-    ]
+    found = [evaluations.c.app == app, evaluations.c.metric == metric, at_ms >= epoch_ms(since)]
     return found if until is None else [*found, at_ms < epoch_ms(until)]
 
 
@@ -172,12 +168,7 @@ class Unscored(NamedTuple):
 
 
 def unscored(
-    connection: Connection,
-    *,
-    app: str,
-    metric: str,
-    since: datetime,
-    until: datetime | None = None,
+    connection: Connection, *, app: str, metric: str, since: datetime, until: datetime | None = None
 ) -> Unscored:
     """
     Count the evaluations without a score that belong to times in [since, until).

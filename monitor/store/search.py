@@ -14,14 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import (
-    AwareDatetime,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from sqlalchemy import Connection, select, text
 
 from monitor.errors import own_words

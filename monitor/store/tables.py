@@ -363,10 +363,7 @@ marks = Table(
 
 #: Where the drift detectors of a stream stand.
 drift_states = Table(
-    "groundwatch_drift_states",
-    metadata,
-    *_key("stream_id"),
-    *required(Json, "state"),
+    "groundwatch_drift_states", metadata, *_key("stream_id"), *required(Json, "state")
 )
 
 #: Drift that was found, for the record; the key makes finding it again change nothing.

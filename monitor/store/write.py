@@ -194,11 +194,7 @@ def _evaluation_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def bounded(
-    connection: Connection,
-    results: Sequence[Result],
-    dead: Sequence[DeadLetter],
-    *,
-    now_s: int,
+    connection: Connection, results: Sequence[Result], dead: Sequence[DeadLetter], *, now_s: int
 ) -> tuple[list[Result], list[DeadLetter]]:
     """
     Return what is to be written, with apps beyond the bound of `PLACES` joined in one.
