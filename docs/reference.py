@@ -45,7 +45,7 @@ def _add(lines: list[str], group: Any, path: str) -> None:
             for option in options:
                 shown = ", ".join(f"`{one}`" for one in option.opts + option.secondary_opts)
                 if option.param_type_name == "argument":
-                    shown = f"`{(option.name or '').upper()}`"
+                    shown = f"`{(option.metavar or option.name or '').strip('[]').upper()}`"
                 default = option.default
                 given = default not in (None, False, True, ()) and not callable(default)
                 value = f"`{getattr(default, 'value', default)}`" if given else ""

@@ -105,9 +105,9 @@ Matchers = Annotated[
 def add(
     matchers: Matchers,
     lasts: Annotated[str, typer.Option("--for", help="For how long: 30m, 2h, 7d.")],
-    comment: Annotated[str, typer.Option(help="Why, for the others.")],
-    by: Annotated[str, typer.Option(help="Who adds it.")] = "",
-    begins_in: Annotated[str, typer.Option("--in", help="Begin later: 30m, 2h.")] = "",
+    comment: Annotated[str, typer.Option(help="Why, for your team.")],
+    by: Annotated[str, typer.Option(help="Who adds it; unset: your user name.")] = "",
+    begins_in: Annotated[str, typer.Option("--in", help="Start later: 30m, 2h.")] = "",
 ) -> None:
     """Mute alerts that match all matchers; events are still recorded."""
     now = datetime.now(UTC)
@@ -133,7 +133,7 @@ def preview(matchers: Matchers) -> None:
 
 @silences_app.command("ls")
 def list_silences(
-    window: Annotated[str, typer.Option(help="Also those that ended within: 24h, 7d.")] = "",
+    window: Annotated[str, typer.Option(help="Include those that ended within 24h, 7d.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """List silences, the first to end first, and the maintenance windows of the routes file."""
@@ -162,7 +162,9 @@ def list_silences(
 
 
 @silences_app.command("expire")
-def expire(silence_id: Annotated[str, typer.Argument(help="As `silence ls` shows it.")]) -> None:
+def expire(
+    silence_id: Annotated[str, typer.Argument(help="Id from `silence ls`.")],
+) -> None:
     """End a silence now, and notify about alerts that still fire."""
     with writing() as connection:
         if not expire_silence(connection, silence_id, datetime.now(UTC)):
@@ -183,17 +185,15 @@ app.add_typer(silences_app, name="silence")
 
 
 outbox_app = typer.Typer(
-    invoke_without_command=True, help="Messages: waiting, sent, or given up, and why."
+    invoke_without_command=True, help="Messages that are waiting, sent or given up, and why."
 )
 
-NamedMessage = Annotated[
-    str, typer.Argument(help="The id that `outbox ls` shows, or its beginning.")
-]
+NamedMessage = Annotated[str, typer.Argument(help="Id of the message, or its first characters.")]
 
 
 @outbox_app.callback()
 def outbox(context: typer.Context) -> None:
-    """Messages: waiting, sent, or given up, and why."""
+    """Messages that are waiting, sent or given up, and why."""
     if context.invoked_subcommand is None:
         list_messages()
 
@@ -219,7 +219,7 @@ def list_messages(
 
 @outbox_app.command("retry")
 def retry(name: NamedMessage) -> None:
-    """Try a message again that was given up."""
+    """Retry a message that was given up."""
     with writing() as connection:
         found = dispatch.retry(connection, name, datetime.now(UTC))
     out.print(f"message {found} waits to be sent again")
@@ -238,12 +238,12 @@ app.add_typer(outbox_app, name="outbox")
 
 def route(
     app: Annotated[str, typer.Option(help="The app that the alert is about.")],
-    severity: Annotated[Severity, typer.Option(help="How bad it is.")] = Severity.CRITICAL,
+    severity: Annotated[Severity, typer.Option(help="Its severity.")] = Severity.CRITICAL,
     metric: Annotated[str, typer.Option(help="The metric that it is about.")] = "groundedness",
     label: Annotated[list[str] | None, typer.Option(help="More labels, as name=value.")] = None,
     at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
 ) -> None:
-    """Show where such an alert would be sent, and why; nothing is sent."""
+    """Show where an alert would be sent, and why, without sending it."""
     settings = Settings.from_env()
     now = parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
     plan = wiring_from(settings).plan
@@ -264,7 +264,7 @@ def route(
         instead = f", else {fallback}" if fallback else ""
         out.print(Text(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
     if not places:
-        out.print("-> nobody: no channel is set up")
+        out.print("-> nobody: no channel is configured")
     silences: list[SilenceRule] = []
     # A machine without a store has none.
     with suppress(GroundwatchError), open_store(settings).read() as connection:
@@ -277,11 +277,11 @@ def route(
 
 app.command("route")(route)
 
-Named = Annotated[str, typer.Argument(help="The id that `alerts ls` shows, or its beginning.")]
+Named = Annotated[str, typer.Argument(help="Id of the incident, or its first characters.")]
 
 
 incidents_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="What fired: list, show, acknowledge."
+    no_args_is_help=True, add_completion=False, help="List, show and acknowledge incidents."
 )
 
 
@@ -362,9 +362,9 @@ def show(name: Named, as_json: AsJson = False) -> None:
 @app.command("ack")
 def ack(
     name: Named,
-    by: Annotated[str, typer.Option(help="Who takes care of the incident.")] = "",
-    note: Annotated[str, typer.Option(help="For the others.")] = "",
-    lasts: Annotated[str, typer.Option("--for", help="For how long: 2h, 8h.")] = "8h",
+    by: Annotated[str, typer.Option(help="Who is working on it; unset: your user name.")] = "",
+    note: Annotated[str, typer.Option(help="A note for your team.")] = "",
+    lasts: Annotated[str, typer.Option("--for", help="How long reminders pause: 2h, 8h.")] = "8h",
 ) -> None:
     """Acknowledge an incident: pause its reminders; you are still notified if it gets worse."""
     now = datetime.now(UTC)
@@ -383,7 +383,7 @@ def ack(
 
 @app.command("test")
 def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")]) -> None:
-    """Send one real message marked TEST, and show what the other side answers."""
+    """Send one real message marked TEST, and show the reply."""
     channels = wiring_from(Settings.from_env()).channels
     if channel not in channels:
         there = ", ".join(channels) or "none; set GROUNDWATCH_SLACK_WEBHOOK_URL or _SMTP_URL"
@@ -395,24 +395,24 @@ def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")])
 
 @app.command("render")
 def render(
-    form: Annotated[MessageForm, typer.Option(help="How it is written.")] = MessageForm.TEXT,
+    form: Annotated[MessageForm, typer.Option(help="Output format.")] = MessageForm.TEXT,
     event: Annotated[AlertEvent, typer.Option(help="The event it announces.")] = AlertEvent.FIRED,
 ) -> None:
-    """Show a message as it would be sent, and send nothing."""
+    """Print a message as it would be sent, without sending it."""
     typer.echo(rendered(form, event, datetime.now(UTC)))
 
 
 @app.command("drill")
 def drill(
-    watched: Annotated[str, typer.Argument(metavar="APP", help="Whose routes are tried.")],
+    watched: Annotated[str, typer.Argument(metavar="APP", help="App whose routes are tried.")],
 ) -> None:
-    """Fire, escalate and resolve through the real outbox; every message is marked TEST."""
+    """Fire, escalate and resolve a test alert through the real outbox, marked TEST."""
     settings = Settings.from_env()
     channels, plan = wiring_from(settings)
     if not channels:
         raise SettingsError(
-            "no channel is set up, so nobody would hear of it; set GROUNDWATCH_SLACK_WEBHOOK_URL,"
-            " GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
+            "no channel is configured, so nobody would be notified; set"
+            " GROUNDWATCH_SLACK_WEBHOOK_URL, GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
         )
     quiet_logs()
     store, told = open_store(settings), dict[Recipient, str | None]()
@@ -455,15 +455,13 @@ def _try(channel: Channel, address: str) -> bool:
         receipt = send_test(channel, datetime.now(UTC), address or None)
     except DeliveryError as error:
         setting = variable(_SETTINGS.get(channel.name, "alerts_file"))
-        advice = "" if setting in str(error) else f"; check {setting} and the way there"
+        advice = "" if setting in str(error) else f"; check {setting} and the network"
         said = Text(f": not delivered: {error} ({error.code}){advice}", style="red")
         err.print(where + said, soft_wrap=True)
         return False
     took_ms = (time.monotonic() - started_s) * 1000
-    unsure = "" if receipt.confirmed else ", which does not say that it was shown"
-    text = (
-        f": the other side answered {plain_text(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
-    )
+    unsure = "" if receipt.confirmed else ", which does not confirm that it was shown"
+    text = f": the server replied {plain_text(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
     out.print(where + Text(text, style="green"))
     return True
 
@@ -479,13 +477,13 @@ def backtest(
     ] = None,
     scores: Annotated[
         Path | None,
-        typer.Option(help="History from `score -o` or records with a score, not from the store."),
+        typer.Option(help="Replay the output of `evaluate`, or scored records, not the store."),
     ] = None,
     every_policy: Annotated[
-        bool, typer.Option("--every-policy", help="The present rules under each policy beside.")
+        bool, typer.Option("--every-policy", help="Also try the present rules under each policy.")
     ] = False,
 ) -> None:
-    """Count the messages that rules would have sent on history, per key and 30 days."""
+    """Replay history: count the messages that rules would have sent, by app and metric."""
     settings = Settings.from_env()
     present = rules_from(settings)
     tried = {f"now ({present.policy})": present}
@@ -509,12 +507,14 @@ def backtest(
         per_month = (f" ({e.per_month:.1f})" if e.span_s >= _DAY_S else "" for e in found)
         cells = (f"{len(e.events)}{more}" for e, more in zip(found, per_month, strict=True))
         listed.add_row(safe(one.key.app, 40), safe(one.key.metric, 40), *cells)
-    out.print(listed if listed.rows else "there is no history yet")
+    out.print(listed if listed.rows else "no history yet")
     if listed.rows:
         out.print("messages on this history (and per 30 days, where it covers a day or more)")
     if rules is not None:
         before, after = list(told.values())[:2]
         gone = missed(before, after, within_s=float(present.window_s))
-        out.print(f"of what fires now the new rules would miss: {len(gone) or 'nothing'}")
+        out.print(
+            f"alerts of today's rules that the new rules would miss: {len(gone) or 'nothing'}"
+        )
         for key, at in gone[:20]:
             out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))

@@ -28,24 +28,24 @@ PANELS = {
         "doctor": _Command("doctor", "doctor", "Check the set-up; say what to do."),
         "config": _Command("reference", "config", "List every setting and its value."),
     },
-    "See how the apps are": {
-        "status": _Command("status", "status", "Show how every app and metric is, and why."),
+    "See how your apps are doing": {
+        "status": _Command("status", "status", "Show the status of every app and metric."),
         "why": _Command("explain", "why", "Explain failures: cause, changes, failure modes."),
         "plan": _Command("explain", "plan", "Plan the sample rate that finds a fall in time."),
         "samples": _Command("samples", "samples", "Find samples by text, result, user, time."),
-        "report": _Command("status", "report", "Write what happened; send the digest."),
+        "report": _Command("status", "report", "Report what happened; send the digest."),
         "incidents": _Command("alerts", "incidents_app", "List, show, acknowledge incidents."),
         "open": _Command("status", "open_page", "Open the page of an app, incident or sample."),
         "alerts": _Command("alerts", "app", "Test, silence and route alerts."),
         "deploys": _Command("operations", "deploys", "Record and list deploys."),
-        "export": _Command("samples", "export", "Write statuses and incidents as sheets."),
+        "export": _Command("samples", "export", "Export statuses and incidents."),
     },
     "Judge answers": {
         "replay": _Command("replay", "replay", "Send recorded answers through the hook."),
         "evaluate": _Command("score", "score", "Evaluate a file, without any server."),
         "metrics": _Command("reference", "metrics", "List every metric."),
         "label": _Command("labelling", "app", "Label answers as good or bad."),
-        "check": _Command("labelling", "check", "Check by a few labels whether answers got worse."),
+        "check": _Command("labelling", "check", "Check with a few labels if answers got worse."),
     },
     "Before a release": {
         "eval": _Command("evaluation", "evaluate", "Run an app on a test set."),
@@ -56,9 +56,11 @@ PANELS = {
     },
     "Run the parts": {
         "worker": _Command("processes", "worker", "Run a worker that scores samples."),
-        "scheduler": _Command("processes", "scheduler", "Run what decides statuses and alerts."),
+        "scheduler": _Command(
+            "processes", "scheduler", "Run the process that decides statuses and alerts."
+        ),
         "web": _Command("processes", "web", "Serve the page and the JSON API."),
-        "tokens": _Command("operations", "tokens_app", "Make and revoke tokens of page and API."),
+        "tokens": _Command("operations", "tokens_app", "Create and revoke tokens."),
         "otlp": _Command("processes", "otlp", "Receive OpenTelemetry traces."),
         "migrate": _Command("processes", "migrate", "Create or upgrade the tables."),
         "dead-letters": _Command(

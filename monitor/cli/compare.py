@@ -38,7 +38,8 @@ _MOST_SHOWN = 100
 
 def compare(  # the options of a command
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Two files: runs of `eval`, or of `score -o`.")
+        list[Path] | None,
+        typer.Argument(help="Two files: runs of `eval`, or outputs of `evaluate`."),
     ] = None,
     app: Annotated[str | None, typer.Option(help="Compare parts of this app's traffic.")] = None,
     by: Annotated[str, typer.Option(help="Tag whose values are compared.")] = "variant",
@@ -53,7 +54,7 @@ def compare(  # the options of a command
     Compare two files, or the variants of an app in production.
 
     A variant is better in a metric if Welch's test is significant at 5 % (Holm over all metrics)
-    and Cohen's d is beyond 0.1. In production the last column holds however often you look.
+    and Cohen's d is beyond 0.1. In production, the last column stays valid however often you look.
     """
     if files:
         if len(files) != 2:  # noqa: PLR2004

@@ -6,10 +6,11 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, TypeVar
 
 import structlog
@@ -25,6 +26,7 @@ from monitor.report.format import plain_text
 from monitor.report.listing import Listing
 from monitor.settings import Settings, kinds
 from monitor.store.engine import Store, check_schema
+from monitor.store.verdicts import read_verdicts
 from monitor.testsets.exports import Source
 from monitor.testsets.records import STDIN
 from workers.reports import read_status
@@ -39,6 +41,8 @@ PRIVATE = 0o077
 PRIVATE_FILE = 0o600
 
 _PIPE_WIDTH = 120
+#: The shell waits no longer for names from the store.
+_COMPLETION_S = 1.0
 
 
 def _console(*, stderr: bool) -> Console:
@@ -71,17 +75,47 @@ def readable(path: Path) -> Path:
     return path
 
 
+def complete_app(incomplete: str) -> list[str]:
+    """Return the apps of the store that begin so, for the shell."""
+    return sorted({app for app, _ in _scored_pairs() if app.startswith(incomplete)})
+
+
+def complete_metric(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the metrics that begin so, of the app that is named before, for the shell."""
+    app = ctx.params.get("of") or ctx.params.get("app")
+    pairs = (pair for pair in _scored_pairs() if app in {None, pair[0]})
+    return sorted({metric for _, metric in pairs if metric.startswith(incomplete)})
+
+
+def _scored_pairs() -> list[tuple[str, str]]:
+    """Return apps and metrics; none, within a second, where there is no store that answers."""
+    found: list[tuple[str, str]] = []
+
+    def read() -> None:
+        with suppress(Exception), reading() as connection:
+            found.extend((each.app, each.metric) for each in read_verdicts(connection).values())
+
+    thread = Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(_COMPLETION_S)
+    return [*found]
+
+
 #: Options that many commands have.
-OnlyApp = Annotated[str | None, typer.Option("--app", help="Only this app.")]
-AppName = Annotated[str, typer.Argument(help="Name of the app.")]
-MetricName = Annotated[str, typer.Argument(help="Such as groundedness.")]
+OnlyApp = Annotated[
+    str | None, typer.Option("--app", help="Only this app.", autocompletion=complete_app)
+]
+AppName = Annotated[str, typer.Argument(help="Name of the app.", autocompletion=complete_app)]
+MetricName = Annotated[
+    str, typer.Argument(help="Such as groundedness.", autocompletion=complete_metric)
+]
 Window = Annotated[str, typer.Option("--window", help="How far back: 90s, 15m, 24h, 7d.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write; else the terminal.")
+    Path | None, typer.Option("--output", "-o", help="File to write; unset: stdout.")
 ]
 Metrics = Annotated[str, typer.Option(help="Metrics, separated by commas.")]
-Judge = Annotated[JudgeKind | None, typer.Option(help="Who judges; unset: GROUNDWATCH_SCORER.")]
+Judge = Annotated[JudgeKind | None, typer.Option(help="Who scores; unset: GROUNDWATCH_SCORER.")]
 Reports = Annotated[
     list[Path] | None, typer.Option(help="Write a report: .md, .html, .xml; repeatable.")
 ]

@@ -94,13 +94,13 @@ def doctor(
         typer.Argument(help="hook: send a test interaction and follow it to the store."),
     ] = None,
     only: Annotated[
-        Process | None, typer.Option(help="Look at the worker of this host, or at the scheduler.")
+        Process | None, typer.Option(help="Check only this host's worker, or only the scheduler.")
     ] = None,
     reconcile: Annotated[
         bool, typer.Option("--reconcile", help="Prove that nothing was lost or counted twice.")
     ] = False,
     window: Annotated[
-        str, typer.Option(help="With --reconcile: rows so far back are counted one by one.")
+        str, typer.Option(help="With --reconcile: how far back rows are counted one by one.")
     ] = "24h",
     as_json: AsJson = False,
 ) -> None:

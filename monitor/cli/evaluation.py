@@ -63,11 +63,15 @@ def evaluate(  # noqa: PLR0913 - the options of a command
         str, typer.Option(help="Version of the app; answers of the same one are reused.")
     ] = "",
     judge: Judge = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Calls of the app in flight.")] = 8,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one answer.")] = 60.0,
-    retries: Annotated[int, typer.Option(min=0, help="Further calls after a failed one.")] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="How often each case is asked.")] = 1,
-    models: Annotated[str, typer.Option(help="Passed to the app as model, one by one.")] = "",
+    concurrency: Annotated[int, typer.Option(min=1, help="Parallel calls of the app.")] = 8,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Longest wait for an answer, in seconds.")
+    ] = 60.0,
+    retries: Annotated[int, typer.Option(min=0, help="Retries of a failed call.")] = 0,
+    repeat: Annotated[int, typer.Option(min=1, help="Ask each case so many times.")] = 1,
+    models: Annotated[
+        str, typer.Option(help="Models to compare, passed to the app as model.")
+    ] = "",
     report: Reports = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over.")] = False,
 ) -> None:
@@ -118,17 +122,15 @@ def gate(  # noqa: PLR0913 - the options of a command
     run: Annotated[Path | None, typer.Argument(help="The run that eval wrote.")] = None,
     *,
     baseline: Annotated[Path | None, typer.Option(help="The run of what is in production.")] = None,
-    policy: Annotated[
-        Path | None, typer.Option(help="TOML with all that is tolerated in a run.")
-    ] = None,
+    policy: Annotated[Path | None, typer.Option(help="TOML file with what is tolerated.")] = None,
     floor: Annotated[
-        list[str] | None, typer.Option(help="Least mean: faithfulness=0.95; repeatable.")
+        list[str] | None, typer.Option(help="Lowest mean allowed: faithfulness=0.95; repeatable.")
     ] = None,
     critical_metric: Annotated[
-        list[str] | None, typer.Option(help="May fall by 2 points only; repeatable.")
+        list[str] | None, typer.Option(help="Metric that may fall by 2 points only; repeatable.")
     ] = None,
     shared_cases: Annotated[
-        bool, typer.Option("--shared-cases", help="Compare what both have, where sets differ.")
+        bool, typer.Option("--shared-cases", help="Where sets differ, compare the cases of both.")
     ] = False,
     report: Reports = None,
     release: Annotated[str | None, typer.Option(help="Release that is live.")] = None,
@@ -136,7 +138,9 @@ def gate(  # noqa: PLR0913 - the options of a command
     max_drop: Annotated[
         str | None, typer.Option(help="Allowed drop: of a mean, 5%; of a live pass rate, 3%.")
     ] = None,
-    app: Annotated[str | None, typer.Option(help="Live app; may be left out if only one.")] = None,
+    app: Annotated[
+        str | None, typer.Option(help="The live app; not needed if there is only one.")
+    ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Only this live metric; repeatable.")
     ] = None,

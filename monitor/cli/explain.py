@@ -19,6 +19,8 @@ from monitor.cli.console import (
     MetricName,
     OnlyApp,
     check_app,
+    complete_app,
+    complete_metric,
     err,
     open_store,
     out,
@@ -70,7 +72,7 @@ def why(
     """
     Explain failures: traffic, retrieval or generation, what changed, and named failure modes.
 
-    The newest 5,000 samples of either time are compared by their words; no model is called.
+    Compares the words of the newest 5,000 samples before and after; calls no model.
     """
     settings, now = Settings.from_env(), datetime.now(UTC)
     at, start = parse_time(since, now), parse_time(before, now)
@@ -143,10 +145,19 @@ _FALLS = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 def plan(  # noqa: PLR0913 - the options of a command
     of: Annotated[
-        str | None, typer.Argument(metavar="[APP]", help="The app; may be left out if only one.")
+        str | None,
+        typer.Argument(
+            metavar="[APP]",
+            help="The app; not needed if there is only one.",
+            autocompletion=complete_app,
+        ),
     ] = None,
     metric: Annotated[
-        str | None, typer.Argument(help="Unset: the first of GROUNDWATCH_METRICS with scores.")
+        str | None,
+        typer.Argument(
+            help="Unset: the first of GROUNDWATCH_METRICS with scores.",
+            autocompletion=complete_metric,
+        ),
     ] = None,
     *,
     app: OnlyApp = None,

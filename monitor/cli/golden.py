@@ -9,7 +9,16 @@ from urllib.parse import urlsplit
 
 import typer
 
-from monitor.cli.console import Output, err, out, parse_share, reading, say, write_or_print
+from monitor.cli.console import (
+    Output,
+    complete_app,
+    err,
+    out,
+    parse_share,
+    reading,
+    say,
+    write_or_print,
+)
 from monitor.errors import RecordError, SettingsError
 from monitor.queue.consumer import connect
 from monitor.report.format import count, percent, plain_text, score
@@ -43,27 +52,27 @@ _WORDS = {
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Golden sets: test cases from production samples, and what people say of them.",
+    help="Golden sets: test cases from production samples and their labels.",
 )
-Of = Annotated[str, typer.Option("--app", help="Name of the app.")]
-Metric = Annotated[str, typer.Option(help="Of which metric.")]
+Of = Annotated[str, typer.Option("--app", help="Name of the app.", autocompletion=complete_app)]
+Metric = Annotated[str, typer.Option(help="The metric.")]
 _GOLDEN = Path("golden.jsonl")
 
 
 @app.command()
 def add(
-    sample_ids: Annotated[list[str], typer.Argument(help="Samples, by id.")],
+    sample_ids: Annotated[list[str], typer.Argument(help="Sample ids.")],
     to: Annotated[Path, typer.Option(help="Test set; created if it does not exist.")] = _GOLDEN,
-    answer: Annotated[str | None, typer.Option(help="What should have been answered.")] = None,
+    answer: Annotated[str | None, typer.Option(help="The answer that was expected.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag; repeatable.")] = None,
     critical: Annotated[
-        bool, typer.Option("--critical", help="A gate tolerates no failure of it.")
+        bool, typer.Option("--critical", help="A gate tolerates no failure of these cases.")
     ] = False,
 ) -> None:
     """
     Add production samples to a test set: `eval` asks the app their questions again.
 
-    The given answer is kept in the metadata; it is expected only where people passed it.
+    The app's answer stays in the metadata; it is expected again only where people passed it.
     """
     if answer is not None and len(sample_ids) > 1:
         raise typer.BadParameter("--answer is for one sample")
@@ -91,7 +100,7 @@ def add(
 def export(
     of: Of,
     metric: Metric = USUAL_METRIC,
-    annotators: Annotated[int, typer.Option(min=1, help="Least people who labelled it.")] = 1,
+    annotators: Annotated[int, typer.Option(min=1, help="Annotators that a sample needs.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="Test set.")] = _GOLDEN,
 ) -> None:
     """Write the samples that people labelled as a test set, by majority; ties are left out."""
@@ -131,18 +140,20 @@ def synthesize(  # the options of a command
     output: Annotated[Path, typer.Option("--output", "-o", help="Test set to write.")] = Path(
         "synthetic.jsonl"
     ),
-    n: Annotated[int, typer.Option("--cases", "-n", min=1, max=10_000, help="How many.")] = 50,
+    n: Annotated[
+        int, typer.Option("--cases", "-n", min=1, max=10_000, help="How many cases.")
+    ] = 50,
     share: Annotated[
         list[str] | None,
         typer.Option(help="Share of a kind: unanswerable=20%; repeatable. Others share the rest."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed asks the same.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same questions.")] = 0,
 ) -> None:
     """
-    Write test cases from documents: the judge asks, and filters keep what is good.
+    Write test cases from documents: the judge asks, and filters keep the good questions.
 
     Kinds: single_hop, multi_hop, reasoning, conditional, summary, unanswerable. Personal data is
-    masked before anything is sent; the judge's budget and limits hold.
+    masked before anything is sent; the judge's budget and limits apply.
     """
     settings = Settings.from_env()
     shares = _shares(share or [])

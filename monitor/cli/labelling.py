@@ -23,6 +23,7 @@ from monitor.cli.console import (
     MetricName,
     Output,
     check_app,
+    complete_app,
     err,
     open_store,
     out,
@@ -75,22 +76,26 @@ KEYS = {"p": True, "f": False}
 
 app = typer.Typer(
     add_completion=False,
-    help="Labels: say of answers whether they are good, blind and drawn at random.",
+    help="Label answers as good or bad: drawn at random, without the evaluator's verdict.",
 )
-App = Annotated[str | None, typer.Option("--app", help="Name of the app.")]
-Metric = Annotated[str | None, typer.Option("--metric", help="One metric only.")]
-Who = Annotated[str | None, typer.Option("--annotator", help="Who says so; else your user name.")]
+App = Annotated[
+    str | None, typer.Option("--app", help="Name of the app.", autocompletion=complete_app)
+]
+Metric = Annotated[str | None, typer.Option("--metric", help="Only this metric.")]
+Who = Annotated[str | None, typer.Option("--annotator", help="Who labels; unset: your user name.")]
 
 
 @app.callback(invoke_without_command=True)
 def label(
     context: typer.Context,
     of: App = None,
-    metric: Annotated[str, typer.Option(help="Of which metric.")] = USUAL_METRIC,
+    metric: Annotated[str, typer.Option(help="The metric.")] = USUAL_METRIC,
     annotator: Who = None,
     complaints: Annotated[
         bool,
-        typer.Option("--complaints", help="What users complained of; such labels make no level."),
+        typer.Option(
+            "--complaints", help="Label what users complained about; these labels set no level."
+        ),
     ] = False,
 ) -> None:
     """Label drawn samples in the terminal: p passes, f fails, s skips, q ends; go on any time."""
@@ -114,7 +119,7 @@ def _session(store: Store, name: str, metric: str, annotator: str) -> Iterator[s
         if queue is None:
             raise SettingsError(f"nothing of {plain_text(name, 40)} has a verdict of {metric} yet")
         if not sample or queue.sample_id is None:
-            out.print("nothing is left that the queue can draw now")
+            out.print("nothing left to draw now")
             return
         of = f" · release {plain_text(queue.release, 40)}" if queue.release else ""
         show_sample(sample.sample.interaction, f"{queue.n} of {ENOUGH} labelled{of}", metric)
@@ -209,10 +214,10 @@ def import_labels(
     ],
     annotator: Who = None,
     refused: Annotated[
-        Path | None, typer.Option(help="Write the lines that were refused here, to be corrected.")
+        Path | None, typer.Option(help="Write refused lines to this file, to correct them.")
     ] = None,
 ) -> None:
-    """Import labels: lines with sample_id, label, and what `label export` writes besides."""
+    """Import labels: JSON lines with sample_id and label, as `label export` writes them."""
     who = annotator or getpass.getuser()
     counts: Counter[Taken] = Counter()
     kept: list[str] = []
@@ -281,7 +286,7 @@ def show_stats(
     metric: Metric = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how evaluators and people agree: confusion, Cohen's kappa, between annotators."""
+    """Show how far evaluators agree with people, and people with each other."""
     with reading() as connection:
         found = agreements(connection, app=of, metric=metric)
     if as_json:
@@ -334,16 +339,18 @@ def check(
         str, typer.Option(help="When it may have changed: 2026-11-21T14:05 (UTC), or 2h ago.")
     ],
     judge: Annotated[
-        bool, typer.Option("--judge", help="Ask the judge, within its budget, instead of you.")
+        bool, typer.Option("--judge", help="Ask the judge instead of you, within its budget.")
     ] = False,
-    annotator: Annotated[str | None, typer.Option(help="Who labels; else your user name.")] = None,
+    annotator: Annotated[
+        str | None, typer.Option(help="Who labels; unset: your user name.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """
-    Check by a few labels whether answers got worse: pairs from before and after, at random.
+    Check with a few labels whether answers got worse: random pairs from before and after.
 
-    It looks at 10, 20, 30 and 50 pairs and stops as soon as it can answer. Exit code 0: no change
-    seen, 1: worse, 2: go on. Labels are kept: run it again to go on.
+    Decides after 10, 20, 30 or 50 pairs, as soon as it can. Exit code: 0 no change seen, 1 worse,
+    2 undecided. Labels are kept: run it again to label more.
     """
     settings, now = Settings.from_env(), datetime.now(UTC)
     at = parse_time(since, now)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from monitor.cli.console import (
     AsJson,
+    complete_app,
     err,
     open_store,
     out,
@@ -62,17 +63,21 @@ def backup(
 
 
 def deploys(
-    app: Annotated[str | None, typer.Argument(help="Name of the app.")] = None,
-    release: Annotated[str | None, typer.Option(help="What went out, such as v12.")] = None,
+    app: Annotated[
+        str | None, typer.Argument(help="Name of the app.", autocompletion=complete_app)
+    ] = None,
+    release: Annotated[str | None, typer.Option(help="The release, such as v12.")] = None,
     at: Annotated[
         str | None,
         typer.Option(help="When: 2026-11-21T14:05 (UTC unless it says), or 30m for 30 min ago."),
     ] = None,
-    note: Annotated[str, typer.Option(help="A word about it.")] = "",
-    list_: Annotated[bool, typer.Option("--list", help="List the deploys of 90 days.")] = False,
+    note: Annotated[str, typer.Option(help="A note.")] = "",
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the deploys of the last 90 days.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="List them as JSON.")] = False,
 ) -> None:
-    """Record a deploy, or list them; reports show the pass rate before and after."""
+    """Record a deploy, or list them; reports show the pass rate before and after it."""
     now = datetime.now(UTC)
     if list_ or as_json:
         with reading() as connection:
@@ -85,7 +90,7 @@ def deploys(
         }, as_json=as_json, none="no deploys are recorded")  # fmt: skip
         return
     if not app or not release:
-        raise typer.BadParameter("which app and release? groundwatch deploys APP --release v12")
+        raise typer.BadParameter("name an app and a release: groundwatch deploys APP --release v12")
     moment = now if at is None else parse_time(at, now)
     if moment > now + timedelta(minutes=5):
         raise typer.BadParameter(f"{at!r} is still to come; record a deploy once it is out")
@@ -113,9 +118,7 @@ dead_letters_app = typer.Typer(
     help="Dead letters: entries that no worker could score, with the reason.",
 )
 
-Named = Annotated[
-    str, typer.Argument(help="The id that `dead-letters list` shows, or its beginning.")
-]
+Named = Annotated[str, typer.Argument(help="Id of the entry, or its first characters.")]
 _MOST_SHOWN = 4_000
 
 
@@ -148,7 +151,9 @@ def _without_body(item: DeadLetter) -> dict[str, Any]:
 @dead_letters_app.command("show")
 def show_dead_letter(
     name: Named,
-    whole: Annotated[bool, typer.Option("--whole", help="All of its body, as it came.")] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print the whole body, as received.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show one entry: why no worker could score it, and what it holds."""
@@ -176,7 +181,7 @@ def show_dead_letter(
 
 @dead_letters_app.command("retry")
 def retry_dead_letters(name: Named) -> None:
-    """Put an entry into the queue again, as after an upgrade of the workers."""
+    """Queue an entry again, for example after upgrading the workers."""
     settings = Settings.from_env()
     with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
         with translated():
@@ -205,12 +210,14 @@ def drop_dead_letters(name: Named) -> None:
 
 
 def forget(
-    user_id: Annotated[str, typer.Option(help="The user_id that the app gave with its samples.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what there is.")] = False,
+    user_id: Annotated[str, typer.Option(help="The user_id that the app sent.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count what would be deleted.")
+    ] = False,
 ) -> None:
-    """Delete the texts of one user: samples, explanations, and what still waits."""
+    """Delete the texts of one user: samples, explanations, and what waits in the queue."""
     if not user_id:
-        raise typer.BadParameter("which user? Give the user_id that the app sends")
+        raise typer.BadParameter("name a user: --user-id, as the app sends it")
     settings = Settings.from_env()
     with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
         done = forget_user(
@@ -220,29 +227,33 @@ def forget(
     said = ", ".join(f"{what} {n:,}" for what, n in done.items() if n) or "nothing"
     say(("would delete: " if dry_run else "deleted: ") + said)
     if done and not dry_run:
-        out.print("backups, and messages that were delivered, may still hold some of it")
+        out.print("backups and delivered messages may still contain some of it")
 
 
 tokens_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Tokens of the page and the API."
+    no_args_is_help=True,
+    add_completion=False,
+    help="Create, list and revoke tokens of the page and the API.",
 )
-Name = Annotated[str, typer.Argument(help="Who has it, such as ci or team-payments.")]
+Name = Annotated[str, typer.Argument(help="Name of the token, such as ci or team-payments.")]
 
 
 @tokens_app.command()
 def create(
     name: Name,
     role: Annotated[
-        str, typer.Option(help="What it may read: viewer figures, reader texts; operator: all.")
+        str, typer.Option(help="viewer reads figures, reader also texts, operator may do all.")
     ] = "viewer",
     only: Annotated[
-        list[str] | None, typer.Option("--app", help="Only this app; repeatable. Else all apps.")
+        list[str] | None, typer.Option("--app", help="Only this app; repeatable. Unset: all apps.")
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help=f"What it may write besides: {', '.join(SCOPES)}; repeatable."),
+        typer.Option(help=f"What it may also write: {', '.join(SCOPES)}; repeatable."),
     ] = None,
-    lasts: Annotated[str, typer.Option("--for", help="For how long: 90d. Else for good.")] = "",
+    lasts: Annotated[
+        str, typer.Option("--for", help="Expires after this time: 90d. Unset: never.")
+    ] = "",
 ) -> None:
     """Create a token and print it once; only its hash is kept."""
     if role.upper() not in Role.__members__:
@@ -260,7 +271,7 @@ def create(
             created_by=getpass.getuser(), now=now, expires_at=expires_at,
         )  # fmt: skip
     err.print(
-        Text(f"token of {name}, shown only now; send it as: Authorization: Bearer TOKEN"),
+        Text(f"token of {name}, shown only once; send it as: Authorization: Bearer TOKEN"),
         soft_wrap=True,
     )
     typer.echo(secret)
@@ -270,7 +281,7 @@ def create(
 def list_tokens(
     as_json: AsJson = False,
 ) -> None:
-    """List tokens, the newest first, revoked and expired ones as well."""
+    """List tokens, newest first, also revoked and expired ones."""
     with reading() as connection:
         found = read_tokens(connection)
     if as_json:
@@ -298,7 +309,7 @@ def list_tokens(
 
 @tokens_app.command()
 def revoke(name: Name) -> None:
-    """Revoke a token; it lets nobody in from now on."""
+    """Revoke a token at once."""
     with writing() as connection:
         if not revoke_token(connection, name, datetime.now(UTC)):
             raise SettingsError(f"no live token named {name!r}; see: groundwatch tokens list")

@@ -75,7 +75,7 @@ def up(
             threading.Thread(target=_hint_until_scored, args=(settings, stop), daemon=True).start()
             supervisor.watch(stop)
         finally:
-            out.print("stopping; the worker finishes what it has in work ...", style="dim")
+            out.print("stopping; the worker finishes its current samples ...", style="dim")
             supervisor.stop()
     out.print("stopped", style="dim")
 
@@ -92,7 +92,7 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     table.add_row("logs", str(stack.logs))
     table.add_row("scorer", f"{', '.join(settings.metrics)} by {describe_scorer(settings)}")
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
-        table.add_row(name, f"is scored only with {needs}", style="yellow")
+        table.add_row(name, f"needs {needs} to be scored", style="yellow")
     table.add_row("alerts to", who_is_told(settings))
     table.add_row("", "")
     table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")
@@ -153,7 +153,7 @@ def worker(
     worker_context().check()
     settings = worker_context().settings
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
-        warn(f"{name} is scored only with {needs}")
+        warn(f"{name} needs {needs} to be scored")
     from celery.worker import state
 
     from workers.celery import app
@@ -210,9 +210,7 @@ def migrate() -> None:
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Show each state only briefly.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder, with its logs.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option(help="Save the screen, as it was at the end, as an SVG.")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Save the final screen as an SVG.")] = None,
 ) -> None:
     """
     Show the whole loop in a minute: healthy, degraded, recovered, and the report.
@@ -231,7 +229,7 @@ def web(
         int | None, typer.Option(min=0, max=65_535, help="Unset: GROUNDWATCH_WEB_PORT.")
     ] = None,
     token_for: Annotated[
-        str | None, typer.Option("--new-token", help="NAME:ROLE; make a bearer token, and end.")
+        str | None, typer.Option("--new-token", help="NAME:ROLE: create a bearer token, then exit.")
     ] = None,
     password_for: Annotated[
         str | None,
@@ -241,10 +239,10 @@ def web(
         ),
     ] = None,
     document: Annotated[
-        bool, typer.Option("--openapi", help="Print the API's OpenAPI document, and end.")
+        bool, typer.Option("--openapi", help="Print the API's OpenAPI document, then exit.")
     ] = False,
 ) -> None:
-    """Serve the page on which people see how their apps are, and the JSON API."""
+    """Serve the web page and the JSON API."""
     if token_for or password_for:
         _make_entry(token_for, password_for)
         return
@@ -317,7 +315,7 @@ def _make_entry(token_for: str | None, password_for: str | None) -> None:
     role = Role[role_name.upper()]
     if token_for:
         token, entry = new_token(role, name)
-        err.print("the token, shown only now:")
+        err.print("your token, shown only once:")
         typer.echo(token)
         err.print(f"add to {variable('web_tokens')}:")
     else:
@@ -332,15 +330,16 @@ def _make_entry(token_for: str | None, password_for: str | None) -> None:
 def otlp(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 4318,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others need GROUNDWATCH_OTLP_TOKEN.")
+        str, typer.Option(help="Address; any but loopback needs GROUNDWATCH_OTLP_TOKEN.")
     ] = "127.0.0.1",
     app: Annotated[
         str | None, typer.Option(help="Name of the app; unset: each span's service.name.")
     ] = None,
     wait: Annotated[
-        float, typer.Option(min=0.1, help="Seconds without news after which a trace is whole.")
+        float,
+        typer.Option(min=0.1, help="Seconds without new spans after which a trace is complete."),
     ] = 60.0,
-    max_mb: Annotated[int, typer.Option(min=1, help="Largest request, unpacked.")] = 16,
+    max_mb: Annotated[int, typer.Option(min=1, help="Largest request in MB, decompressed.")] = 16,
 ) -> None:
     """Receive OTLP/HTTP traces and sample the interactions in them."""
     try:

@@ -27,14 +27,15 @@ class ListFormat(StrEnum):
 
 def config(
     form: Annotated[
-        ListFormat, typer.Option("--format", help="text: values now; md: the page of the manual.")
+        ListFormat,
+        typer.Option("--format", help="text: current values; md: the page of the manual."),
     ] = ListFormat.TEXT,
     changed: Annotated[
         bool, typer.Option("--changed", help="Only settings that differ from their default.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List every setting with its value, secrets masked; those that you set are marked."""
+    """List every setting with its value, secrets masked; bold ones are set by you."""
     if form is ListFormat.MARKDOWN:
         typer.echo(manual(), nl=False)
         return
@@ -107,11 +108,12 @@ def _row(name: str) -> str:
 
 def metrics(
     form: Annotated[
-        ListFormat, typer.Option("--format", help="text: with your own; md: the manual's table.")
+        ListFormat,
+        typer.Option("--format", help="text: with your own metrics; md: the page of the manual."),
     ] = ListFormat.TEXT,
     as_json: AsJson = False,
 ) -> None:
-    """List every metric; those that are scored now are marked."""
+    """List every metric; bold ones are scored now."""
     if form is ListFormat.MARKDOWN:
         typer.echo(metrics_manual(), nl=False)
         return

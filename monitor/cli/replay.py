@@ -44,7 +44,7 @@ _GIVE_UP_AFTER_S = 120.0
 
 def replay(
     file: Records,
-    app: Annotated[str, typer.Option(help="Name of the app the records count for.")],
+    app: Annotated[str, typer.Option(help="App that the records count for.")],
     source: FromTool = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Records per second; unset: at full speed.")
@@ -54,7 +54,7 @@ def replay(
         str, typer.Option(help="With --wait: how long to wait for a worker to start.")
     ] = "30s",
 ) -> None:
-    """Send real records through the real hook and, on request, wait for their scores."""
+    """Send recorded answers through the real hook, every one sampled."""
     within_s = parse_duration_s(worker_within)
     settings = Settings.from_env()
     try:

@@ -17,7 +17,10 @@ from rich.text import Text
 from monitor.cli.console import (
     PRIVATE_FILE,
     AsJson,
+    OnlyApp,
     check_app,
+    complete_app,
+    complete_metric,
     err,
     open_store,
     out,
@@ -42,33 +45,39 @@ _WRITERS = {".jsonl": write_jsonl, ".csv": write_csv}
 
 
 def samples(  # noqa: PLR0913, PLR0917  # one option a filter
-    app: Annotated[str, typer.Option(help="Only this app.")] = "",
-    metric: Annotated[str, typer.Option(help="Only with this metric.")] = "",
-    failed: Annotated[bool, typer.Option("--failed", help="That did not pass.")] = False,
-    passed: Annotated[bool, typer.Option("--passed", help="That passed.")] = False,
-    unscored: Annotated[bool, typer.Option("--unscored", help="Without a score.")] = False,
+    app: Annotated[str, typer.Option(help="Only this app.", autocompletion=complete_app)] = "",
+    metric: Annotated[
+        str, typer.Option(help="Only with this metric.", autocompletion=complete_metric)
+    ] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Only samples that failed.")] = False,
+    passed: Annotated[bool, typer.Option("--passed", help="Only samples that passed.")] = False,
+    unscored: Annotated[
+        bool, typer.Option("--unscored", help="Only samples without a score.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Why there is no score: no_contexts.")] = "",
-    min_score: Annotated[str, typer.Option(help="Least score; needs --metric.")] = "",
+    min_score: Annotated[str, typer.Option(help="Lowest score; needs --metric.")] = "",
     max_score: Annotated[str, typer.Option(help="Highest score; needs --metric.")] = "",
     label: Annotated[str, typer.Option(help="What people said: pass, fail, any, none.")] = "",
-    segment: Annotated[list[str] | None, typer.Option(help="dimension=value; repeat.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="name=value; repeat for more.")] = None,
+    segment: Annotated[list[str] | None, typer.Option(help="dimension=value; repeatable.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="name=value; repeatable.")] = None,
     release: Annotated[str, typer.Option(help="Only of this release.")] = "",
     user: Annotated[str, typer.Option(help="Only of this user_id.")] = "",
     session: Annotated[str, typer.Option(help="Only of this session_id.")] = "",
     trace: Annotated[str, typer.Option(help="Only of this trace_id.")] = "",
-    since: Annotated[str, typer.Option(help="2026-11-21T14:05 (UTC), or 24h ago.")] = "",
+    since: Annotated[
+        str, typer.Option(help="From then on: 2026-11-21T14:05 (UTC), or 24h ago.")
+    ] = "",
     until: Annotated[str, typer.Option(help="Before this time.")] = "",
-    text: Annotated[str, typer.Option(help='Words of question or answer; "a phrase".')] = "",
+    text: Annotated[str, typer.Option(help='Words in question or answer; "a phrase".')] = "",
     sort: Annotated[Sort, typer.Option(help="By time, or by the metric's score.")] = Sort.NEWEST,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Most samples.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Show at most so many.")] = 20,
     cursor: Annotated[str, typer.Option(help="Continue where a page with --json ended.")] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to FILE.jsonl or FILE.csv.")
     ] = None,
     json: AsJson = False,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Stay, and show new ones.")
+        bool, typer.Option("--follow", "-f", help="Keep running and show new ones.")
     ] = False,
 ) -> None:
     """
@@ -182,25 +191,26 @@ _MOST_RUNS = 10_000
 
 def export(
     to: Annotated[
-        To, typer.Option(help="csv: a folder, one file a sheet; xlsx: a workbook; google-sheets.")
+        To, typer.Option(help="csv: a folder, one file per sheet; xlsx: a workbook; google-sheets.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder or file to write.")
     ] = None,
-    app: Annotated[str | None, typer.Option(help="Only this app.")] = None,
+    app: OnlyApp = None,
     window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
     runs: Annotated[
-        int, typer.Option(min=0, help="Most runs, the newest; 0: only sums.")
+        int, typer.Option(min=0, help="Export at most so many runs, newest first; 0: totals only.")
     ] = _MOST_RUNS,
     spreadsheet: Annotated[
-        str | None, typer.Option(help="Id of the Google spreadsheet: between /d/ and /edit.")
+        str | None,
+        typer.Option(help="Google spreadsheet id: between /d/ and /edit in its address."),
     ] = None,
     account: Annotated[
         Path | None, typer.Option(help="Key file (JSON) of a Google service account.")
     ] = None,
     api_url: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Write runs, statuses, courses, incidents and changes as sheets."""
+    """Export runs, statuses, trends, incidents and changes as spreadsheets."""
     if to is To.GOOGLE and (spreadsheet is None or account is None):
         raise typer.BadParameter("google-sheets needs --spreadsheet and --account")
     if to is not To.GOOGLE and output is None:

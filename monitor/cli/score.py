@@ -42,16 +42,16 @@ def score(
     metrics: Metrics = "groundedness,relevance",
     judge: Judge = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSONL; unset: stdout.")
+        Path | None, typer.Option("--output", "-o", help="JSONL file; unset: stdout.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Start over, whatever the output holds.")
+        bool, typer.Option("--overwrite", help="Start over and replace the output.")
     ] = False,
 ) -> None:
     """
-    Evaluate each record; write one line of evaluations a record, in the same order.
+    Evaluate each record of a file; write one line per record, in the same order.
 
-    Run again with the same output, it goes on after the last whole line.
+    Run it again with the same output to resume after the last complete line.
     """
     chosen: dict[str, object] = {} if judge is None else {"scorer": judge.value}
     settings = Settings.from_env().model_copy(
@@ -68,7 +68,7 @@ def score(
     ):
         target.check(scorer.versions)
         if target.done:
-            err.print(f"{len(target.done):,} records are scored already; going on", soft_wrap=True)
+            err.print(f"{len(target.done):,} records are scored already; resuming", soft_wrap=True)
         # Who waits for an answer needs no further process.
         work = score_here if asks_judge(settings) else score_on_all_cores
         with progress_bar() as bar:
@@ -111,7 +111,7 @@ class ScoreOutput:
         if path is None:
             return
         if path.exists() and path.samefile(not_over):
-            raise typer.BadParameter(f"{path} is the file that is read; write to another one")
+            raise typer.BadParameter(f"{path} is the input; choose another output")
         try:
             self._file = LineFile(path, overwrite=overwrite)
         except RecordError as error:

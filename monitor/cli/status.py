@@ -34,6 +34,8 @@ from monitor.cli.console import (
     Window,
     app_names,
     check_app,
+    complete_app,
+    complete_metric,
     err,
     known_apps,
     open_store,
@@ -76,14 +78,21 @@ _BAR_CHARS, _BESIDE_BARS = 30, 30
 
 
 def status(
-    of: Annotated[str | None, typer.Argument(metavar="[APP]", help="Only this app.")] = None,
+    of: Annotated[
+        str | None,
+        typer.Argument(metavar="[APP]", help="Only this app.", autocompletion=complete_app),
+    ] = None,
     metric: Annotated[
-        str | None, typer.Argument(help="One of its metrics: its course, its samples, and why.")
+        str | None,
+        typer.Argument(
+            help="One metric of the app: its trend, its samples, and why.",
+            autocompletion=complete_metric,
+        ),
     ] = None,
     app: OnlyApp = None,
     window: Window = "24h",
     json: AsJson = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and keep it fresh.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running and refresh.")] = False,
 ) -> None:
     """
     Show the status of every app and metric, or one metric and why it is so.
@@ -125,17 +134,17 @@ def status(
 def digest(
     window: Window = "24h",
     send: Annotated[
-        str | None, typer.Option(help="Send it through this channel; all: those of the settings.")
+        str | None, typer.Option(help="Send it through this channel; all: every digest channel.")
     ] = None,
     print_: Annotated[
-        bool, typer.Option("--print", help="Show it here; so does leaving out --send.")
+        bool, typer.Option("--print", help="Show it here, as without --send.")
     ] = False,
     json: AsJson = False,
 ) -> None:
     """
     Show or send what happened: verdict, changes, incidents, movers, coverage, cost.
 
-    It comes by itself with GROUNDWATCH_DIGEST=daily or weekly.
+    GROUNDWATCH_DIGEST=daily or weekly sends it regularly.
     """
     settings = Settings.from_env()
     store, now = open_store(settings), datetime.now(UTC)
@@ -161,7 +170,7 @@ def _send(found: Digest, store: Store, settings: Settings, name: str) -> None:
     Dispatcher(store, channels, Random()).run_once()  # noqa: S311
     with store.read() as connection:
         sent = deliveries(connection, incident_id=found.name)
-    print_sent(sent, none="no channel is set up that takes digests")
+    print_sent(sent, none="no channel that takes digests is configured")
 
 
 class ReportFormat(StrEnum):
@@ -176,23 +185,23 @@ class ReportFormat(StrEnum):
 def report(
     app: OnlyApp = None,
     window: Window = "24h",
-    format: Annotated[ReportFormat, typer.Option(help="How it is written.")] = ReportFormat.TEXT,  # noqa: A002
+    format: Annotated[ReportFormat, typer.Option(help="Output format.")] = ReportFormat.TEXT,  # noqa: A002
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
     as_digest: Annotated[
-        bool, typer.Option("--digest", help="In one page, as mails have it, of all apps.")
+        bool, typer.Option("--digest", help="The digest of all apps on one page, as in mails.")
     ] = False,
     send: Annotated[
         str | None,
-        typer.Option(help="Send the digest through this channel; all: those of the settings."),
+        typer.Option(help="Send the digest through this channel; all: every digest channel."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
 ) -> None:
     """
-    Tell what happened: statuses, their course, alerts, worst samples, and the ledger.
+    Report what happened: statuses and their trends, alerts, worst samples, and the ledger.
 
-    A digest comes by itself with GROUNDWATCH_DIGEST=daily or weekly.
+    GROUNDWATCH_DIGEST=daily or weekly sends the digest regularly.
     """
     if as_digest or send is not None:
         digest(window, send, print_=as_digest and send is None, json=json)
@@ -341,11 +350,11 @@ class Histogram:
 
 def open_page(
     what: Annotated[
-        str, typer.Argument(help="An app, or the id of an incident or a sample; else the page.")
+        str, typer.Argument(help="An app, an incident id or a sample id; unset: the start page.")
     ] = "",
     metric: Annotated[str, typer.Argument(help="A metric of the app.")] = "",
     print_: Annotated[
-        bool, typer.Option("--print", help="Print the address only; so does a pipe.")
+        bool, typer.Option("--print", help="Only print the address, as in a pipe.")
     ] = False,
 ) -> None:
     """Print the address of a page, and open it in the browser."""

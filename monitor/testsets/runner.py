@@ -59,11 +59,11 @@ class RunOptions:
         the app answered to the same case, and what the same evaluators said of the same answer,
         is not paid for again.
     overwrite
-        Start over, whatever the output holds.
+        Start over and replace the output.
     app_version
         Names the version of the app; without one, answers of earlier runs are not used.
     concurrency
-        Calls of the app in flight.
+        Parallel calls of the app.
     timeout_s
         The longest wait for one answer.
     retries
@@ -232,7 +232,7 @@ class EvaluationRunner:
             done = self._reusable(journal, app.name, output)
             kept = sum(done[key].scored for _, key in calls if key in done)
             if kept:
-                options.tell(f"{kept:,} of {len(calls):,} answers are there already; going on")
+                options.tell(f"{kept:,} of {len(calls):,} answers exist already; resuming")
             found = await self._all_calls(app, calls, done, journal, verbose=verbose)
             made = self._finish(found, app.name, time.perf_counter() - started_s)
             if output is not None:

@@ -51,7 +51,7 @@ def test_process_that_is_killed_goes_on_and_asks_nothing_twice(project):
     assert not (project / "run.json").exists()
     again = evaluate("golden.jsonl", *options)
     assert (again.exit_code, again.stdout) == (0, "25 of 25 passed (100.0 %)\n"), again.stderr
-    assert "of 25 answers are there already; going on" in again.stderr
+    assert "of 25 answers exist already; resuming" in again.stderr
     calls = Counter((project / "calls.txt").read_text().splitlines())
     assert (len(calls), set(calls.values())) == (25, {1})
     assert read_run(project / "run.json").passed == 25

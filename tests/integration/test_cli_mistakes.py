@@ -314,7 +314,7 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
         ("replay good.jsonl", "Missing option '--app'"),
         ("evaluate missing.jsonl", "'missing.jsonl' does not exist"),
         ("evaluate .", "'.' is a directory"),
-        ("evaluate good.jsonl -o good.jsonl", "good.jsonl is the file that is read"),
+        ("evaluate good.jsonl -o good.jsonl", "good.jsonl is the input; choose another output"),
         ("statsu", "No such command 'statsu'"),
     ],
 )
@@ -486,7 +486,7 @@ def test_channel_is_named_without_its_secret_when_nobody_listens(groundwatch):
     assert (result.code, result.out) == (1, "")
     assert result.err == (
         "slack: not delivered: Slack: ConnectError (http:ConnectError);"
-        " check GROUNDWATCH_SLACK_WEBHOOK_URL and the way there\n"
+        " check GROUNDWATCH_SLACK_WEBHOOK_URL and the network\n"
     )
 
 

@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import COMMANDS, RENAMED, app
+from monitor.models import Status
 from monitor.store.engine import Store, migrate
+from monitor.store.verdicts import save_verdicts
+from monitor.testing.factories import make_verdict
 
 
 @pytest.fixture
@@ -62,14 +66,36 @@ def test_page_of_what_is_not_there_is_not_opened(run):
     assert "no app, incident or sample is named 'nope'" in str(run("open nope").exception)
 
 
-def test_shell_completes_commands_without_importing_them():
+def completed(home, words):
     program = (
-        "import sys; from monitor.cli import main\n"
+        "import sys; sys.argv = ['groundwatch']; from monitor.cli import main\n"
         "try: main()\nexcept SystemExit: print('sqlalchemy' in sys.modules)"
     )
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False,
-        env={"_GROUNDWATCH_COMPLETE": "complete_bash", "COMP_WORDS": "groundwatch de",
-             "COMP_CWORD": "1", "PATH": ""},
+        env={"_GROUNDWATCH_COMPLETE": "complete_bash", "COMP_WORDS": f"groundwatch {words}",
+             "COMP_CWORD": str(len(words.split())), "PATH": "", "GROUNDWATCH_HOME": str(home)},
     )  # fmt: skip
+
+
+def test_shell_completes_commands_without_importing_them(tmp_path):
+    done = completed(tmp_path, "de")
     assert {"demo", "deploys", "dead-letters", "False"} <= set(done.stdout.split()), done
+
+
+def test_shell_completes_apps_and_metrics_from_the_store(run, tmp_path):
+    store = Store(f"sqlite:///{tmp_path}/groundwatch.db")
+    with store.write() as connection:
+        verdicts = [
+            make_verdict(Status.HEALTHY, datetime.now(UTC), app=name, metric=metric)
+            for name, metric in (("shop", "relevance"), ("shop", "groundedness"), ("bot", "tone"))
+        ]
+        save_verdicts(connection, verdicts, {})
+    store.close()
+    assert "shop" in completed(tmp_path, "status sh").stdout.split()
+    assert completed(tmp_path, "status shop r").stdout.split()[0] == "relevance"
+
+
+def test_shell_completion_is_silent_without_a_store(tmp_path):
+    done = completed(tmp_path / "nowhere", "status sh")
+    assert (done.stdout.split(), done.stderr) == (["True"], "")
