@@ -292,19 +292,11 @@ class Snapshot(BaseModel):
 
     def timeline_event(self) -> TimelineEvent:
         """Return the line of the timeline that this is the evidence of."""
+        mine = ("incident_id", "sequence", "event", "level", "previous_level", "reason", "at")
         return TimelineEvent(
             **self.key._asdict(),
-            incident_id=self.incident_id,
-            sequence=self.sequence,
-            event=self.event,
-            level=self.level,
-            previous_level=self.previous_level,
-            reason=self.reason,
-            at=self.at,
-            pass_rate=self.verdict.pass_rate,
-            low=self.verdict.low,
-            high=self.verdict.high,
-            n=self.verdict.n,
+            **{name: getattr(self, name) for name in mine},
+            **{name: getattr(self.verdict, name) for name in ("pass_rate", "low", "high", "n")},
         )
 
 

@@ -330,16 +330,13 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
     connection.execute(
         update(outbox).where(outbox.c.delivery_id == newest.delivery_id).values(**values)
     )
+    names = ("delivery_id", "channel", "recipient", "snapshot", "created_at")
     return Claimed(
-        delivery_id=newest.delivery_id,
+        **{name: getattr(newest, name) for name in names},
         token=values["token"],
         attempt=values["attempts"],
-        channel=newest.channel,
-        recipient=newest.recipient,
         tells=frozenset(tells),
-        snapshot=newest.snapshot,
         possible_duplicate=values["possible_duplicate"],
-        created_at=newest.created_at,
         lease_until=values["lease_until"],
         thread=thread or "",
         digest=carried_by(connection, newest),
@@ -463,7 +460,7 @@ def throttled_recipients(
     connection: Connection, channels: Collection[str] | None, now: datetime
 ) -> list[RecipientThrottle]:
     """Return the recipients who have had more messages in the last hour than anybody reads."""
-    told = outbox.c.status.in_((DeliveryStatus.SENT, DeliveryStatus.ACCEPTED))
+    told = outbox.c.status.in_(_DELIVERED)
     count = func.count()
     query = (
         select(outbox.c.channel, outbox.c.recipient, count, func.max(outbox.c.finished_at))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, bindparam, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, case, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.grouping import AlertGroup, Member
@@ -154,9 +154,8 @@ def write_groups(
 def close_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> None:
     """Close these groups."""
     for names in in_parts(group_ids):
-        connection.execute(
-            update(alert_groups).where(alert_groups.c.group_id.in_(names)).values(resolved_at=now)
-        )
+        over = update(alert_groups).where(alert_groups.c.group_id.in_(names))
+        connection.execute(over.values(resolved_at=now))
 
 
 def acknowledge(
@@ -181,53 +180,35 @@ class Ack(NamedTuple):
 
 def acknowledgement(connection: Connection, group_id: str) -> Ack | None:
     """Return the acknowledgement of a group; None without any, or when it got worse since."""
-    row = connection.execute(
-        select(alert_groups).where(alert_groups.c.group_id == group_id)
-    ).first()
-    if row is None or row.acked_until is None or row.acked_by is None:
-        return None
-    return Ack(row.acked_by, row.ack_note or "", row.acked_until)
+    return _acks(connection, alert_groups.c.group_id == group_id).get(group_id)
 
 
 def acknowledgements(connection: Connection) -> dict[str, Ack]:
     """Return the acknowledgements of the open groups, by group id."""
+    return _acks(connection, alert_groups.c.resolved_at.is_(None))
+
+
+def _acks(connection: Connection, which: ColumnElement[bool]) -> dict[str, Ack]:
     columns = alert_groups.c
-    rows = connection.execute(
-        select(columns.group_id, columns.acked_by, columns.ack_note, columns.acked_until).where(
-            columns.resolved_at.is_(None),
-            columns.acked_until.is_not(None),
-            columns.acked_by.is_not(None),
-        )
-    )
-    return {row.group_id: Ack(row.acked_by, row.ack_note or "", row.acked_until) for row in rows}
+    acked = columns.acked_until.is_not(None) & columns.acked_by.is_not(None)
+    query = select(columns.group_id, columns.acked_by, columns.ack_note, columns.acked_until)
+    rows = connection.execute(query.where(which, acked))
+    return {name: Ack(by, note or "", until) for name, by, note, until in rows}
+
+
+_GROUP = tuple(field.name for field in fields(AlertGroup))
 
 
 def _group(row: Row[Any]) -> AlertGroup:
-    return AlertGroup(
-        group_id=row.group_id,
-        app=row.app,
-        cause=row.cause,
-        opened_at=row.opened_at,
-        level=None if row.level is None else Severity(row.level),
-        told_at=row.told_at,
-        sequence=row.sequence,
-        flapping=frozenset(row.flapping),
-        acked_until=row.acked_until,
-    )
+    values = {name: getattr(row, name) for name in _GROUP}
+    values["level"] = None if row.level is None else Severity(row.level)
+    return AlertGroup(**values | {"flapping": frozenset(row.flapping)})
 
 
 def _values(group: AlertGroup) -> dict[str, Any]:
-    return {
-        "group_id": group.group_id,
-        "app": group.app,
-        "cause": group.cause,
-        "opened_at": group.opened_at,
-        "level": None if group.level is None else group.level.value,
-        "told_at": group.told_at,
-        "sequence": group.sequence,
-        "flapping": sorted(group.flapping),
-        "acked_until": group.acked_until,
-    }
+    values = {name: getattr(group, name) for name in _GROUP}
+    values["level"] = None if group.level is None else group.level.value
+    return values | {"flapping": sorted(group.flapping)}
 
 
 def in_parts(names: Collection[str]) -> Iterator[list[str]]:
@@ -417,13 +398,9 @@ def silence_named(connection: Connection, silence_id: str) -> Silence | None:
 
 def _silence(row: Row[Any]) -> Silence:
     return Silence(
-        silence_id=row.silence_id,
-        matchers=parse_all(row.matchers),
-        starts_at=row.starts_at,
-        ends_at=row.ends_at,
-        author=row.author,
-        comment=row.comment,
-    )
+        silence_id=row.silence_id, matchers=parse_all(row.matchers), starts_at=row.starts_at,
+        ends_at=row.ends_at, author=row.author, comment=row.comment,
+    )  # fmt: skip
 
 
 def forget_quotes(connection: Connection, explanations: Iterable[str], *, dry_run: bool) -> int:

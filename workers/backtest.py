@@ -46,19 +46,9 @@ from workers.stream_states import sample_of
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (
-    "pass_score",
-    "warning_rate",
-    "critical_rate",
-    "min_n",
-    "false_alarms_per_month",
-    "status_policy",
-    "status_window_s",
-    "warning_for_s",
-    "critical_for_s",
-    "resolve_after_s",
-    "repeat_after_s",
-    "warning_repeat_after_s",
-    "reopen_within_s",
+    *("pass_score", "warning_rate", "critical_rate", "min_n", "false_alarms_per_month"),
+    *("status_policy", "status_window_s", "warning_for_s", "critical_for_s", "resolve_after_s"),
+    *("repeat_after_s", "warning_repeat_after_s", "reopen_within_s"),
 )
 #: The policies that come with the product.
 POLICY_NAMES = (*EVIDENCE_POLICIES, *POLICIES)
@@ -109,7 +99,23 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
         If the file cannot be read, or has a setting that is wrong or is not a rule.
     """
     if path is not None:
-        settings = _changed(settings, path)
+        try:
+            raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeError):
+            raise SettingsError(f"cannot read {path}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{path}: this is not TOML: {error}") from None
+        if unknown := [name for name in raw if name not in CHANGEABLE]:
+            there = ", ".join(CHANGEABLE)
+            raise SettingsError(f"{path}: {unknown[0]} is not a rule; there is {there}")
+        try:
+            settings = Settings.model_validate(dict(settings) | raw)
+        except ValidationError as error:
+            lines = [
+                f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}"
+                for e in error.errors()
+            ]
+            raise SettingsError("\n".join(lines)) from None
     timers = timers_from(settings)
     window_s = settings.windows.status_window_s
     # A step is longer than the evaluations of a running monitor are apart, and no gap.
@@ -341,26 +347,6 @@ def _judged(
             now=now,
         )
         yield Point(now, verdict.status, int(total[end][counted].sum()))
-
-
-def _changed(settings: Settings, path: Path) -> Settings:
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError):
-        raise SettingsError(f"cannot read {path}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: this is not TOML: {error}") from None
-    unknown = [name for name in raw if name not in CHANGEABLE]
-    if unknown:
-        raise SettingsError(f"{path}: {unknown[0]} is not a rule; there is {', '.join(CHANGEABLE)}")
-    try:
-        return Settings.model_validate(dict(settings) | raw)
-    except ValidationError as error:
-        lines = [
-            f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}"
-            for e in error.errors()
-        ]
-        raise SettingsError("\n".join(lines)) from None
 
 
 def _moment(at_s: float) -> datetime:

@@ -263,18 +263,15 @@ class Evaluator:
     def _of_monitor(self, now: datetime) -> Sequence[Verdict]:
         """Say how the monitor does; that this cannot be read must cost no status and no alert."""
         found: list[Verdict] = []
-        conditions = self.conditions
-        if conditions is None:
+        if self.conditions is None:
             return found
-        error = self._failing.guard("conditions", lambda: found.extend(conditions(now)))
-        if error is None:
-            return found
-        kind = "monitor:store_unsafe"
-        why = (
-            f"how the monitor does cannot be read ({type(error).__name__}); see the scheduler's log"
-        )
-        window_s = self.settings.windows.status_window_s
-        return verdicts_on(SELF, {kind: why}, [kind], window_s=window_s, now=now)
+        read = self.conditions
+        if error := self._failing.guard("conditions", lambda: found.extend(read(now))):
+            kind, window_s = "monitor:store_unsafe", self.settings.windows.status_window_s
+            name = type(error).__name__
+            why = f"how the monitor does cannot be read ({name}); see the scheduler's log"
+            return verdicts_on(SELF, {kind: why}, [kind], window_s=window_s, now=now)
+        return found
 
     def _window_start(self, now_s: int, window_s: int) -> int:
         """Start of the first bucket in the window: the current, partial bucket is its last."""

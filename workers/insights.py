@@ -278,21 +278,19 @@ class StatusExplanation:
             self._known_marks[app] = self._marks(app, since_s)
         marks = self._known_marks[app][-_MOST_DEPLOYS:]
         ends = [*(mark.at_s for mark in marks[1:]), float(self.now_s + 1)]
-        return [self._deploy(stream, mark, end_s) for mark, end_s in zip(marks, ends, strict=False)]
-
-    def _deploy(self, stream: Stream, mark: Mark, end_s: float) -> Deploy:
         width_s = self.settings.windows.bucket_s
-        side_s = _DAY_BUCKETS * width_s
-        at_s = int(mark.at_s) // width_s * width_s
-        last_s = min(int(end_s), at_s + side_s)
-        before, after = (
-            self._read(stream, *span, histograms=False).get(stream.stream_id, Tally())
-            for span in ((at_s - side_s, ROOT, at_s), (at_s, ROOT, last_s))
-        )
-        effect = self.effects[stream.stream_id]
-        rows = bucket_sums(self.connection, stream.stream_id, from_s=at_s - side_s, to_s=last_s)
-        around = pass_counts(rows, design_effect=effect)
-        return judge_deploy(mark, before, after, around=around, design_effect=effect)
+        side_s, effect, found = _DAY_BUCKETS * width_s, self.effects[stream.stream_id], []
+        for mark, end_s in zip(marks, ends, strict=False):
+            at_s = int(mark.at_s) // width_s * width_s
+            last_s = min(int(end_s), at_s + side_s)
+            before, after = (
+                self._read(stream, *span, histograms=False).get(stream.stream_id, Tally())
+                for span in ((at_s - side_s, ROOT, at_s), (at_s, ROOT, last_s))
+            )
+            rows = bucket_sums(self.connection, stream.stream_id, from_s=at_s - side_s, to_s=last_s)
+            around = pass_counts(rows, design_effect=effect)
+            found.append(judge_deploy(mark, before, after, around=around, design_effect=effect))
+        return found
 
     def _marks(self, app: str, since_s: int) -> list[Mark]:
         """List the recorded deploys, and those that only the samples' tag shows."""
@@ -305,16 +303,14 @@ class StatusExplanation:
         names = {mark.release for mark in told}
         seen = first_seen(self.connection, app, "release", since_s=since_s)
         oldest_s = min(seen.values(), default=0)
-        told += [
-            Mark(release, first_s, "tag")
-            for release, first_s in seen.items()
-            # The first release that was ever seen is not a deploy: nothing was before it.
-            if release not in names and (first_s > oldest_s or self._had_before(app, first_s))
-        ]
+        for release, first_s in seen.items():
+            if release in names:
+                continue
+            if first_s <= oldest_s:  # the first that was ever seen is no deploy: nothing was before
+                before = window_tallies(
+                    self.connection, from_s=first_s - DAY_S, to_s=first_s, app=app, segment=ROOT
+                )
+                if not any(tally.n for tally in before.values()):
+                    continue
+            told.append(Mark(release, first_s, "tag"))
         return sorted(told, key=lambda mark: mark.at_s)
-
-    def _had_before(self, app: str, at_s: int) -> bool:
-        before = window_tallies(
-            self.connection, from_s=at_s - DAY_S, to_s=at_s, app=app, segment=ROOT
-        )
-        return any(tally.n for tally in before.values())

@@ -157,7 +157,17 @@ class Levels:
         basis = (counts, release, line, until)
         known = self._learnt.get(key)
         if known is None or known.basis != basis:
-            passed, scored = self._period(connection, stream, labels, line)
+            # The passes, and all verdicts, of the time from which the labels were drawn.
+            width, times_s = self.bucket_s, [int(label.occurred_s) for label in labels]
+            tally = window_tallies(
+                connection, from_s=min(times_s) // width * width,
+                to_s=max(times_s) // width * width + width, app=key.app,
+            ).get(stream.stream_id, Tally())  # fmt: skip
+            scored = tally.n
+            if line is None:
+                passed = (window_stats(tally).pass_rate or 0.0) * scored
+            else:
+                passed = sum(c for b, c in tally.histogram.items() if b >= line)
             beliefs = JUDGE if line is None else LOCAL
             rates = learn(
                 counts, passed=passed, scored=scored, beliefs=beliefs, n_labels=len(labels)
@@ -170,21 +180,6 @@ class Levels:
             unfit = line is None and rates.tells() is False
             known = self._learnt[key] = _Learnt(basis, None if unfit else level)
         return known.level
-
-    def _period(
-        self, connection: Connection, stream: Stream, labels: Sequence[DrawnLabel], line: int | None
-    ) -> tuple[float, float]:
-        """Count the passes, and all verdicts, of the time from which the labels were drawn."""
-        width, times_s = self.bucket_s, [int(label.occurred_s) for label in labels]
-        tally = window_tallies(
-            connection,
-            from_s=min(times_s) // width * width,
-            to_s=max(times_s) // width * width + width,
-            app=stream.key.app,
-        ).get(stream.stream_id, Tally())
-        if line is not None:
-            return sum(c for b, c in tally.histogram.items() if b >= line), tally.n
-        return (window_stats(tally).pass_rate or 0.0) * tally.n, tally.n
 
     def apply(
         self,

@@ -35,7 +35,7 @@ from monitor.errors import DeliveryError, QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
 from monitor.report.format import duration
-from monitor.scoring.limits.budget import Budget, Charge, caps_from
+from monitor.scoring.limits.budget import Budget, caps_from
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
@@ -103,22 +103,20 @@ class JudgeWatch:
         except QueueUnavailableError:
             return JudgeState()
         reached = next((charge for charge in charges if charge.reached), None)
-        budget = None if reached is None else f"{reached.words} is reached {_until(reached)}"
+        budget, said, until = None, "", ""
+        if reached is not None:
+            setting = f"GROUNDWATCH_BUDGET_USD_PER_{reached.cap.period.upper()}"
+            said = f"{reached.words} is reached"
+            until = f"for the next {duration(reached.left_s)}; {setting} raises it"
+            budget = f"{said} {until}"
         if away is not None:
             reason = away.reason
             return JudgeState(trouble=f"judge away: {reason}", away=reason, budget=budget)
         if reached is None:
             return JudgeState()
-        said, until = f"{reached.words} is reached", _until(reached)
         if self.local_goes_on:
             return JudgeState(note=f"{said}: local scores only {until}", budget=budget)
         return JudgeState(trouble=f"{said}: samples are skipped {until}", budget=budget)
-
-
-def _until(charge: Charge) -> str:
-    """Return for how long, and which setting makes it shorter."""
-    setting = f"GROUNDWATCH_BUDGET_USD_PER_{charge.cap.period.upper()}"
-    return f"for the next {duration(charge.left_s)}; {setting} raises it"
 
 
 @dataclass(slots=True)
@@ -173,19 +171,16 @@ class VitalsReader:
         if pause_s > max(self._paused_s, 60.0, 3 * self.settings.evaluate_every_s):
             self._paused_s, self._paused_at_s = pause_s, now_s
         # A clock that was set back must not keep what was found in the future.
-        age_s = _READ_EVERY_S if self._read_at is None else (now - self._read_at).total_seconds()
-        if not 0 <= age_s < _READ_EVERY_S:
+        read_at = self._read_at or now - timedelta(seconds=_READ_EVERY_S)
+        if not 0 <= (now - read_at).total_seconds() < _READ_EVERY_S:
             window_s = self.settings.windows.status_window_s
             with self.store.read() as connection:
                 backlog = self.queue.last
                 skew_s = datetime.now(UTC).timestamp() - database_time(connection)
                 waiting = oldest_waiting(connection)
                 judge = self.judge()
-                asked_at = self._asked_redis_at
-                asked_s = (
-                    _ASK_REDIS_EVERY_S if asked_at is None else (now - asked_at).total_seconds()
-                )
-                if not 0 <= asked_s < _ASK_REDIS_EVERY_S:
+                asked_at = self._asked_redis_at or now - timedelta(seconds=_ASK_REDIS_EVERY_S)
+                if not 0 <= (now - asked_at).total_seconds() < _ASK_REDIS_EVERY_S:
                     self._asked_redis_at = now
                     with suppress(QueueUnavailableError):
                         self._unsafe = unsafe_redis(self.queue.client)
