@@ -22,7 +22,7 @@ from alerts.digest import enqueue_once, is_due, is_first, note_first, recipients
 from alerts.queries import dead_letters_since, incidents_since, outbox_counts, sent_since
 from monitor.errors import SettingsError
 from monitor.models import ROOT, Tally, Verdict
-from monitor.models.insight import Insight
+from monitor.models.insight import InputDrift, Insight
 from monitor.report.build import AppFacts, blind_when_stale, build_report, make_ledger, newest_only
 from monitor.report.digest import (
     Cadence,
@@ -141,7 +141,6 @@ def _explained(
         for stream in active_streams(connection, since_s=from_s, app=app)
     }
     tallies = series(connection, streams, from_s=from_s, step_s=step_s)
-    _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
     return {
         "series": {streams[stream_id]: found for stream_id, found in tallies.items()},
         "changes": [
@@ -167,7 +166,7 @@ def _explained(
             (found.metric, found.evaluator_version): found.confusion
             for found in agreements(connection, app=app)
         },
-        "inputs": of_apps[app].inputs if app in of_apps else (),
+        "inputs": read_inputs(connection, app, now),
     }  # fmt: skip
 
 
@@ -192,6 +191,12 @@ def read_explained(
         )
         for (_, metric), insight in of_metrics.items()
     }
+
+
+def read_inputs(connection: Connection, app: str, now: datetime) -> Sequence[InputDrift]:
+    """Read how the questions, answers and contexts of an app moved, as far as is known lately."""
+    _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
+    return of_apps[app].inputs if app in of_apps else ()
 
 
 def verdicts_by_app(

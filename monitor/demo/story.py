@@ -185,20 +185,16 @@ class Story:
         path = (s for s in self.seen if s in {Status.HEALTHY, Status.CRITICAL})
         story = [status for status, _ in groupby(path)]
         expected = [Status.HEALTHY, Status.CRITICAL, Status.HEALTHY]
+        whole = ledger.sampled == dropped + ended and ledger.queued == 0
+        where = f"sampled {ledger.sampled:,} = dropped {dropped} + ended {ended:,}"
+        adds_up = ledger.seen == ledger.sampled + ledger.not_sampled > 0
+        parts = f"{ledger.seen:,} = {ledger.sampled:,} + {ledger.not_sampled:,}"
         return [
             DemoCheck("status", story == expected, " → ".join(story)),
             _notified_once("Slack", slack),
             _notified_once("email", mail),
-            DemoCheck(
-                "every sample has ended somewhere",
-                ledger.sampled == dropped + ended and ledger.queued == 0,
-                f"sampled {ledger.sampled:,} = dropped {dropped} + ended {ended:,}",
-            ),
-            DemoCheck(
-                "seen = sampled + not sampled",
-                ledger.seen == ledger.sampled + ledger.not_sampled > 0,
-                f"{ledger.seen:,} = {ledger.sampled:,} + {ledger.not_sampled:,}",
-            ),
+            DemoCheck("every sample has ended somewhere", whole, where),
+            DemoCheck("seen = sampled + not sampled", adds_up, parts),
         ]
 
     def _status(self) -> Status:

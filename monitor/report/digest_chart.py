@@ -117,10 +117,7 @@ def _write_axes(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
             said = percent(rate, 0)
             canvas.text(((_LEFT - 6) * _SHOWN, y), said, fill=colour, anchor="rm")
     foot, zone = (HEIGHT - 4) * _SHOWN, ZoneInfo(digest.zone)
-    for x, at, anchor in (
-        (_LEFT, digest.start, "ls"),
-        (WIDTH - _RIGHT, digest.end, "rs"),
-    ):
+    for x, at, anchor in ((_LEFT, digest.start, "ls"), (WIDTH - _RIGHT, digest.end, "rs")):
         canvas.text(
             (x * _SHOWN, foot), f"{at.astimezone(zone):%Y-%m-%d %H:%M}", fill=_QUIET, anchor=anchor
         )

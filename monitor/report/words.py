@@ -71,10 +71,8 @@ def agreement_line(found: Confusion) -> str:
         return "no majority yet"
     agreed, n = found.passed_good + found.failed_bad, found.n
     low, high = wilson_interval(agreed, n)
-    said = (
-        f"{number(agreed)} of {number(n)} agree ({percent(found.agreement)}, {interval(low, high)})"
-    )
-    return f"{said}, kappa {score(found.kappa)}"
+    share = f"{percent(found.agreement)}, {interval(low, high)}"
+    return f"{number(agreed)} of {number(n)} agree ({share}), kappa {score(found.kappa)}"
 
 
 def is_held(status: Status, n: int) -> bool:
@@ -139,10 +137,7 @@ def headline(statuses: Mapping[str, Status]) -> str:
     """Return one sentence on the status of all apps, naming at most three, the worst first."""
     if not statuses:
         return "No app has sent anything yet."
-    by_status = {
-        status: sorted(app for app, found in statuses.items() if found is status)
-        for status in Status
-    }
+    by_status = {s: sorted(app for app, found in statuses.items() if found is s) for s in Status}
     bad = [f"{app} ({WORDS[s]})" for s in (Status.CRITICAL, Status.WARNING) for app in by_status[s]]
     need = f"{count(len(bad), 'app')} {'needs' if len(bad) == 1 else 'need'} attention: "
     parts, left = [], _MOST_NAMED
@@ -270,11 +265,8 @@ def unscored_sentence(
     failed: Mapping[str, int], skipped: Mapping[str, int], window_s: float
 ) -> str:
     """Return how many evaluations of a metric have no score, and why; '' if all have one."""
-    parts = [
-        f"{word} {reasons(counts)}"
-        for word, counts in (("failed", failed), ("skipped", skipped))
-        if counts
-    ]
+    both = (("failed", failed), ("skipped", skipped))
+    parts = [f"{word} {reasons(counts)}" for word, counts in both if counts]
     return f"not scored in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
 
 

@@ -291,10 +291,7 @@ def _of_pipeline(glance: Glance) -> Iterator[Metric]:
 
 
 def _gauge(
-    name: str,
-    says: str,
-    values: float | Mapping[Any, float | None],
-    labels: Sequence[str] = (),
+    name: str, says: str, values: float | Mapping[Any, float | None], labels: Sequence[str] = ()
 ) -> Metric:
     """Return a gauge, or one a label; what has no value is left out."""
     family = GaugeMetricFamily(f"groundwatch_{name}", says, labels=labels)

@@ -166,12 +166,7 @@ class Access:
         """
         Return who asks, by a bearer token, a password or a trusted proxy; None if unknown.
 
-        Parameters
-        ----------
-        headers
-            Of the request, names in small letters.
-        peer
-            Address from which it comes, as the socket says.
+        Names of *headers* are in small letters; *peer* is the address that the socket says.
         """
         scheme, _, value = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
@@ -360,11 +355,8 @@ class Doorkeeper(AuthenticationBackend):
                 401, "authentication required", "send a bearer token or a password",
                 WWW_Authenticate='Basic realm="groundwatch", charset="UTF-8"',
             )  # fmt: skip
-        if (
-            conn.scope["method"] not in _SAFE
-            and not principal.bearer
-            and not (comes_from_us(headers) or _is_program(conn))
-        ):
+        is_ours = principal.bearer or comes_from_us(headers) or _is_program(conn)
+        if conn.scope["method"] not in _SAFE and not is_ours:
             detail = "nothing was changed; use the form on our page"
             raise RefusedError(403, "from another site", detail)
         return principal

@@ -13,7 +13,7 @@ from alerts.model import AlertKey, AlertState
 from alerts.queries import alerts_since
 from alerts.store import read_state
 from monitor.models import ROOT, Alert, Tally, Verdict
-from monitor.models.insight import Deploy, Insight
+from monitor.models.insight import Deploy, InputDrift, Insight
 from monitor.models.passing import PassRule
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
@@ -33,7 +33,7 @@ from monitor.store.verdicts import read_changes
 from monitor.web.time_range import Kept, TimeRange
 from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
 from workers.drift import Reference, References
-from workers.reports import read_explained, read_status, report_change
+from workers.reports import read_explained, read_inputs, read_status, report_change
 
 _WORST, _MOST_SEGMENTS = 8, 40
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
@@ -153,6 +153,7 @@ class Detail:
     deploys: Sequence[Deploy]  #: that were recorded, not compared yet
     marks: Sequence[ChartMark]
     insight: Insight | None
+    inputs: Sequence[InputDrift]  #: how the app's questions, answers and contexts moved
     worst: Sequence[WorstSample]
     unscored: Unscored
     labels: Agreement | None  #: of people with the present evaluator; None without labels
@@ -254,6 +255,7 @@ def read_detail(
             deploys=deploys,
             marks=sorted(marks, key=lambda mark: mark.at_s),
             insight=insight,
+            inputs=read_inputs(connection, app, now),
             worst=() if not with_worst else worst_samples(
                 connection, app=app, metric=metric, since=since, until=until, limit=_WORST
             ),

@@ -73,32 +73,27 @@ class Labelling:
             said = [item for item in agreements(connection) if principal.may_see(item.app)]
             if not app or not metric:
                 since = now - _FEEDBACK_BACK
-                users = [
-                    (
-                        name,
-                        count_feedback(connection, name, since=since),
-                        read_complaints(connection, name, now=now),
-                        complained_of(connection, name, since=since, limit=_EXAMPLES),
+                users = []
+                for name in sorted({name for name, _ in rows}):
+                    counted = count_feedback(connection, name, since=since)
+                    complaints = read_complaints(connection, name, now=now)
+                    bad = complained_of(connection, name, since=since, limit=_EXAMPLES)
+                    users += (
+                        [(name, counted, complaints, bad)] if counted.good + counted.bad else []
                     )
-                    for name in sorted({name for name, _ in rows})
-                ]
                 return self.site.page(
-                    request, "labels.html", streams=rows, agreements=said,
-                    users=[user for user in users if user[1].good + user[1].bad],
-                )  # fmt: skip
+                    request, "labels.html", streams=rows, agreements=said, users=users
+                )
             found = draw(connection, app=app, metric=metric, annotator=principal.name, skip=skipped)
             next_id = found.sample_id if found else None
             sample = read_sample(connection, next_id) if next_id else None
             decided = asked.get("decided", "")
-            last = next(
-                (
-                    label
-                    for label in reversed(labels_of(connection, decided))
-                    if (label.metric, label.labelled_by) == (metric, principal.name)
-                    and principal.may_see(label.app)
-                ),
-                None,
-            )
+            mine = (
+                label for label in reversed(labels_of(connection, decided))
+                if (label.metric, label.labelled_by) == (metric, principal.name)
+                and principal.may_see(label.app)
+            )  # fmt: skip
+            last = next(mine, None)
         page = self.site.page(
             request, "label_queue.html", app=app, metric=metric, queue=found, enough=ENOUGH,
             it=sample.sample.interaction if sample else None, what=metric_question(metric),
@@ -135,14 +130,9 @@ class Labelling:
         """Store a verdict from a form, or refuse it."""
         who, now = principal_of(request), self.site.clock()
         record = read_record(
-            {
-                "sample_id": sample_id,
-                "label": form.get("label"),
-                "metric": form.get("metric", ""),
-                "note": form.get("note", "")[:MOST_NOTE_CHARS],
-                "evaluator_version": form.get("evaluator_version"),
-                "drawn": drawn,
-            }
+            {name: form.get(name) for name in ("label", "evaluator_version")}
+            | {"sample_id": sample_id, "metric": form.get("metric", ""), "drawn": drawn}
+            | {"note": form.get("note", "")[:MOST_NOTE_CHARS]}
         )
         with self.site.store.write() as connection:
             (outcome,) = take_labels(

@@ -18,7 +18,6 @@ from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
 from monitor.report.render import comparison_rows, insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
-from monitor.store.insights import read_insights
 from monitor.store.samples import newest_acts
 from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
@@ -29,7 +28,7 @@ from monitor.web.site import Site, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range
 from monitor.web.time_series import spans_of
-from workers.reports import EXPLAINED_FOR, SamplingPlan, plan_sampling
+from workers.reports import SamplingPlan, plan_sampling
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -132,12 +131,10 @@ class Pages:
             self.site.note_view(request, "saw worst samples", f"{app} {metric}")
         timers = timers_for(found.verdict, timers_from(site.settings))
         comparison = found.insight.comparison if found.insight else None
-        with site.store.read() as connection:
-            _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
         causes = likely_causes(
             found.insight, began=found.verdict.onset or found.verdict.status_since, ended=now,
             deploys=found.deploys, retrieval=site.glance_for(request).of_retrieval(app),
-            inputs=of_apps[app].inputs if app in of_apps else (),
+            inputs=found.inputs,
         )  # fmt: skip
         plan = site.slow.get(
             ("plan", app, metric), lambda: _plan(site, app, metric, now), fresh_s=_PLANNED_S

@@ -19,15 +19,11 @@ from monitor.store.search import FoundSample, SampleFilter, Sort
 from monitor.testsets.cases import TestCase
 
 
-class _Answer(BaseModel):
+class _Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class _Sent(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RateInterval(_Answer):
+class RateInterval(_Shape):
     """A rate in [0, 1] with its 90 % interval and what it is based on; null if unknown."""
 
     value: float | None
@@ -36,7 +32,7 @@ class RateInterval(_Answer):
     n: int
 
 
-class MetricStatus(_Answer):
+class MetricStatus(_Shape):
     """The status of one app and metric."""
 
     app: str
@@ -63,7 +59,7 @@ class MetricAnswer(MetricStatus):
     skipped: Mapping[str, int] = Field(description="Those with nothing to judge, by reason.")
 
 
-class Pipeline(_Answer):
+class Pipeline(_Shape):
     """How the monitor itself does; counts are of the last hour."""
 
     counts: dict[str, int]
@@ -74,7 +70,7 @@ class Pipeline(_Answer):
     messages: dict[str, int]
 
 
-class StatusAnswer(_Answer):
+class StatusAnswer(_Shape):
     """Everything at a glance."""
 
     generated_at: AwareDatetime
@@ -85,21 +81,21 @@ class StatusAnswer(_Answer):
     pipeline: Pipeline
 
 
-class MetricsPage(_Answer):
+class MetricsPage(_Shape):
     """A page of statuses, the worst first."""
 
     items: Sequence[MetricStatus]
     next: str | None = Field(description="Give it back as `cursor` for the next page.")
 
 
-class SeriesStep(_Answer):
+class SeriesStep(_Shape):
     """One step of a time series; one without scores has n 0 and no rate."""
 
     start: AwareDatetime
     pass_rate: RateInterval
 
 
-class SeriesAnswer(_Answer):
+class SeriesAnswer(_Shape):
     """A pass rate over time, without holes."""
 
     app: str
@@ -108,14 +104,14 @@ class SeriesAnswer(_Answer):
     steps: Sequence[SeriesStep]
 
 
-class IncidentsPage(_Answer):
+class IncidentsPage(_Shape):
     """A page of incidents, the newest first."""
 
     items: Sequence[Incident]
     next: str | None = Field(description="Give it back as `cursor` for the next page.")
 
 
-class IncidentAnswer(_Answer):
+class IncidentAnswer(_Shape):
     """One incident with its timeline and its notifications."""
 
     incident: Incident
@@ -123,14 +119,14 @@ class IncidentAnswer(_Answer):
     deliveries: Sequence[Delivery]
 
 
-class SamplesPage(_Answer):
+class SamplesPage(_Shape):
     """A page of samples."""
 
     items: Sequence[FoundSample]
     next: str | None = Field(description="Give it back as `cursor` for the next page.")
 
 
-class SampleAnswer(_Answer):
+class SampleAnswer(_Shape):
     """One sample with everything that was said of it."""
 
     sample: Sample
@@ -140,7 +136,7 @@ class SampleAnswer(_Answer):
     evaluations: Sequence[Evaluation]
 
 
-class AgreementItem(_Answer):
+class AgreementItem(_Shape):
     """How one evaluator version and people agree on one metric of an app."""
 
     app: str
@@ -177,13 +173,13 @@ class AgreementItem(_Answer):
         )
 
 
-class AgreementsAnswer(_Answer):
+class AgreementsAnswer(_Shape):
     """Evaluators beside people."""
 
     items: Sequence[AgreementItem]
 
 
-class RefusedLabel(_Answer):
+class RefusedLabel(_Shape):
     """A label that was not stored: its position, and why."""
 
     index: int
@@ -191,7 +187,7 @@ class RefusedLabel(_Answer):
     detail: str
 
 
-class LabelsTaken(_Answer):
+class LabelsTaken(_Shape):
     """What became of labels."""
 
     stored: int
@@ -211,14 +207,14 @@ class SentFeedback(BaseModel):
     comment: str = Field("", max_length=MOST_COMMENT_CHARS)
 
 
-class FeedbackTaken(_Answer):
+class FeedbackTaken(_Shape):
     """What became of feedback."""
 
     stored: int
     duplicate: int
 
 
-class SentDeploy(_Sent):
+class SentDeploy(_Shape):
     """A release that went out."""
 
     app: AppName
@@ -227,7 +223,7 @@ class SentDeploy(_Sent):
     note: str = Field("", max_length=2000)
 
 
-class DeployAnswer(_Answer):
+class DeployAnswer(_Shape):
     """A recorded deploy."""
 
     app: str
@@ -236,20 +232,20 @@ class DeployAnswer(_Answer):
     note: str
 
 
-class DeploysAnswer(_Answer):
+class DeploysAnswer(_Shape):
     """The deploys of ninety days, the newest first."""
 
     items: Sequence[DeployAnswer]
 
 
-class SentAcknowledgement(_Sent):
+class SentAcknowledgement(_Shape):
     """Somebody takes care of an incident."""
 
     note: str = Field("", max_length=500)
     hours: float = Field(8.0, gt=0, le=720, description="For so long no reminders are sent.")
 
 
-class AcknowledgementAnswer(_Answer):
+class AcknowledgementAnswer(_Shape):
     """Who acknowledged an incident, and until when no reminders are sent."""
 
     by: str
@@ -257,7 +253,7 @@ class AcknowledgementAnswer(_Answer):
     until: AwareDatetime
 
 
-class SentSilence(_Sent):
+class SentSilence(_Shape):
     """Alerts that match all matchers are not sent for a while."""
 
     matchers: Sequence[str] = Field(
@@ -268,7 +264,7 @@ class SentSilence(_Sent):
     starts_at: AwareDatetime | None = Field(None, description="Now unless given.")
 
 
-class SilenceAnswer(_Answer):
+class SilenceAnswer(_Shape):
     """A silence."""
 
     silence_id: str
@@ -279,13 +275,13 @@ class SilenceAnswer(_Answer):
     comment: str
 
 
-class SilencesAnswer(_Answer):
+class SilencesAnswer(_Shape):
     """The silences that are not over, the first to end first."""
 
     items: Sequence[SilenceAnswer]
 
 
-class SentCases(_Sent):
+class SentCases(_Shape):
     """Samples that become test cases."""
 
     sample_ids: Sequence[str] = Field(min_length=1, max_length=500)
@@ -294,21 +290,21 @@ class SentCases(_Sent):
     critical: bool = Field(False, description="A gate tolerates no failure of these.")
 
 
-class LeftOut(_Answer):
+class LeftOut(_Shape):
     """A sample that became no test case: unknown_sample, no_question or disputed."""
 
     sample_id: str
     reason: str
 
 
-class CasesAnswer(_Answer):
+class CasesAnswer(_Shape):
     """Test cases, each as a line of a test set holds it."""
 
     items: Sequence[TestCase]
     left_out: Sequence[LeftOut]
 
 
-class Problem(_Answer):
+class Problem(_Shape):
     """Why a request was refused (RFC 9457)."""
 
     type: str

@@ -104,18 +104,10 @@ def read_time_range(
     """
     Return the time range in the query of an address; if unreadable, the last *usual_s* seconds.
 
-    Parameters
-    ----------
-    query
-        ``span``, one of :data:`SPANS`; or ``from`` and ``to``, ISO 8601, in UTC unless they say
-        otherwise, or ``to`` left out for now.
-    now
-        Nothing ends later.
-    usual_s, bucket_s
-        Seconds.
-    first_s
-        When the first score ever came, in epoch seconds: a span does not reach further back, so
-        that the chart of a first day is not empty.
+    The query has a ``span``, one of :data:`SPANS`; or ``from`` and ``to``, ISO 8601, in UTC unless
+    they say otherwise, or ``to`` left out for *now*, after which nothing ends. *first_s* is when
+    the first score ever came, in epoch seconds: a span does not reach further back, so that the
+    chart of a first day is not empty.
     """
     now_s = int(now.timestamp())
     first, last = _moment(query.get("from", "")), _moment(query.get("to", ""))

@@ -122,17 +122,10 @@ def strip(
     changes: Sequence[tuple[float, Status]], *, now_s: float, cells: int, cell_s: int
 ) -> tuple[Status | None, ...]:
     """
-    Cut the past into cells, each the worst status in it; None where nothing is known.
+    Cut the past into cells of *cell_s* seconds, each the worst status in it.
 
-    Parameters
-    ----------
-    changes
-        When each status began, in epoch seconds, oldest first. Before the first one
-        nothing is known, which is not the same as healthy.
-    now_s
-        Where the last cell is now, in epoch seconds.
-    cells, cell_s
-        How many, and how long each is, in seconds.
+    *changes* are when each status began, in epoch seconds, oldest first. Before the first one
+    nothing is known, which is not the same as healthy: None.
     """
     end = (int(now_s) // cell_s + 1) * cell_s
     starts = range(end - cells * cell_s, end, cell_s)
