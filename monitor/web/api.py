@@ -46,8 +46,7 @@ class Api:
             schema.StatusAnswer(
                 generated_at=found.report.generated_at,
                 status=found.report.status,
-                counts=dict(found.counts),
-                open_incidents=len(found.incidents),
+                counts=dict(found.counts), open_incidents=len(found.incidents),
                 fleet=found.report.fleet,
                 pipeline=schema.Pipeline(
                     counts=dict(p.counts), waiting=p.waiting, oldest_s=p.oldest_s,

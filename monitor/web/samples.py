@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -34,14 +34,13 @@ _PAGE, _MOST = 50, 500
 _MOST_EXPORTED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """What a request asks for: which samples, in which order, from where on."""
 
-    wanted: SampleFilter
-    sort: Sort
-    cursor: str
-    limit: int
+    wanted: SampleFilter = SampleFilter()
+    sort: Sort = Sort.NEWEST
+    cursor: str = ""
+    limit: int = _PAGE
 
     @property
     def query(self) -> dict[str, Any]:
@@ -63,7 +62,7 @@ class SampleViews:
             asked, wrong = self._asked(request), ""
             found = self._find(request, asked)
         except ValueError as error:
-            asked, wrong = _Asked(SampleFilter(), Sort.NEWEST, "", _PAGE), str(error)
+            asked, wrong = _Asked(), str(error)
             found = SamplePage((), None)
         rows = self.site.glance_for(request).rows
         self.site.note_view(request, "listed samples", _query(request))
@@ -87,15 +86,12 @@ class SampleViews:
         try:
             asked = self._asked(request)
         except ValueError:
-            asked = _Asked(SampleFilter(), Sort.NEWEST, "", _PAGE)
+            asked = _Asked()
         with self.site.store.read() as connection:
             said = labels_of(connection, sample_id)
             it = found.sample.interaction
-            session = (
-                session_scores(connection, app=it.app, session_id=it.session_id)
-                if it.session_id
-                else []
-            )
+            its = it.session_id
+            session = session_scores(connection, app=it.app, session_id=its) if its else []
             feedback = feedback_of(connection, it.app, it.trace_id)
             beside = neighbours(connection, asked.wanted, sample_id, principal.apps)
         return kept_nowhere(self.site.page(
@@ -133,8 +129,9 @@ class SampleViews:
         """Hand one sample out as a test case: a line of a golden set."""
         found = self._one(request, "took test case")
         if found is None or not found.sample.interaction.query:
-            what = "no such sample, or none with a question to ask again"
-            return self.site.missing(request, what)
+            return self.site.missing(
+                request, "no such sample, or none with a question to ask again"
+            )
         with self.site.store.read() as connection:
             said = labels_of(connection, found.sample.sample_id)
         text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"

@@ -236,14 +236,8 @@ class Writing:
                 annotators=int(least),
             )  # fmt: skip
         self.site.note_view(request, "took test cases", app)
-        return answer_json(
-            schema.CasesAnswer(
-                items=found.cases,
-                left_out=[
-                    schema.LeftOut(sample_id=name, reason="disputed") for name in found.disputed
-                ],
-            )
-        )
+        left_out = [schema.LeftOut(sample_id=name, reason="disputed") for name in found.disputed]
+        return answer_json(schema.CasesAnswer(items=found.cases, left_out=left_out))
 
     async def make_cases(self, request: Request) -> Response:
         """Make test cases of samples."""
@@ -264,11 +258,9 @@ class Writing:
                     continue
                 said = labels_of(connection, name)
                 try:
-                    made.append(
-                        golden_case(
-                            stored, said, answer=sent.answer, tags=sent.tags, critical=sent.critical
-                        )
-                    )
+                    made.append(golden_case(
+                        stored, said, answer=sent.answer, tags=sent.tags, critical=sent.critical
+                    ))  # fmt: skip
                 except RecordError:
                     left_out.append(schema.LeftOut(sample_id=name, reason="no_question"))
         self.site.note_view(request, "took test cases", ", ".join(case.id for case in made))
@@ -338,11 +330,8 @@ class Acts:
         plan = self.site.wiring.plan
         shown: Preview | None = None
         with self.site.store.read() as connection:
-            found = [
-                each
-                for each in silences_after(connection, now - _ENDED_BACK)
-                if is_about(each.matchers, principal.apps)
-            ]
+            known = silences_after(connection, now - _ENDED_BACK)
+            found = [each for each in known if is_about(each.matchers, principal.apps)]
             if asked.get("matchers", "").strip() and not wrong:
                 try:
                     matchers = _matchers(asked["matchers"])
