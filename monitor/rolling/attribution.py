@@ -183,11 +183,7 @@ def explain_change(
 
 
 def segment_changes(
-    before: Mapping[str, Tally],
-    now: Mapping[str, Tally],
-    *,
-    root_before: Tally,
-    root_now: Tally,
+    before: Mapping[str, Tally], now: Mapping[str, Tally], *, root_before: Tally, root_now: Tally
 ) -> list[SegmentChange]:
     """
     List every segment with its part of the change, guilty or not; the largest parts first.
@@ -360,12 +356,7 @@ class Mark(NamedTuple):
 
 
 def judge_deploy(
-    mark: Mark,
-    before: Tally,
-    after: Tally,
-    *,
-    around: PassCounts,
-    design_effect: float = 1.0,
+    mark: Mark, before: Tally, after: Tally, *, around: PassCounts, design_effect: float = 1.0
 ) -> Deploy:
     """
     Compare the pass rates before and after a deploy.

@@ -62,12 +62,7 @@ class ChunkTest(NamedTuple):
 
 
 def compare(
-    reference: Tally,
-    current: Tally,
-    *,
-    described: str,
-    min_n: int,
-    design_effect: float = 1.0,
+    reference: Tally, current: Tally, *, described: str, min_n: int, design_effect: float = 1.0
 ) -> DriftComparison | None:
     """
     Compare a window with its reference; None when either has under *min_n* scores.

@@ -157,12 +157,7 @@ class ScoreDriftState:
 
 
 def take_in(
-    state: ScoreDriftState,
-    buckets: Mapping[int, Bins],
-    *,
-    to_s: int,
-    bucket_s: int,
-    line: float,
+    state: ScoreDriftState, buckets: Mapping[int, Bins], *, to_s: int, bucket_s: int, line: float
 ) -> tuple[ScoreDriftState, list[Alarm]]:
     """
     Take in the buckets in [state.at_s, to_s); a pure function of the state and the buckets.
