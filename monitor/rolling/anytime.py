@@ -14,8 +14,7 @@ stays decided until the rate since the change itself is above the threshold, and
 evidence of its own.
 
 The budget bounds the mean number of false alarms: "below the threshold" for confirmed ones,
-"below the reference" for probable ones. Everything is a function of the looks since evidence
-began, and many streams go together as one does alone.
+"below the reference" for probable ones. Many streams go together as one does alone.
 """
 
 from __future__ import annotations
@@ -141,8 +140,8 @@ class CalmWalk(BetsWalk):
         line = self.payoffs(np.full((1, 1, 1), rules.warning_rate), self.grid.below)
         self._sampled, self._log_q = self.quasi(top[..., None], rates, calm=True)
         self._old = stacked([state.bets for state in states])
-        path = accumulate(self._old.log_r, np.concatenate([fall, line], axis=-1), self.stakes)
-        self._log_r, self._gained = path
+        gains = np.concatenate([fall, line], axis=-1)
+        self._log_r, self._gained = accumulate(self._old.log_r, gains, self.stakes)
         self._log_r[~self.known, :, FALL] = NOTHING
         self._top = self.tops()
         share = np.where(self.known, 1.0 - FALL_SHARE, 1.0)

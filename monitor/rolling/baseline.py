@@ -118,7 +118,7 @@ def learn(
 
     *history*: buckets of the stream; at least those of the last eight days. *now_bucket* and
     *begun_bucket*: numbers of the present bucket and of the first that ever counted.
-    *bucket_s*: width of a bucket in seconds. *warning_rate*: A reference that is not above it
+    *bucket_s*: width of a bucket in seconds. *warning_rate*: a reference that is not above it
     tells nothing that the line does not. *incidents*: stretches, in bucket numbers, that are
     left out. *before*: what was learned the last time. The dependence that was measured then
     holds until it can be measured again: after a long incident little of the last two days is

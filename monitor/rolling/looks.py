@@ -295,7 +295,7 @@ class BetsWalk:
         gains = np.clip(log_payoffs(self.good[rows], self.bad[rows], m, q), -300.0, 300.0)
         begun = np.stack([s.bets.log_r[FALL] if s.quasi is None else s.quasi for s in states])
         if calm:
-            return rows, accumulate(begun, gains, self.stakes[rows]).log_r
+            return rows, accumulate(begun, gains, self.stakes[rows])[0]
         log_q = begun[:, None] + np.cumsum(gains, axis=1)
         return rows, log_q - log_q.max(axis=-1, keepdims=True)
 

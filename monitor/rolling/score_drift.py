@@ -91,8 +91,8 @@ def advance(
     betting", JRSS B 86 (2024), 1-27.
     """
     gains = counts @ _gains(null).T / design_effect
-    path = accumulate(np.array(detector.log_r)[None], gains[None], np.ones((1, len(counts))))
-    return np.asarray(np.minimum(path.log_r[0], _MOST_LOG))
+    log_r, _ = accumulate(np.array(detector.log_r)[None], gains[None], np.ones((1, len(counts))))
+    return np.asarray(np.minimum(log_r[0], _MOST_LOG))
 
 
 @lru_cache(maxsize=512)

@@ -23,7 +23,7 @@ from monitor.errors import QueueUnavailableError
 from monitor.models.passing import Direction, PassRule
 from monitor.queue import names
 from monitor.queue.consumer import translated
-from monitor.stats.ridge_logistic import ridge_logistic
+from monitor.stats.summary import ridge_logistic
 
 KEPT = 2_000  #: verdicts an app and metric; older ones are forgotten
 _ANEW = 20  # fitted again when one verdict in so many is new

@@ -65,18 +65,12 @@ LOG_PRIOR: Final = np.log(np.r_[np.full(BELOW, 1 / BELOW), np.full(5, 1 / 5)])
 _TOP: Final = 0.1
 
 
-class Path(NamedTuple):
-    """Log sums after each look, and the log payoff since the first, both (streams, looks, bets)."""
-
-    log_r: Floats
-    gained: Floats
-
-
-def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> Path:
+def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> tuple[Floats, Floats]:
     """
     Follow Shiryaev-Roberts sums through any number of looks.
 
-    The recursion of the module's docstring, from cumulative sums: equal to it but for rounding.
+    Return the log sums after each look, and the log payoff since the first, both of shape
+    (streams, looks, bets): the recursion of the module's docstring but for rounding.
 
     *log_r*: log of each sum before the first look, shape (streams, bets). *gains*: log payoff
     of what each look brought, shape (streams, looks, bets). *stakes*: new bets before each
@@ -89,7 +83,7 @@ def accumulate(log_r: Floats, gains: Floats, stakes: Floats) -> Path:
     begun[:, 0] = np.logaddexp(begun[:, 0], log_r)
     if begun.shape[1] > 1:
         begun = np.logaddexp.accumulate(begun, axis=1)
-    return Path(gained + begun, gained)
+    return gained + begun, gained
 
 
 def log_mean(log_r: Floats) -> Floats:

@@ -60,7 +60,7 @@ class ShiftEvidence:
         first_second = np.array(pairs, dtype=np.float64)
         gains = np.log1p(np.outer(first_second[:, 1] - first_second[:, 0], _BETS))
         before = np.maximum(self.log_sums, NOTHING)[None]
-        sums = accumulate(before, gains[None], np.ones((1, len(pairs)))).log_r[0, -1]
+        sums = accumulate(before, gains[None], np.ones((1, len(pairs))))[0][0, -1]
         return ShiftEvidence(
             tuple(sums.tolist()),
             self.pairs + len(pairs),

@@ -64,8 +64,8 @@ def test_evidence_alarms_no_more_often_than_it_says_at_the_worst_rate(per_bucket
         while start < buckets:
             rest = passed[start:]
             gains = log_payoffs(rest, per_bucket - rest, 0.85, rates)[None]
-            path = accumulate(np.full((1, rates.size), -1e6), gains, np.ones((1, rest.size)))
-            over = log_mean(path.log_r)[0] >= threshold
+            log_r, _ = accumulate(np.full((1, rates.size), -1e6), gains, np.ones((1, rest.size)))
+            over = log_mean(log_r)[0] >= threshold
             if not over.any():
                 break
             alarms += 1

@@ -33,7 +33,7 @@ def payoffs(passed, failed, null=0.85, rates=GRID.below):
 
 def follow(log_r, looks):
     passed, failed, stakes = np.array(looks, dtype=float).T
-    return accumulate(log_r[None], payoffs(passed, failed)[None], stakes[None]).log_r[0]
+    return accumulate(log_r[None], payoffs(passed, failed)[None], stakes[None])[0][0]
 
 
 @given(LOOKS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
-from monitor.stats.ridge_logistic import ridge_logistic
+from monitor.stats.summary import ridge_logistic
 
 sizes = st.integers(0, 30)
 numbers = st.floats(-5, 5)
