@@ -28,12 +28,9 @@ from status_rivals import RIVALS
 
 from monitor.models import Status
 from monitor.rolling import backtest
-from monitor.rolling.policies import stream_budget
 from support import status_streams as streams
 from support.status_streams import Cell, Job, Stream
 
-#: Streams that share the budget of a project in the cell of that name.
-PROJECT_STREAMS: Final = 1_000
 #: Goals: false alarms a month, median samples to alarm and to clear, share of calls at 0.88.
 _HEALTHY: Final = {"0.90": 0.1, "0.86": 0.1, "0.85": 0.15}
 _HEALTHY_ANYHOW: Final = dict.fromkeys(("day and night", "sessions", "bursts", "5 % late"), 0.3)
@@ -44,10 +41,6 @@ _FALLS: Final = {
 }
 _CLEARING: Final = {1: 110, 10: 160}
 _STILL_HEALTHY, _STILL_HEALTHY_GOAL = "-> 0.88", 0.15
-#: Of the project: more traffic would show the same, later.
-_PROJECT_PER_MINUTE: Final = 1
-#: Minutes in ten months, which is what a stream's share of the budget comes to.
-_MINUTES_TO_FALSE_ALARM: Final = 432_000
 _RULES: Final = ("point", "point_min_n", "wilson", "anytime_strict")
 _COLUMNS: Final = (*_RULES, *RIVALS)
 #: Rules that tell of a change and not of its end.
@@ -61,7 +54,6 @@ class Size(NamedTuple):
     runs: dict[int, int]
     rival_months: dict[int, int]
     rival_runs: dict[int, int]
-    project: int
 
 
 #: Where no alarm is expected, months narrow the interval; of delays, 200 give the median to 10 %.
@@ -70,11 +62,8 @@ _FULL: Final = Size(
     {1: 200, 10: 200, 100: 50},
     {1: 10, 10: 4, 100: 1},
     {1: 50, 10: 20, 100: 5},
-    PROJECT_STREAMS,
 )
-_QUICK: Final = Size(
-    {1: 10, 10: 4, 100: 1}, {1: 20, 10: 10, 100: 3}, {1: 2, 10: 1}, {1: 10, 10: 5}, 50
-)
+_QUICK: Final = Size({1: 10, 10: 4, 100: 1}, {1: 20, 10: 10, 100: 3}, {1: 2, 10: 1}, {1: 10, 10: 5})
 
 
 def main() -> None:
@@ -146,9 +135,6 @@ def _cells(rates: Sequence[int], size: Size, part: float) -> Iterator[Cell]:
             yield cell(kind, rate, size.months, size.rival_months)
         for kind in (*_FALLS, _STILL_HEALTHY):
             yield cell(kind, rate, size.runs, size.rival_runs)
-        if rate == _PROJECT_PER_MINUTE:
-            n_streams = min(PROJECT_STREAMS, round(size.project * part))
-            yield Cell(streams.PROJECT, rate, max(1, n_streams))
 
 
 class Outcome(NamedTuple):
@@ -175,22 +161,18 @@ def judge(job: Job) -> dict[str, Outcome]:
             _samples(stream, healed_s, ended_s) if ill else np.nan,
         )
 
-    if job.cell.kind == streams.PROJECT:
-        budget = stream_budget(1.0, roots=PROJECT_STREAMS)
-        turns = {"anytime": _turns(stream, "anytime", budget), "point": _turns(stream, "point")}
-    else:
-        turns = {"anytime": _turns(stream, "anytime")}
-        if job.run < job.cell.rival_runs:
-            turns |= {name: _turns(stream, name) for name in _RULES}
-            turns |= {name: rival(stream) for name, rival in RIVALS.items()}
+    turns = {"anytime": _turns(stream, "anytime")}
+    if job.run < job.cell.rival_runs:
+        turns |= {name: _turns(stream, name) for name in _RULES}
+        turns |= {name: rival(stream) for name, rival in RIVALS.items()}
     found = {name: outcome(changes) for name, changes in turns.items()}
     return found | {
         name: found[name]._replace(clearing=np.nan) for name in _ONLY_BEGIN & found.keys()
     }
 
 
-def _turns(stream: Stream, policy: str, budget: float = 0.1) -> list[tuple[float, bool]]:
-    changes = backtest(*stream, policy=policy, false_alarms_per_month=budget)
+def _turns(stream: Stream, policy: str) -> list[tuple[float, bool]]:
+    changes = backtest(*stream, policy=policy)
     return [(time_s, status in {Status.WARNING, Status.CRITICAL}) for time_s, status in changes]
 
 
@@ -209,16 +191,14 @@ def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
     """Yield name, goal, our figure, its interval, and what computes the figure of a rival."""
     rate, n = int(cell.per_minute), cell.runs
     if cell.after is None:
-        scale = PROJECT_STREAMS if cell.kind == streams.PROJECT else 1
-        name = "project of 1,000 streams" if scale > 1 else f"false alarms a month, {cell.kind}"
         alarms = sum(one.alarms for one in ours)
-        low, high = (end / n * scale for end in poisson_interval(alarms))
+        low, high = (end / n for end in poisson_interval(alarms))
         yield (
-            name,
-            (_HEALTHY | _HEALTHY_ANYHOW).get(cell.kind, 1),
-            f"{alarms * scale / n:.3g}",
+            f"false alarms a month, {cell.kind}",
+            (_HEALTHY | _HEALTHY_ANYHOW)[cell.kind],
+            f"{alarms / n:.3g}",
             f"{low:.3f} to {high:.3f}",
-            lambda found: f"{sum(one.alarms for one in found) * scale / len(found):,.3g}",
+            lambda found: f"{sum(one.alarms for one in found) / len(found):,.3g}",
         )
     elif cell.kind == _STILL_HEALTHY:
         called = int(sum(np.isfinite(one.delay) for one in ours))
@@ -234,16 +214,10 @@ def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
         )
     else:
         delays = [one.delay for one in ours]
-        middle = float(np.quantile(delays, 0.5, method="higher"))
-        bounds = [
-            streams.lorden_delay(line, cell.after, _MINUTES_TO_FALSE_ALARM * rate)
-            for line in (streams.BEFORE, streams.LINE)
-        ]
-        ratios = " and ".join(f"{middle / bound:.2f}" for bound in bounds)
         yield (
             f"samples to alarm, 0.92 {cell.kind}",
             _FALLS[cell.kind][rate],
-            f"{_median(delays)}, × {ratios} of the bound",
+            _median(delays),
             _median_interval(delays),
             lambda found: _median([one.delay for one in found]),
         )

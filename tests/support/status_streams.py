@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from monitor.stats.evidence import bernoulli_kl
 
 Floats = NDArray[np.float64]
 Rate = Callable[[Floats], Floats]
@@ -19,9 +16,6 @@ BEGIN_S = 1_735_516_800.0 + 17.3
 BEFORE = 0.92
 LINE = 0.85
 MONTH_DAYS = 30.0
-PROJECT = "project"
-#: Each stream of the project is well, at a rate of its own.
-_PROJECT_RATES = (0.86, 0.95)
 #: So that a reference is known before the fall.
 _LEAD_DAYS = 8.0
 #: Samples after a fall below the line, and after one that is still healthy.
@@ -155,8 +149,7 @@ def draw(job: Job) -> tuple[Stream, float, float]:
         case "5 % late":
             stream = delayed(sampled(times, steady(0.90), rng), rng)
         case _:
-            rate = rng.uniform(*_PROJECT_RATES) if cell.kind == PROJECT else float(cell.kind)
-            stream = sampled(times, steady(rate), rng)
+            stream = sampled(times, steady(float(cell.kind)), rng)
     return stream, np.inf, np.inf
 
 
@@ -180,18 +173,3 @@ def _falling(cell: Cell, after: float, rng: np.random.Generator) -> tuple[Stream
 def _scores(passed: Floats, rng: np.random.Generator) -> Floats:
     good, bad = rng.beta(5, 2, passed.size), rng.beta(2, 2, passed.size)
     return np.round(np.where(passed > 0, 0.7 + 0.3 * good, 0.69 * bad), 2)
-
-
-def lorden_delay(line: float, rate: float, samples_to_false_alarm: float) -> float:
-    """
-    Bound from below the mean delay of any detector, in samples, to first order.
-
-    No rule whose mean number of samples to a false alarm is *samples_to_false_alarm* at pass
-    rate *line* finds a fall to *rate* with a smaller worst mean delay, as the former grows.
-
-    References
-    ----------
-    .. [1] G. Lorden, "Procedures for reacting to a change in distribution", Annals of
-       Mathematical Statistics 42 (1971), 1897-1908.
-    """
-    return math.log(samples_to_false_alarm) / bernoulli_kl(rate, line)

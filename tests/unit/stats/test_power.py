@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import entropy
 
 from monitor.stats.evidence import bernoulli_kl, resolution, samples_to_decide
-from support.status_streams import lorden_delay
 
 
 @pytest.mark.parametrize(("q", "m"), [(0.8, 0.85), (0.0, 0.5), (1.0, 0.9), (0.3, 0.3)])
@@ -32,7 +31,3 @@ def test_samples_to_decide():
     assert samples_to_decide(0.65, 0.85, 13.0) == np.ceil(13.0 / bernoulli_kl(0.65, 0.85))
     assert samples_to_decide(0.90, 0.85, 13.0) is None
     assert samples_to_decide(0.90, 0.85, -1.0) == 0
-
-
-def test_lordens_bound_falls_with_the_size_of_the_fall():
-    assert lorden_delay(0.85, 0.2, 1e6) < lorden_delay(0.85, 0.8, 1e6)
