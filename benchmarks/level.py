@@ -127,14 +127,9 @@ def _scores(judge: LocalJudge, rows: Sequence[Row], label: int | None = None) ->
     for row in rows:
         if label is None or row["label"] == label:
             texts = [Context(text=text) for text in contexts(row)]
+            query, output = row["query"] or None, row["output"]
             said = judge.judge(
-                Interaction(
-                    id="x",
-                    app="x",
-                    query=row["query"] or None,
-                    contexts=texts,
-                    output=row["output"],
-                )
+                Interaction(id="x", app="x", query=query, contexts=texts, output=output)
             )
             if said.groundedness is not None and not said.declined_rightly:
                 found.append(said.groundedness)
@@ -185,15 +180,9 @@ def foreign(sources: Sequence[Source], rng: np.random.Generator) -> str:
             before, _ = source.stream(rng, _DAY, 0.95)
             passed = by_own_line(np.r_[before, rng.choice(source.foreign, 300)])
             begun = 1.8e9 + _STEP_S * _DAY
+            critical = [at for at, status in _changes(passed) if status is Status.CRITICAL]
             found.append(
-                next(
-                    (
-                        (at - begun) / _STEP_S
-                        for at, status in _changes(passed)
-                        if status is Status.CRITICAL and at >= begun
-                    ),
-                    np.inf,
-                )
+                (min((at for at in critical if at >= begun), default=np.inf) - begun) / _STEP_S
             )
         if np.median(found) > worst:
             worst, name = float(np.median(found)), source.name
@@ -318,15 +307,20 @@ def judged(
     return float(np.mean(np.isfinite(found))), shown
 
 
+def _by_model(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        answers[row["source"], row["model"]].append(row)
+    return answers
+
+
 def switches(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[str, str]:
     """
     Return in how many switches of the model of a healthy app, judged in part, an alarm follows.
 
     First switches to models within 2 points, then to those at least 20 points worse; a day each.
     """
-    answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        answers[row["source"], row["model"]].append(row)
+    answers = _by_model(rows)
     good = {key: np.mean([row["label"] == 0 for row in mine]) for key, mine in answers.items()}
     scored = cache(lambda key: [(_scores(judge, [r]), r["label"] == 0) for r in answers[key]])
     pairs = [
@@ -374,13 +368,9 @@ def later(
 
 def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[int, int]:
     """Count models that are at least 90 % faithful in a task, and those that read healthy."""
-    answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        answers[row["source"], row["model"]].append(row)
+    answers = _by_model(rows)
     faithful = [
-        mine
-        for mine in answers.values()
-        if np.mean([row["label"] == 0 for row in mine]) >= _LEAST_GOOD
+        m for m in answers.values() if np.mean([row["label"] == 0 for row in m]) >= _LEAST_GOOD
     ]
     healthy = 0
     for mine in faithful:
