@@ -33,18 +33,8 @@ def deepeval_metric(
     """
     Make a metric of the DeepEval class *kind*, such as ``AnswerRelevancyMetric``.
 
-    Parameters
-    ----------
-    name
-        What it will be called here.
-    kind
-        A class of ``deepeval.metrics``.
-    arguments
-        Its constructor's, such as ``{"threshold": 0.5, "model": "gpt-4.1-mini"}``.
-    direction
-        Lower for ``HallucinationMetric``, ``BiasMetric`` and ``ToxicityMetric``.
-    requires
-        Fields without which it is skipped.
+    *arguments* are its constructor's, such as ``{"threshold": 0.5, "model": "gpt-4.1-mini"}``.
+    Lower is better for ``HallucinationMetric``, ``BiasMetric`` and ``ToxicityMetric``.
 
     Raises
     ------

@@ -31,8 +31,7 @@ from .evaluation import (
     TemporalEvaluation,
     ToxicityEvaluation,
 )
-from .interaction import Context, Interaction, Sample, ToolCall
-from .outcome import Outcome, ScoredSample
+from .interaction import Context, Interaction, Outcome, Sample, ScoredSample, ToolCall
 from .status import ROOT, AppLevel, Drift, Status, StreamKey, Tally, Verdict
 
 __all__ = [

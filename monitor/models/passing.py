@@ -118,14 +118,13 @@ def own_line(bins: Mapping[int, int]) -> float:
 
 
 class Band(NamedTuple):
-    """A range of scores, from ``least`` up to the next band."""
+    """A range of scores, from ``least`` up to where the band before begins."""
 
     least: float
     quality: str
     action: str
 
 
-#: Each band ends where the next begins.
 BANDS = (
     Band(0.9, "excellent", "No action needed"),
     Band(0.7, "good", "Minor improvements possible"),

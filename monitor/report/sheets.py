@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from monitor.models.outcome import RunRecord
+from monitor.models.interaction import RunRecord
 from monitor.report.format import plain_text
 from monitor.report.model import Report
 

@@ -162,18 +162,8 @@ def summarise(
     Combine what several evaluators said of one target.
 
     Scores that are better when lower, as their criteria say, count as 1 minus themselves.
-    Failed and skipped evaluations, categories and scores outside [0, 1] are left out.
-
-    Parameters
-    ----------
-    evaluations
-        At least one; all of the same target.
-    method
-        How to combine.
-    weights
-        For ``weighted_average``, by evaluator; those without a weight are left out.
-    custom
-        For ``custom``: takes the scores by evaluator, as they are.
+    Failed and skipped evaluations, categories and scores outside [0, 1] are left out, and of a
+    weighted average those without a weight. *custom* takes the scores by evaluator, as they are.
 
     Raises
     ------

@@ -147,15 +147,10 @@ def _log_odds(score: float) -> float:
     return min(_WIDEST, max(-_WIDEST, math.log(score / (1 - score))))
 
 
-class Learnt(NamedTuple):
-    """The last verdicts of one app and metric, and how many there were in all."""
-
-    verdicts: tuple[JudgedSample, ...] = ()
-    total: int = 0
-
-
 @dataclass(slots=True)
 class _Last:
+    """The last verdicts of one app and metric, and how many there were in all."""
+
     verdicts: deque[JudgedSample] = field(default_factory=lambda: deque(maxlen=KEPT))
     total: int = 0
     position: bytes = b"0"  #: of the last one read from the stream
@@ -184,7 +179,7 @@ class VerdictHistory:
         self._last: defaultdict[tuple[str, str], _Last] = defaultdict(_Last)
         self._lock = threading.Lock()
 
-    def read(self, app: str, metric: str) -> Learnt:
+    def read(self, app: str, metric: str) -> tuple[tuple[JudgedSample, ...], int]:
         """Return what is known of one app and metric, or raise a ``QueueUnavailableError``."""
         with self._lock:
             last = self._last[app, metric]
@@ -198,7 +193,7 @@ class VerdictHistory:
                 local_score, passed, score, *places = fields[b"v"].decode().split()
                 numbers = tuple(map(int, places))
                 last.add(JudgedSample(float(local_score), passed == "1", float(score), numbers))
-            return Learnt(tuple(last.verdicts), last.total)
+            return tuple(last.verdicts), last.total
 
     def add(self, app: str, metric: str, verdict: JudgedSample) -> None:
         """Keep one verdict, or raise a ``QueueUnavailableError``."""
@@ -254,14 +249,11 @@ class Calibration:
             now_s = time.monotonic()
             if known is None or now_s - known.read_s >= _FRESH_S:
                 try:
-                    learnt = self._history.read(app, metric)
+                    verdicts, total = self._history.read(app, metric)
                 except QueueUnavailableError:
-                    learnt = None
-                if known is None:
-                    learnt = learnt or Learnt()
-                    known = _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)
-                elif learnt and learnt.total - known.total > len(learnt.verdicts) // _ANEW:
-                    known = _Known(fit_curve(learnt.verdicts, self.rule(metric)), learnt.total)
+                    verdicts, total = (), 0
+                if known is None or total - known.total > len(verdicts) // _ANEW:
+                    known = _Known(fit_curve(verdicts, self.rule(metric)), total)
                 known = self._known[app, metric] = known._replace(read_s=now_s)
         return known.curve.expect(local_score, places)
 

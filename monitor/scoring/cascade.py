@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
-from monitor.models.outcome import places_of
+from monitor.models.interaction import places_of
 from monitor.scoring.calibration import Calibration, JudgedSample
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.stats.design import answered_probability, difference_estimate
@@ -170,12 +170,7 @@ class JudgeSampling:
     in proportion to the standard deviation of what the judge may say (Neyman). The
     scale follows what was asked before, so it is known before each sample is scored;
     a floor everywhere keeps a prediction that is wrongly certain from hiding anything
-    for ever. May be shared by threads.
-
-    Parameters
-    ----------
-    share
-        The share of samples to ask about, in (0, 1].
+    for ever. *share* is that of samples to ask about, in (0, 1]. May be shared by threads.
 
     References
     ----------
@@ -195,14 +190,9 @@ class JudgeSampling:
         """
         Return the probability, in (0, 1], of asking about a sample.
 
-        Parameters
-        ----------
-        spread
-            How undecided its pass is (`Expected.spread`), in [0, 0.5].
-        share
-            The share for this sample, in (0, 1]; by default that of all.
-        factor
-            The part of the share that the budget leaves, in [0, 1].
+        *spread* says how undecided its pass is (`Expected.spread`), in [0, 0.5]; *share* is that
+        of this sample, in (0, 1], by default that of all; *factor* is the part of the share that
+        the budget leaves, in [0, 1].
         """
         share = self.share if share is None else share
         if share >= 1:

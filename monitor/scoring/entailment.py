@@ -44,15 +44,7 @@ class Entailment:
 
     A statement that the judgement does not call supported has support 0 by every passage: one
     that the passages contradict is not supported by the words that it shares with them.
-
-    Parameters
-    ----------
-    judgement
-        What the configured back end says of the answer.
-    passages
-        The texts of all passages, in order.
-    statements
-        Parts of the answer, without marks; the first 200 count.
+    *statements* are parts of the answer without marks, of which the first 200 count.
     """
 
     def __init__(
@@ -270,19 +262,9 @@ def check_stream(
     between two chunks and costs a few milliseconds a sentence. If it breaks, it is logged and the
     stream goes on without it; what *on_sentence* raises is the caller's.
 
-    Parameters
-    ----------
-    chunks
-        The pieces as they come.
-    contexts
-        The passages; the first 20 count.
-    on_sentence
-        Gets each finished sentence; where it returns False, the source is closed and nothing more
-        is passed on. None goes on.
-    text_of
-        Returns the text of a chunk.
-    threshold
-        From this support on, in [0, 1], a sentence is grounded.
+    *on_sentence* gets each finished sentence; where it returns False, the source is closed and
+    nothing more is passed on. *text_of* returns the text of a chunk. From the support *threshold*
+    on, in [0, 1], a sentence is grounded by the first 20 passages of *contexts*.
     """
     check = _StreamCheck(contexts, on_sentence, threshold)
     source = iter(chunks)

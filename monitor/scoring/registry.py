@@ -71,22 +71,11 @@ def make_scorer(
     """
     Make the scorer that the settings describe; no endpoint is contacted yet.
 
-    A model for inference is loaded, and fetched from its hub if it is not here.
-
-    Parameters
-    ----------
-    settings
-        Which scorer, for which metrics, at what cost.
-    client
-        The Redis through which all workers share what they know of the judge and its
-        budget; None for a run of its own.
-    once
-        Whether a budget that is reached ends the run, rather than skipping samples
-        until it is not.
-    parameters
-        Parameters of metrics, by name; they come before those of the metrics file.
-    share_of
-        Returns the share of an app's samples that a cascade asks its judge about.
+    A model for inference is loaded, and fetched from its hub if it is not here. Through *client*
+    all workers share what they know of the judge and its budget; None is a run of its own. With
+    *once* a budget that is reached ends the run, rather than skipping samples until it is not.
+    *parameters* of metrics, by name, come before those of the metrics file. *share_of* returns the
+    share of an app's samples that a cascade asks its judge about.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
 
 from monitor.models.insight import AppInsight, DriftFinding, Insight
-from monitor.models.outcome import Figure, RunRecord
+from monitor.models.interaction import Figure, RunRecord
 from monitor.models.status import ROOT
 from monitor.store.engine import batched, put
 from monitor.store.packing import record_of

@@ -84,71 +84,56 @@ def laws(
     given = list(examples)
     if not stages or not given:
         raise ValueError("laws need at least one stage and one example")
-    check = _Check(stages, verify or _same, metric or _same, tolerance)
+    seen: Callable[[Any], Any] = metric or _same
+    broken: list[str] = []
+
+    def agree(number: int, law: str, expected: Any, found: Any) -> bool:
+        numbers = isinstance(expected, int | float) and isinstance(found, int | float)
+        if expected == found or (numbers and abs(expected - found) <= tolerance):
+            return True
+        if len(broken) < _MOST_TOLD:
+            broken.append(f"{law}, example {number}: {found!r} instead of {expected!r}")
+        return False
+
+    def unchanged_by(stage: Stage, first: int, number: int, example: Any, law: str) -> bool:
+        expected = seen(_run(stages, example))
+        with_it = [
+            (f"{law} {k}", seen(_run([*stages[:k], stage, *stages[k:]], example)))
+            for k in range(first, len(stages) + 1)
+        ]
+        return min(agree(number, which, expected, found) for which, found in with_it)
+
+    def composed(number: int, example: Any) -> bool:
+        value, holds = deepcopy(example), True
+        for k, stage in enumerate(stages, start=1):
+            before = deepcopy(value)
+            after = stage(value)
+            holds &= agree(number, f"composition, what stage {k} was handed", before, value)
+            value = after
+        whole = seen(_run(stages, example))
+        return agree(number, "composition, stage by stage", whole, seen(value)) and holds
+
+    behind = "naturality, verified behind stage"
     counts = [
-        (check.identity(example), check.composition(example), check.naturality(example))
-        for check.example, example in enumerate(given, start=1)
+        (
+            unchanged_by(_same, 0, number, example, "identity at place"),
+            composed(number, example),
+            unchanged_by(verify or _same, 1, number, example, behind),
+        )
+        for number, example in enumerate(given, start=1)
     ]
     identity, composition, naturality = (
         sum(column) / len(given) for column in zip(*counts, strict=True)
     )
-    return LawReport(identity, composition, naturality, len(given), check.broken)
+    return LawReport(identity, composition, naturality, len(given), broken)
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-@dataclass(slots=True)
-class _Check:
-    """Tries one example after another, and keeps what went wrong."""
-
-    stages: Sequence[Stage]
-    verify: Stage
-    metric: Callable[[Any], Any]
-    tolerance: float
-    example: int = 0
-    broken: list[str] = field(default_factory=list)
-
-    def identity(self, example: Any) -> bool:
-        """Put a stage that changes nothing at each place."""
-        places = range(len(self.stages) + 1)
-        return self._unchanged_by(_same, places, example, "identity at place")
-
-    def naturality(self, example: Any) -> bool:
-        """Verify behind each stage."""
-        places = range(1, len(self.stages) + 1)
-        return self._unchanged_by(self.verify, places, example, "naturality, verified behind stage")
-
-    def composition(self, example: Any) -> bool:
-        """Take the stages one by one, and look whether they leave alone what they are handed."""
-        value, holds = deepcopy(example), True
-        for k, stage in enumerate(self.stages, start=1):
-            before = deepcopy(value)
-            after = stage(value)
-            holds &= self._agree(before, value, f"composition, what stage {k} was handed")
-            value = after
-        whole, found = self._run(self.stages, example), self.metric(value)
-        return self._agree(whole, found, "composition, stage by stage") and holds
-
-    def _unchanged_by(self, stage: Stage, places: Iterable[int], example: Any, law: str) -> bool:
-        expected = self._run(self.stages, example)
-        with_it = [
-            (k, self._run([*self.stages[:k], stage, *self.stages[k:]], example)) for k in places
-        ]
-        return min(self._agree(expected, found, f"{law} {k}") for k, found in with_it)
-
-    def _run(self, stages: Sequence[Stage], example: Any) -> Any:
-        value = deepcopy(example)
-        for stage in stages:
-            value = stage(value)
-        return self.metric(value)
-
-    def _agree(self, expected: Any, found: Any, law: str) -> bool:
-        numbers = isinstance(expected, int | float) and isinstance(found, int | float)
-        if expected == found or (numbers and abs(expected - found) <= self.tolerance):
-            return True
-        if len(self.broken) < _MOST_TOLD:
-            what = f"example {self.example}: {found!r} instead of {expected!r}"
-            self.broken.append(f"{law}, {what}")
-        return False
+def _run(stages: Sequence[Stage], example: Any) -> Any:
+    value = deepcopy(example)
+    for stage in stages:
+        value = stage(value)
+    return value

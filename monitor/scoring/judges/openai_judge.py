@@ -147,14 +147,9 @@ class OpenAIJudge:
         self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
     ) -> Reply:
         """
-        Answer all criteria with one call.
+        Answer all criteria with one call, or raise a ``JudgeError`` that says what it cost.
 
         Only *fields* are sent: what no metric needs costs no tokens.
-
-        Raises
-        ------
-        JudgeError
-            If there is no usable answer; it says what the tries cost.
         """
         reference = reference_of(interaction)
         case = Case.for_criteria(interaction, fields, reference, self._input_tokens)
@@ -302,21 +297,8 @@ class Conversation:
         """
         Ask about *items* until all are answered; return the answers, one unless it was split.
 
-        Parameters
-        ----------
-        items
-            What gets an entry in the answer.
-        write
-            Makes the request, again for every try.
-        left
-            Returns those of *items* that the case still holds.
-        depth
-            How often the items were halved.
-
-        Raises
-        ------
-        JudgeError
-            If there is no usable answer.
+        *write* makes the request, again for every try; *left* returns those of *items* that the
+        case still holds. Raises ``JudgeError`` if there is no usable answer.
         """
         tries = 0
         while (items := left(self.case, items)) or not self._answers:

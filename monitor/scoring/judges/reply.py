@@ -342,16 +342,7 @@ def read_answers(
     """
     Read one answer a criterion, by its name.
 
-    Parameters
-    ----------
-    content
-        The text of the reply.
-    criteria
-        What was asked.
-    most
-        For the forms that answer with numbers, the largest number there is.
-    canary
-        The word that the answer must hold.
+    *most* has the largest number there is, for the forms that answer with numbers.
 
     Raises
     ------

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
+from operator import itemgetter
 from typing import Any, Generic, Self, TypeVar
 
 from monitor.models import Interaction
@@ -157,7 +158,7 @@ class Case:
         """The rest, its long texts and lists cut to ever less until it fits."""
         value, chars, items = self.rest, _LONGEST_CHARS, _LONGEST_ITEMS
         while value and tokens_of(_json(value)) > self.budget * _REST_SHARE and items > 1:
-            value = _clipped(value, chars, items)
+            value = _rewritten(value, itemgetter(slice(chars)), items)
             chars, items = chars // 2, items // 2
         return value
 
@@ -283,7 +284,7 @@ class Case:
             "criteria": [
                 {"name": c.name, "form": c.form.value, "question": c.question} for c in criteria
             ],
-            "data": _marked_all(data) if self.marked else data,
+            "data": _rewritten(data, marked) if self.marked else data,
         }
         if self.marked:
             message["every_space_in_the_texts_of_data_is_written_as"] = MARK
@@ -364,25 +365,15 @@ def _numbered(texts: Sequence[str]) -> list[dict[str, object]]:
     return [{"number": n, "text": text} for n, text in enumerate(texts, start=1) if text]
 
 
-def _clipped(value: Any, chars: int, items: int) -> Any:
+def _rewritten(value: Any, text: Callable[[str], str], items: int | None = None) -> Any:
+    """Return a JSON value with all its texts rewritten, and of lists the first *items*."""
     if isinstance(value, str):
-        return value[:chars]
+        return text(value)
     if isinstance(value, list):
-        return [_clipped(each, chars, items) for each in value[:items]]
+        return [_rewritten(each, text, items) for each in value[:items]]
     if isinstance(value, dict):
-        return {
-            key[:chars]: _clipped(each, chars, items) for key, each in list(value.items())[:items]
-        }
-    return value
-
-
-def _marked_all(value: Any) -> Any:
-    if isinstance(value, str):
-        return marked(value)
-    if isinstance(value, list):
-        return [_marked_all(each) for each in value]
-    if isinstance(value, dict):
-        return {marked(key): _marked_all(each) for key, each in value.items()}
+        some = list(value.items())[:items]
+        return {text(key): _rewritten(each, text, items) for key, each in some}
     return value
 
 

@@ -133,17 +133,8 @@ def covered_share(claims: Sequence[tuple[int, int]], least: int = 2) -> float:
     """
     Return the share of the claims needing several sources that cite as many as they need.
 
-    Parameters
-    ----------
-    claims
-        For each claim the number of sources it needs and the number it cites.
-    least
-        Claims that need fewer sources are left out.
-
-    Raises
-    ------
-    ValueError
-        If no claim needs that many.
+    *claims* are numbers of sources that a claim needs and cites; one that needs fewer than *least*
+    is left out. Raises ``ValueError`` if none is left.
     """
     wanted = [cited >= needed for needed, cited in claims if needed >= least]
     return share(sum(wanted), len(wanted))

@@ -232,16 +232,8 @@ def with_pairs(
     """
     Return the mean over claims of the best passage, or the best pair where none suffices.
 
-    Parameters
-    ----------
-    best
-        Each claim's probability, in [0, 1], that its best passage entails it.
-    passages
-        How many passages there are.
-    pair
-        Gives the probability of ``(claim, passage, other passage)``; only asked where needed.
-    enough
-        Best single probability from which on pairs are not tried.
+    *best* is each claim's probability, in [0, 1], that its best passage entails it; *pair* gives
+    that of ``(claim, passage, other passage)``, and is only asked where *best* is below *enough*.
     """
     pairs = list(combinations(range(passages), 2))
     return weighted_mean(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from openpyxl import load_workbook
 
 from monitor.cli.samples import write_folder, write_workbook
-from monitor.models.outcome import Figure, RunRecord
+from monitor.models.interaction import Figure, RunRecord
 from monitor.report.sheets import inert, run_sheets, sheets_of
 from monitor.scoring.metrics import METRICS
 
