@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +37,7 @@ import monitor.scoring
 from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.local import passages
-from monitor.scoring.local.model import sigmoid
+from monitor.scoring.local.model import probability
 from monitor.scoring.local.relevance import settle
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left
 from monitor.scoring.words import words
@@ -63,11 +62,10 @@ def held_out_groundedness(
             )
         )
         model = training.fit_groundedness(seen)
-        model = replace(model, response=replace(model.response, lines=training.calibrated(seen)))
-        parts = (unseen.rows, unseen.readings, unseen.figures, model.odds(unseen))
-        for row, reading, figures, odds in zip(*parts, strict=True):
-            supports = [sigmoid(each) for each in model.claim_odds(figures, str(reading.kind))]
-            scores[row["id"]] = sigmoid(float(odds)) * most_left(reading.claims, supports)
+        for i, odds in enumerate(model.odds(unseen)):
+            supports = [probability(each) for each in training.claim_odds(model.claim, unseen, i)]
+            left = most_left(unseen.readings[i].claims, supports)
+            scores[unseen.rows[i]["id"]] = probability(float(odds)) * left
     return [scores.get(row["id"], PASS_SCORE) for row in rows]  # without a claim: at the line
 
 
@@ -83,7 +81,7 @@ def held_out_relevance(rows: Sequence[Row], split: Split) -> list[float]:
             odds = model.odds(values, [""] * len(rows))
             for i in members:
                 if split(rows[i]) == held and bool(rows[i]["contexts"]) == with_passages:
-                    scores[i] = sigmoid(float(odds[i]))
+                    scores[i] = probability(float(odds[i]))
     for i, row in enumerate(rows):  # and by the rules, which nothing is fitted for
         found = settle(row["query"], row["output"], training.read_row(row), scores[i])
         if found is not None:  # what is skipped ranks at the pass line
@@ -173,7 +171,7 @@ def main() -> None:
         shipped = [PASS_SCORE if each.groundedness is None else each.groundedness for each in found]
         scores: Scores = {"overlap": [overlap(row["output"], contexts(row)) for row in rows]}
         if name == GROUNDEDNESS:
-            measured = training.measure(training.with_foreign(rows))
+            measured = training.Measured.of(training.with_foreign(rows))
             scores["documents"] = held_out_groundedness(rows, measured, lambda r: str(fold(r)))
             scores["families"] = held_out_groundedness(rows, measured, family)
             low, high = interval(rows, good, scores["documents"])

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from monitor.scoring.words import canonical, has_words, language, words
 
+_HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
 # Possessive, and never in the middle of a run: otherwise long runs take quadratic time. It begins
 # with one class of characters, for which the engine scans quickly.
@@ -127,22 +129,15 @@ def is_checkable(sentence: str) -> bool:
     return len(tokens) > _LONGEST_SMALL_TALK or not _SMALL_TALK.match(said)
 
 
-_REFUSAL = re.compile(
-    "|".join(pattern for patterns in language()["refusals"].values() for pattern in patterns),
-    re.IGNORECASE,
-)
+_REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals"].items()}
+_REFUSAL = re.compile("|".join(_REFUSALS.values()), re.IGNORECASE)
+_ENGLISH_REFUSAL = re.compile(_REFUSALS["English"], re.IGNORECASE)
 #: Sentences that decline in a word or two.
 _TERSE = re.compile(
     r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
     r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
     re.IGNORECASE,
 )
-#: One of these is in every refusal that is written in ASCII: looking for them is cheap.
-_REFUSING = (
-    "not", "n't", "no ", "sorry", "afraid", "unable", "apolog", "insufficient", "nicht", "keine",
-    "leid", "pas", "aucune", "siento", "lamento", "desculpe", "non", "dispiace", "niet", "geen",
-    "spijt", "nie", "przykro", "brak", "bilmiyor", "bilgi", "cevap",
-)  # fmt: skip
 #: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
 _BUT = re.compile(
     r"\b(?:but|however|aber|jedoch|sondern|mais|cependant|toutefois|pero|sin embargo|sino"
@@ -168,7 +163,10 @@ def is_refusal(sentence: str) -> bool:
         return True
     if sentence.isascii():
         lower = sentence.lower()
-        if not any(part in lower for part in _REFUSING):
+        english = any(part in lower for part in _HINTS["refusing"]) and _ENGLISH_REFUSAL.search(
+            sentence
+        )
+        if not english and not any(part in lower for part in _HINTS["refusing_elsewhere"]):
             return False
     if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
         return False
@@ -236,9 +234,9 @@ _JOINING = re.compile(
 _YES_OR_NO = re.compile(
     r"^(?:yes|yeah|yep|no|nope|ja|nein|oui|non|s[ií]|sim|não|nee)\s?[,:;–—]\s(?=\S)", re.IGNORECASE
 )
-_WORTH_A_LOOK = re.compile(rf"[\[【]|\b{_TEXTS}\b", re.IGNORECASE)
 
 
+@lru_cache(maxsize=512)  # a sentence is read to see whether it states something, then as a claim
 def without_mentions(sentence: str) -> str:
     """
     Return *sentence* without where it was read and what joins it to others.
@@ -248,7 +246,8 @@ def without_mentions(sentence: str) -> str:
     The turns of phrase are English, the marks of any language. What is left may be empty.
     """
     sentence = _JOINING.sub("", _YES_OR_NO.sub("", sentence))
-    if not _WORTH_A_LOOK.search(sentence):
+    lower = sentence.lower()
+    if not any(part in lower for part in _HINTS["mentioning"]):
         return sentence
     for pattern in _MENTIONS:
         sentence = pattern.sub("", sentence)

@@ -28,7 +28,6 @@ _NUMBER_WORDS = {
     )
 } | {"twice": "2"}
 
-
 _MARK_CODES = [
     code
     for code in range(0x300, 0x20000)  # beyond it there are only variation selectors
@@ -46,7 +45,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NUMBER = r"\d+(?:[.,:]\d+)*"
 _LETTERS = rf"[^\W\d_]++(?:[{MARKS}]++[^\W\d_]*+)*+"  # vowels of many scripts are marks
 _MARKED_WORD, _PLAIN_WORD, _ASCII_WORD = (
-    re.compile(rf"{_NUMBER}|{letters}(?:['’]{letters})*")
+    re.compile(rf"{letters}(?:['’]{letters})*|{_NUMBER}")
     for letters in (_LETTERS, r"[^\W\d_]++", "[A-Za-z]++")
 )
 # Scripts written without spaces: every character stands for itself.
@@ -57,6 +56,7 @@ _IRREGULAR = {"ca": "can", "wo": "will"}
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 #: "U.S.", "p.m.", "F.E.A.R."
 _DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
+_MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
 _MONEY = re.compile("[$€£¥]")
 _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
 _LONG_NUMBER = 15
@@ -125,7 +125,7 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
     """Split texts into words, several times as fast as one by one."""
     text = "\0".join(texts)
     text = compatible(html.unescape(text) if "&" in text else text)
-    if text.count(".") > 1:
+    if _MAY_BE_DOTTED.search(text):
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if "n't" in text or "n’t" in text or "N'T" in text or "N’T" in text:
         text = _NOT.sub(

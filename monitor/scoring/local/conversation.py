@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from monitor.models.interaction import Turn
 from monitor.scoring.local.reading import Reading
@@ -26,20 +25,8 @@ _REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said
 _PREFIX = 5
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-
-
-class _Exchange(NamedTuple):
-    """A question that refers to earlier turns and its answer, as stems."""
-
-    asked: frozenset[str]
-    said: frozenset[str]
-    told: frozenset[str]  #: in the sentences from which the answer is taken
-    around: frozenset[str]  #: the same with the sentences before them
-    earlier: tuple[frozenset[str], ...]  #: of each turn, the oldest first
-
-    def about(self, wanted: frozenset[str]) -> bool:
-        """Return whether the answer, or what it is taken from, names one of *wanted*."""
-        return _named(wanted, self.said) or _named(wanted, self.told)
+Stems = frozenset[str]
+_UNCLEAR = Settled(None, "unclear_reference")
 
 
 def follow(
@@ -51,74 +38,67 @@ def follow(
     *relevance* is that of the question alone, in [0, 1], or None if it names nothing.
     """
     turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
-    asked = _stems(query)
+    asked, said = _stems(query), _stems(output)
     if not turns or len(asked) > 2 * _SHORT or pattern("again").search(query):
         return None
     sentences = reading.passages.sentences
-    best = [each.evidence[0] for each in reading.claims if each.evidence]
-    before = [n - 1 for n in best if n and sentences[n - 1][0] == sentences[n][0]]
-    told, around = (_stems(*(sentences[n][1] for n in of)) for of in (best, [*best, *before]))
-    earlier = tuple(_stems(turn.content[:_TURN_CHARS]) for turn in turns)
-    exchange = _Exchange(asked, _stems(output), told, around, earlier)
+    best = [claim.aligned.evidence[0] for claim in reading.claims if claim.aligned.evidence]
+    told = _stems(*(sentences[n][1] for n in best))
+    earlier = [_stems(turn.content[:_TURN_CHARS]) for turn in turns]
+    new = asked.difference(*earlier)
     found = None
     if item := _item(query, turns):
-        found = _of_item(exchange, *item)
+        found = _of_item(item, said, told)
     elif len(asked) <= _SHORT:
-        found = _of_what_is_new(exchange, query, reading) or _of_the_subject(
-            exchange, query, output
-        )
+        past = frozenset[str]().union(*earlier)
+        repeats = len(said & past) >= _REPEATED * len(said) and len(said) >= _LEAST_REPEATED
+        if new and repeats and not _named(new, said):
+            found = Settled(BESIDE_AT_MOST, "It repeats what was said before.")
+        elif new and pattern("goes_on", r"[\s¿]*(?:{})").match(query):
+            found = _of_what_is_new(new, said | told, reading)
+        else:
+            before = [n - 1 for n in best if n and sentences[n - 1][0] == sentences[n][0]]
+            around = said | told | _stems(*(sentences[n][1] for n in before))
+            goes_on = _named(frozenset[str]().union(*earlier[-2:]), around)
+            found = _of_the_subject(query, output, told, goes_on=goes_on)
     if found is None or found.relevance is None or found.relevance < ABOUT_AT_LEAST:
         return found
     return found._replace(relevance=max(relevance or 0.0, ABOUT_AT_LEAST))
 
 
-def _of_item(exchange: _Exchange, wanted: frozenset[str], others: frozenset[str]) -> Settled:
-    """Judge an answer about one item of a list, which *wanted* names, and *others* the others."""
-    about, beside = (_named(stems, exchange.said) for stems in (wanted, others))
-    if not about and not beside:
-        about, beside = (_named(stems, exchange.told) for stems in (wanted, others))
-    if about:
-        return Settled(ABOUT_AT_LEAST, "It is about the item that is asked for.")
-    if beside:
-        return Settled(BESIDE_AT_MOST, "It is about another item of the list.")
-    return Settled(None, "unclear_reference")
+def _of_item(item: tuple[Stems, Stems], said: Stems, told: Stems) -> Settled:
+    """Judge an answer about one item of a list, by what names it and what names the others."""
+    for named in (said, told):
+        if _named(item[0], named):
+            return Settled(ABOUT_AT_LEAST, "It is about the item that is asked for.")
+        if _named(item[1], named):
+            return Settled(BESIDE_AT_MOST, "It is about another item of the list.")
+    return _UNCLEAR
 
 
-def _of_what_is_new(exchange: _Exchange, query: str, reading: Reading) -> Settled | None:
-    """Judge an answer by what no earlier turn names; None where that settles nothing."""
-    before = frozenset[str]().union(*exchange.earlier)
-    new, said = exchange.asked - before, exchange.said
-    if not new:
-        return None
-    repeated = len(said & before) >= _REPEATED * len(said) and len(said) >= _LEAST_REPEATED
-    if repeated and not _named(new, said):
-        return Settled(BESIDE_AT_MOST, "It repeats what was said before.")
-    if not pattern("goes_on", r"[\s¿]*(?:{})").match(query):
-        return None
-    if exchange.about(new):
+def _of_what_is_new(new: Stems, named: Stems, reading: Reading) -> Settled:
+    """Judge an answer by what no earlier turn names."""
+    if _named(new, named):
         return Settled(ABOUT_AT_LEAST, "It takes up what is new in the question.")
-    if _named(new, reading.passages.places):
+    if _named(new, reading.passages.prefixes):
         return Settled(BESIDE_AT_MOST, "It takes up nothing of what is new in the question.")
-    return Settled(None, "unclear_reference")
+    return _UNCLEAR
 
 
-def _of_the_subject(exchange: _Exchange, query: str, output: str) -> Settled | None:
+def _of_the_subject(query: str, output: str, told: Stems, *, goes_on: bool) -> Settled | None:
     """Judge whether an answer goes on with the subject; None where that does not settle it."""
-    subject = frozenset[str]().union(*exchange.earlier[-2:])
-    goes_on = _named(subject, exchange.said | exchange.around)
     if names_anything(query):
         says = pattern("yes_no", r"[\s¡]*(?:{})\b").match(output)
-        settled = goes_on and (exchange.about(exchange.asked) or says)
-    elif not exchange.told:
-        return Settled(None, "unclear_reference")
+        if not goes_on or not (says or _named(_stems(query), _stems(output) | told)):
+            return None
+    elif not told:
+        return _UNCLEAR
     elif not goes_on or (asks_number(query) and not any(w.number for w in words(output))):
         return Settled(BESIDE_AT_MOST, "It leaves what the earlier turns are about.")
-    else:
-        settled = True
-    return Settled(ABOUT_AT_LEAST, "It goes on with the earlier turns.") if settled else None
+    return Settled(ABOUT_AT_LEAST, "It goes on with the earlier turns.")
 
 
-def _stems(*texts: str) -> frozenset[str]:
+def _stems(*texts: str) -> Stems:
     """Return the stems of the informative words of some texts, and letters that name something."""
     return frozenset(
         word.stem
@@ -134,7 +114,7 @@ def _named(wanted: Iterable[str], said: Iterable[str]) -> bool:
     return any(stem[:_PREFIX] in beginnings for stem in wanted)
 
 
-def _item(query: str, turns: Sequence[Turn]) -> tuple[frozenset[str], frozenset[str]] | None:
+def _item(query: str, turns: Sequence[Turn]) -> tuple[Stems, Stems] | None:
     """Return what names the item that an ordinal points at, and what names the others."""
     spans, ordinals = language()["conversation"]["spans"], language()["conversation"]["places"]
     places = [
@@ -154,7 +134,7 @@ def _item(query: str, turns: Sequence[Turn]) -> tuple[frozenset[str], frozenset[
     return None
 
 
-def _items(text: str) -> list[frozenset[str]]:
+def _items(text: str) -> list[Stems]:
     """Return the items of a list in *text*: its lines, or what commas and "and" join."""
     lines = _LINE.findall(text)
     if len(lines) > 1:

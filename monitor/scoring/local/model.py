@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from monitor.scoring.local import alignment, records
 
-COEFFICIENTS = "coefficients.v4.json"
+COEFFICIENTS = "coefficients.v5.json"
 CLAIM_FEATURES = (*alignment.FEATURES, *records.FEATURES)
 #: How figures of claims are pooled to figures of a response.
 _POOLS = {
     "mean": tuple(name for name in alignment.FEATURES if name != "log_length"),
-    "least": ("covered_two", "partners"),
+    "least": ("covered_two",),
     "most": (
         *("novel_run", "number_conflict", "name_conflict"),
         *("numbers_not_before_unit", "names_apart"),
@@ -27,11 +27,11 @@ _POOLS = {
     "sum": ("numbers_absent", "names_absent", *records.FEATURES),
 }
 RESPONSE_FEATURES = (
-    *("worst", "second_worst", "mean", "any_unsupported", "log_claims"),
+    *("worst", "mean", "log_claims"),
     *(f"{pool}_{name}" for pool, names in _POOLS.items() for name in names),
 )
 _AT = {pool: [CLAIM_FEATURES.index(name) for name in names] for pool, names in _POOLS.items()}
-LENGTH = CLAIM_FEATURES.index("log_length")
+_LENGTH = CLAIM_FEATURES.index("log_length")
 _STEEPEST = 30.0  # beyond it exp() only makes noise
 
 Array = NDArray[np.float64]
@@ -61,22 +61,12 @@ class Logistic:
         ValueError
             If the data was made for other features.
         """
-        limits = data["limits"]
-        if any(
-            set(names) != set(features)
-            for names in (limits, *[model["weights"] for model in data["kinds"].values()])
-        ):
+        tables = (data["limits"], *(model["weights"] for model in data["kinds"].values()))
+        if any({*table} != {*features} for table in tables):
             raise ValueError("the coefficients do not fit the features: run benchmarks/train_local")
-        lowest, highest = np.array([limits[name] for name in features], dtype=float).T
-        return {
-            kind: cls(
-                model["intercept"],
-                np.array([model["weights"][name] for name in features], dtype=float),
-                lowest,
-                highest,
-            )
-            for kind, model in data["kinds"].items()
-        }
+        limits, *weights = (np.array([t[n] for n in features], dtype=float) for t in tables)
+        models = zip(data["kinds"].items(), weights, strict=True)
+        return {kind: cls(each["intercept"], own, *limits.T) for (kind, each), own in models}
 
     def log_odds(self, values: Array) -> Array:
         """Sum features up to log odds, one a row of *values*."""
@@ -93,12 +83,17 @@ def load_coefficients() -> dict[str, Any]:
     return data
 
 
-def sigmoid(log_odds: float) -> float:
+def probability(log_odds: float) -> float:
     """Return log odds as a probability."""
     return 1.0 / (1.0 + math.exp(-max(-_STEEPEST, min(log_odds, _STEEPEST))))
 
 
-def response_features(claims: Array, log_odds: Array) -> Array:
+def log_odds(probability: float) -> float:
+    """Return a probability between 0 and 1 as log odds."""
+    return math.log(probability / (1.0 - probability))
+
+
+def response_features(claims: Array, odds: Array) -> Array:
     """
     Pool the claims of a response, each with its log odds of being supported.
 
@@ -106,7 +101,7 @@ def response_features(claims: Array, log_odds: Array) -> Array:
     ----------
     claims
         One row a claim, in the order of ``CLAIM_FEATURES``; at least one.
-    log_odds
+    odds
         One a claim.
 
     Returns
@@ -115,13 +110,10 @@ def response_features(claims: Array, log_odds: Array) -> Array:
         One row in the order of ``RESPONSE_FEATURES``; averages weigh claims by their
         length in words, sums are given as ``log(1 + sum)``.
     """
-    weights = np.exp(claims[:, LENGTH])
-    ordered = np.sort(log_odds)
-    any_unsupported = np.log1p(np.logaddexp(0, -np.clip(ordered, -_STEEPEST, _STEEPEST)).sum())
-    second = ordered[min(1, len(ordered) - 1)]
+    weights = np.exp(claims[:, _LENGTH])
     return np.concatenate(
         [
-            (ordered[0], second, ordered.mean(), any_unsupported, np.log(len(ordered))),
+            (odds.min(), odds.mean(), math.log(len(odds))),
             weights @ claims[:, _AT["mean"]] / weights.sum(),
             claims[:, _AT["least"]].min(axis=0),
             claims[:, _AT["most"]].max(axis=0),

@@ -6,18 +6,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from monitor.scoring.local import records
-from monitor.scoring.local.alignment import Aligned, Rewrite, as_written, claim_features
+from monitor.scoring.local.alignment import Aligned, Rewrite, as_written
 from monitor.scoring.local.changes import WordChange, changed_details
-from monitor.scoring.local.model import CLAIM_FEATURES, LENGTH
 from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.records import Records
+from monitor.scoring.local.records import Attribute, Compared, compare, read_attributes
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
@@ -30,40 +25,24 @@ from monitor.scoring.words import compatible, words
 
 #: Characters of a query, and of an output beside it, that are compared: a bound on time.
 MOST_QUERY_CHARS = 40_000
-_LETTERS_READ = 400
-_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
-_BRIEF, _SHORT = 35, 12  # words
-_FEW = 2  # claims
 #: Below this share of its information in the passages, word beginnings included, a claim with
 #: so many new words is from nowhere.
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
+_BRIEF = 35  # words
+_LETTERS_READ = 400
+_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
 
 
-class AnswerKind(StrEnum):
-    """What is asked for, as far as an exchange shows it: what is usual differs between them."""
-
-    STRUCTURED = "structured"  #: the passages are records with attributes
-    BRIEF = "brief"  #: no query, a sentence or two
-    TEXT = "text"  #: no query, a longer text
-    SHORT_ANSWER = "short_answer"  #: a few words
-    ANSWER = "answer"  #: a sentence or two
-    LONG_ANSWER = "long_answer"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadClaim:
+class ReadClaim(NamedTuple):
     """A sentence that states something: its figures, and what they are based on."""
 
-    values: tuple[float, ...]  #: in the order of ``CLAIM_FEATURES``
-    evidence: tuple[int, ...]  #: sentences of the passages, best first
-    covered_two: float  #: share of its information in the evidence, in [0, 1]
-    missing: tuple[str, ...]  #: informative words that no passage holds
+    aligned: Aligned
+    values: tuple[float, ...]  #: in the order of ``model.CLAIM_FEATURES``
     changes: tuple[WordChange, ...]  #: details changed in what is otherwise copied
     absent: bool  #: the passages hold (nearly) nothing of it
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSentence:
+class ReadSentence(NamedTuple):
     """A sentence of an output; ``claim`` is None where nothing is stated or compared."""
 
     text: str
@@ -78,7 +57,7 @@ class Reading:
 
     passages: Passages
     sentences: tuple[ReadSentence, ...]
-    kind: AnswerKind
+    kind: str  #: about a record, answer (to a query), brief or longer text: they differ in style
     not_judged: int  #: sentences after the first ``MOST_SENTENCES``
     read_part: Callable[[str], ReadClaim]  #: reads a statement of a sentence by itself
 
@@ -87,79 +66,63 @@ class Reading:
         """The sentences that state something."""
         return [each.claim for each in self.sentences if each.claim is not None]
 
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """One row a claim, in the order of ``CLAIM_FEATURES``."""
-        rows = [claim.values for claim in self.claims]
-        return np.array(rows, dtype=float).reshape(len(rows), len(CLAIM_FEATURES))
-
 
 def read(
     query: str | None, contexts: Sequence[str], output: str, rewrite: Rewrite = as_written
 ) -> Reading:
     """Split and measure; without passages nothing is measured."""
-    passages, known = Passages(contexts), Records.read(contexts)
-    found, unstated = split_sentences(output), headings_and_code(output)
+    passages, found, unstated = (
+        Passages(contexts),
+        split_sentences(output),
+        headings_and_code(output),
+    )
+    attributes = read_attributes(passages.records)
     asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
 
     def read_part(text: str) -> ReadClaim:
-        return read_claim(without_mentions(text), passages, known, asked, rewrite)
+        return read_claim(without_mentions(text), passages, attributes, asked, rewrite)
 
     sentences = []
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text)
         claim = read_part(text) if states and len(passages) else None
         sentences.append(ReadSentence(text, states, not states and is_refusal(text), claim))
-    claims = [each.claim for each in sentences if each.claim]
-    length = sum(round(np.exp(claim.values[LENGTH])) for claim in claims)
-    if known.structured:
-        kind = AnswerKind.STRUCTURED
-    elif not (query or "").strip():
-        kind = AnswerKind.BRIEF if length < _BRIEF else AnswerKind.TEXT
-    elif length <= _SHORT:
-        kind = AnswerKind.SHORT_ANSWER
-    else:
-        kind = AnswerKind.ANSWER if len(claims) <= _FEW else AnswerKind.LONG_ANSWER
+    length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
+    kind = "brief" if length < _BRIEF else "text"
+    if passages.records or (query or "").strip():
+        kind = "record" if passages.records else "answer"
     return Reading(passages, tuple(sentences), kind, len(found) - len(sentences), read_part)
-
-
-_NO_RECORDS = Records()
 
 
 def read_claim(
     claim: str,
     passages: Passages,
-    known: Records = _NO_RECORDS,
+    attributes: Sequence[Attribute] = (),
     query: frozenset[str] = frozenset(),
     rewrite: Rewrite = as_written,
 ) -> ReadClaim:
     """Compare one claim with the passages; *query* holds the stems of the question."""
     aligned = Aligned.of(claim, passages, rewrite)
-    compared = records.compare(claim, aligned.tokens, known, passages)
-    values = (*claim_features(aligned, query), *compared.values)
-    missing = aligned.missing()
-    changes = changed_details(aligned, structured=known.structured)
-    weights = aligned.weights
-    absent = not known.structured and len(missing) >= FEWEST_MISSING  # records: in other words
+    if passages.records:
+        compared = compare(aligned, attributes)
+    else:
+        compared = Compared(changes=changed_details(aligned))
+    absent = not passages.records and len(aligned.missing()) >= FEWEST_MISSING  # in other words
     if absent:
-        near = sum(weight for stem, weight in weights.items() if passages.near(stem))
-        absent = near < ABSENT_BELOW * sum(weights.values())
-    return ReadClaim(
-        values=values,
-        evidence=aligned.evidence,
-        covered_two=aligned.shares[1],
-        missing=missing,
-        changes=(*changes, *(WordChange("", told) for told in compared.certain)),
-        absent=absent,
-    )
+        near = sum(weight for stem, weight in aligned.weights.items() if passages.near(stem))
+        absent = near < ABSENT_BELOW * sum(aligned.weights.values())
+    values = (*aligned.figures(query), *compared.values)
+    return ReadClaim(aligned, values, compared.changes, absent)
 
 
 def script(text: str) -> str | None:
     """Return the writing system of most letters of *text*; None when there are no letters."""
+    if text.isascii():
+        return "LATIN" if any(map(str.isalpha, text)) else None
     letters = compatible("".join(islice(filter(str.isalpha, text), _LETTERS_READ)))
-    if letters.isascii():
-        # As names of characters would say, without looking each of them up.
-        return "LATIN" if letters else None
-    names = Counter(unicodedata.name(char, "?").split()[0].split("-")[0] for char in letters)
-    name = max(names, key=lambda each: (names[each], each))
+    names = Counter(
+        "LATIN" if char.isascii() else unicodedata.name(char, "?").split()[0].split("-")[0]
+        for char in letters
+    )
+    name = max(names, key=lambda each: (names[each], each), default=None)
     return "CJK" if name in _EAST_ASIAN else name

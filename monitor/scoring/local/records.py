@@ -1,28 +1,29 @@
-"""Compare a claim with passages that are JSON records: yes and no, and what is not known."""
+"""Compare a claim with passages that are JSON records: yes and no, numbers behind a key, hours."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from monitor.scoring.local.passages import Passages, read_json, spaced_key
-from monitor.scoring.words import Word, denies, listed, stem, words
+from monitor.scoring.local.alignment import Aligned
+from monitor.scoring.local.changes import WordChange, changed_number, surely
+from monitor.scoring.local.passages import spaced_key
+from monitor.scoring.words import Word, denies, language, listed, stem, words
 
 FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
 
 _MOST = 2_000  # attributes read of one interaction
-_DEEPEST = 8  # keys that lead to one
 _YES = {"yes": True, "true": True, "free": True, "paid": True}
 _NO = {"no": False, "none": False, "false": False}
 _BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
 _DENIALS = ("negations", "lacking")
-_BREAKS = frozenset({"but", "however", "although", "though", "while", "and"})
+_TURNS = frozenset({"but", "however"})
+_BREAKS = _TURNS | {"although", "though", "while", "and"}
+_WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(NamedTuple):
     """A key of the passages that says yes, no or nothing, and the ways of naming it."""
 
     name: str
@@ -31,96 +32,80 @@ class Attribute:
     values: frozenset[bool | None]  #: more than one where passages differ
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Everything of that kind that the passages of one interaction hold."""
-
-    attributes: tuple[Attribute, ...] = ()
-    structured: bool = False  #: some passage is JSON
-
-    @classmethod
-    def read(cls, contexts: Sequence[str]) -> Records:
-        """Read the records of all passages that are JSON."""
-        values = [value for context in contexts if (value := read_json(context)) is not None]
-        stack: list[tuple[tuple[str, ...], Any]] = [((), value) for value in reversed(values)]
-        chosen: dict[tuple[str, frozenset[str]], set[bool | None]] = {}
-        general, leaves = listed("general"), 0
-        while stack and leaves < _MOST:
-            keys, item = stack.pop()
-            if isinstance(item, dict):
-                stack += [((*keys[-_DEEPEST:], str(key)), inner) for key, inner in item.items()]
-            elif isinstance(item, list):
-                stack += [(keys, inner) for inner in item]
-            else:
-                leaves += 1
-                said = None if item is None else (_YES | _NO).get(str(item).strip().lower())
-                if keys and (said is not None or item is None):
-                    around = words(spaced_key(keys[-2])) if len(keys) > 1 else ()
-                    group = frozenset(w.stem for w in around if w.content) - general
-                    chosen.setdefault((spaced_key(keys[-1]), group), set()).add(said)
-        parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
-        counts = Counter(word for known in parts.values() for word in set(known))
-        attributes = []
-        for (key, group), answers in chosen.items():
-            # words that many keys share do not name any of them
-            rare = [word for word in parts[key] if counts[word] == 1 and stem(word) not in general]
-            if own := rare or parts[key]:
-                ways = {frozenset(stem(word) for word in own), frozenset({stem("".join(own))})}
-                ordered = tuple(sorted(ways, key=sorted))
-                attributes.append(Attribute(key, ordered, group, frozenset(answers)))
-        return cls(tuple(attributes), bool(values))
+def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
+    """Return everything of that kind that the records of one interaction hold."""
+    stack: list[tuple[str, str, Any]] = [("", "", record) for record in reversed(records)]
+    chosen: dict[tuple[str, frozenset[str]], set[bool | None]] = {}
+    general, leaves = listed("general"), 0
+    while stack and leaves < _MOST:
+        around, key, item = stack.pop()
+        if isinstance(item, dict):
+            stack += [(key, str(inner), value) for inner, value in item.items()]
+        elif isinstance(item, list):
+            stack += [(around, key, value) for value in item]
+        else:
+            leaves += 1
+            said = None if item is None else (_YES | _NO).get(str(item).strip().lower())
+            if key and (said is not None or item is None):
+                group = frozenset(w.stem for w in words(spaced_key(around)) if w.content) - general
+                chosen.setdefault((spaced_key(key), group), set()).add(said)
+    parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
+    counts = Counter(word for known in parts.values() for word in {*known})
+    found = []
+    for (key, group), values in chosen.items():
+        # words that many keys share do not name any of them
+        rare = [word for word in parts[key] if counts[word] == 1 and stem(word) not in general]
+        if own := rare or parts[key]:
+            ways = {frozenset(map(stem, own)), frozenset({stem("".join(own))})}
+            found.append(Attribute(key, tuple(sorted(ways, key=sorted)), group, frozenset(values)))
+    return tuple(found)
 
 
 class Compared(NamedTuple):
-    """The figures of a claim in the order of ``FEATURES``, and what conflicts, in words."""
+    """The figures of a claim in the order of ``FEATURES``, and what it surely changes."""
 
     values: tuple[float, ...] = (0.0,) * len(FEATURES)
-    conflicts: tuple[str, ...] = ()
-    certain: tuple[str, ...] = ()  #: the conflicts of claims too plain to be misread
+    changes: tuple[WordChange, ...] = ()
 
 
-def compare(claim: str, tokens: Sequence[Word], records: Records, passages: Passages) -> Compared:
-    """Compare one claim, *tokens* being its words, with all records."""
-    if not records.structured:
-        return Compared()
+def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
+    """Compare one claim with all records of the passages."""
+    tokens = aligned.tokens
     places: dict[str, list[int]] = {}
     for place, word in enumerate(tokens):
         places.setdefault(word.stem, []).append(place)
     denying = any(denies(word, _DENIALS) for word in tokens)
     found: Counter[str] = Counter()
-    conflicts: list[str] = []
-    certain: list[tuple[str, bool]] = []
-    for attribute in records.attributes:
-        verdict, said = _verdict(attribute, tokens, places, passages)
+    certain: list[tuple[WordChange, bool]] = []
+    for attribute in attributes:
+        verdict, said = _verdict(attribute, aligned, places)
         found[verdict] += 1
         if verdict == "conflict":
-            conflicts.append(f"{attribute.name}: {'no' if said else 'yes'}")
-            named = not attribute.group or any(each in places for each in attribute.group)
-            if named and (not denying if said else "," not in claim):
-                certain.append((conflicts[-1], said))
+            named = not attribute.group or not attribute.group.isdisjoint(places)
+            if named and (not denying if said else "," not in aligned.text):
+                told = f"{attribute.name}: {'no' if said else 'yes'}"
+                certain.append((WordChange("", told), said))
     values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
+    changes = {change.said: change for change in (*_numbers(aligned), *_hours(aligned))}
     # of several attributes it may be another that a claim denies
-    plain = tuple(text for text, said in certain if said or sum(values) == 1)
-    return Compared(values, tuple(conflicts), plain)
+    plain = [change for change, said in certain if said or sum(values) == 1]
+    return Compared(values, (*changes.values(), *plain))
 
 
 def _verdict(
-    attribute: Attribute,
-    tokens: Sequence[Word],
-    places: Mapping[str, Sequence[int]],
-    passages: Passages,
+    attribute: Attribute, aligned: Aligned, places: Mapping[str, Sequence[int]]
 ) -> tuple[str, bool]:
     """Return what a claim makes of one attribute (nothing is ""), and whether it affirms it."""
-    way = next((each for each in attribute.ways if all(s in places for s in each)), None)
+    way = next((each for each in attribute.ways if each <= places.keys()), None)
     if way is None:
         return "", False
     at = [place for each in way for place in places[each]]
-    elsewhere = all(len(passages.holders(each)) > 1 for each in way)
-    is_name = any(tokens[place].capital for place in at)  # such as the street of an address
-    named = not attribute.group or any(each in places for each in attribute.group)
+    elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
+    is_name = any(aligned.tokens[place].capital for place in at)  # such as an address' street
+    named = not attribute.group or not attribute.group.isdisjoint(places)
     if not named and (elsewhere or is_name):
         return "", False
-    said = not _denied(tokens, at)
+    said = not _denied(aligned.tokens, at)
     if said in attribute.values:
         return "agree", said
     if (not said) in attribute.values:
@@ -131,14 +116,58 @@ def _verdict(
 def _denied(tokens: Sequence[Word], places: Sequence[int]) -> bool:
     """Return whether a denial stands close to one of the words, before the sentence turns."""
     for place in places:
-        for step in range(1, _BEFORE + 1):
-            if place - step < 0 or tokens[place - step].surface.lower() in {"but", "however"}:
-                break
-            if denies(tokens[place - step], _DENIALS):
-                return True
-        for word in tokens[place + 1 : place + 1 + _AFTER]:
-            if word.surface.lower() in _BREAKS:
-                break
-            if denies(word, _DENIALS):
-                return True
+        before, after = tokens[max(place - _BEFORE, 0) : place], tokens[place + 1 :][:_AFTER]
+        for side, ends in ((before[::-1], _TURNS), (after, _BREAKS)):
+            for word in side:
+                if word.surface.lower() in ends:
+                    break
+                if denies(word, _DENIALS):
+                    return True
     return False
+
+
+def _numbers(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare numbers with the one that the best line of a record has behind the same key."""
+    text = aligned.best_sentence()[1]
+    said, told = aligned.tokens, aligned.found
+    if text is None or not any(word.number for word in said):
+        return
+    keys = {
+        m: told[m - 1].stem
+        for m, word in enumerate(told)
+        if m and word.number and f": {word.surface}" in text
+    }
+    for n, word in enumerate(said):
+        if word.number:
+            beside = {w.stem for w in (*said[max(n - 2, 0) : n], *said[n + 1 : n + 2])}
+            same = [m for m, key in keys.items() if key in beside]
+            if len(same) == 1 and (change := changed_number(aligned, n, same[0])):
+                yield surely(aligned, change)
+
+
+def _hours(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare the hours of a claim with those that the lines of its evidence have for its days."""
+    times = [word.stem for word in aligned.tokens if ":" in word.stem]
+    days = _days_of([word.stem for word in aligned.tokens]) if len(times) == 2 else []  # noqa: PLR2004 - from one to the other
+    for number in aligned.evidence if days else ():
+        told = [word.stem for word in aligned.passages.words[number]]
+        known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in _WEEK}
+        hours = [known[_WEEK[day]] for day in days if _WEEK[day] in known]
+        hours = [each for each in hours if each[0] != each[1] and all(":" in t for t in each)]
+        if hours and times not in hours:
+            yield WordChange(" to ".join(times), " to ".join(hours[0]))
+
+
+def _days_of(stems: Sequence[str]) -> list[int]:
+    """Return the days (0 is Monday) that a simple claim about hours is about."""
+    if not listed("hedged_hours").isdisjoint(stems):
+        return []
+    named = [(place, _WEEK.index(each)) for place, each in enumerate(stems) if each in _WEEK]
+    if not named:
+        return [*range(7)] if {"dai", "day"} & {*stems} else []
+    (place, first), (end, last) = named[0], named[-1]
+    if len(named) > 2 or end - place > 2:  # noqa: PLR2004 - one day, or from one to another
+        return []
+    if stems[end - 1] == "and":
+        return [first, last]
+    return [(first + step) % 7 for step in range((last - first) % 7 + 1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,14 +20,14 @@ from monitor.scoring.local.model import (
     RESPONSE_FEATURES,
     Logistic,
     load_coefficients,
+    log_odds,
+    probability,
     response_features,
-    sigmoid,
 )
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     FEWEST_MISSING,
-    MOST_QUERY_CHARS,
     ReadClaim,
     Reading,
     ReadSentence,
@@ -37,17 +36,16 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
-    HOW_MUCH,
     RELEVANCE_FEATURES,
+    Settled,
     asks_translation,
-    names_anything,
-    only_echoes,
-    relevance_features,
+    by_shared_words,
     settle,
     type_of_answer,
+    without_how_much,
 )
 from monitor.scoring.sentences import split_statements
-from monitor.scoring.words import Word, has_words, language, words
+from monitor.scoring.words import Word, has_words, language
 
 #: The most that is left of a probability where a copied claim changes a detail.
 CONTRADICTED_AT_MOST = 0.15
@@ -55,7 +53,8 @@ CONTRADICTED_AT_MOST = 0.15
 ABSENT_AT_MOST = 0.15
 PASS_SCORE = 0.7
 _SUPPORTED = 0.5
-_HELD = 0.6  # share of a question from which on passages count as holding its answer
+#: Share of a question from which on passages count as holding its answer, and surely so.
+_HELD, _HELD_SURELY = 0.6, 0.99
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
@@ -73,7 +72,7 @@ class Rewriter(Protocol):
 
 class LocalJudge:
     """
-    Judge by counting, in a few milliseconds, without a key or a download.
+    Judge by counting, in a millisecond, without a key or a download.
 
     The groundedness of a response is the probability that its passages support it, for traffic
     with the share of grounded answers that the coefficients name. The claim that is least
@@ -102,91 +101,100 @@ class LocalJudge:
         self._rewrite = rewriter or as_written
         self._claim = Logistic.by_kind(data["claim"], CLAIM_FEATURES)
         self._response = Logistic.by_kind(data["response"], RESPONSE_FEATURES)
-        self._relevance = Logistic.by_kind(data["relevance"], RELEVANCE_FEATURES)[""]
-        self._relevance_alone = Logistic.by_kind(data["relevance_alone"], RELEVANCE_FEATURES)[""]
+        self._asked, self._asked_alone = (
+            Logistic.by_kind(data[name], RELEVANCE_FEATURES)[""]
+            for name in ("relevance", "relevance_alone")
+        )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True)
-        self.version = f"local-4-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-5-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge groundedness and relevance together."""
         started = time.perf_counter()
-        contexts = [context.text for context in interaction.contexts]
-        query, output = interaction.query, interaction.output
-        written = script(" ".join(contexts)), script(output)
-        same = None in written or written[0] == written[1]
-        if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
-            return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
-        reading = read(query, contexts, output, self._rewrite)
-        relevant, reason = self._judge_relevance(query, output, reading)
-        skipped = "nothing_asked"
-        settled = settle(query, output, reading, relevant) if query else None
-        alone = settled is None or settled.reason == "terse_answer"
-        if query and interaction.history and alone:
-            settled = follow(query, interaction.history, output, reading, relevant)
-        if settled is not None:
-            relevant, reason = settled
-            skipped = reason if relevant is None else skipped
-        declines = bool(len(reading.passages)) and not reading.claims
-        declines = declines and any(each.refuses for each in reading.sentences)
-        wrong = _wrong_refusal(reading, query) if declines and query else None
-        claims, groundedness = self._judge_claims(reading)
-        translated = skipped == "instruction" and asks_translation(query or "")
-        return Judgement(
-            readable=not translated,  # of other words nothing is found in the passages
-            claims=(wrong,) if wrong else claims,
-            groundedness=wrong.support if wrong else groundedness,
-            relevance=relevant,
-            relevance_reason=reason,
-            relevance_skipped=skipped,
-            declined_rightly=declines and wrong is None and relevant is not None,
-            claims_not_judged=reading.not_judged,
-            duration_ms=(time.perf_counter() - started) * 1000,
-        )
+        judgement = self._judge(interaction)
+        return replace(judgement, duration_ms=(time.perf_counter() - started) * 1000)
 
     def support(self, passage: str, claims: Sequence[str]) -> list[float]:
         """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
         passages = Passages([passage])
-        read_claims = [read_claim(each, passages, rewrite=self._rewrite) for each in claims]
-        model = self._claim["brief"]
-        return [
-            _held_down(sigmoid(float(model.log_odds(np.array(each.values)))), each)
-            for each in read_claims
-        ]
+        return self._supports(
+            [read_claim(each, passages, rewrite=self._rewrite) for each in claims], "text"
+        )
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _judge_claims(self, reading: Reading) -> tuple[tuple[Claim, ...], float | None]:
+    def _judge(self, interaction: Interaction) -> Judgement:
+        contexts = [context.text for context in interaction.contexts]
+        query, output = interaction.query or "", interaction.output
+        written = script(" ".join(contexts)), script(output)
+        same = None in written or written[0] == written[1]
+        if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
+            return Judgement(readable=False)
+        reading = read(query, contexts, output, self._rewrite)
+        relevance, reason = self._relevance(interaction, reading)
+        declines = bool(len(reading.passages)) and not reading.claims
+        declines = declines and any(each.refuses for each in reading.sentences)
+        wrong = _wrong_refusal(reading, query) if declines and query else None
+        claims, groundedness = ((wrong,), wrong.support) if wrong else self._groundedness(reading)
+        translated = relevance is None and reason == "instruction" and asks_translation(query)
+        return Judgement(
+            readable=not translated,  # of other words nothing is found in the passages
+            claims=claims,
+            groundedness=groundedness,
+            relevance=relevance,
+            relevance_reason=reason,
+            relevance_skipped=reason if relevance is None else "",
+            declined_rightly=declines and wrong is None and relevance is not None,
+            claims_not_judged=reading.not_judged,
+        )
+
+    def _groundedness(self, reading: Reading) -> tuple[tuple[Claim, ...], float | None]:
         """Judge every sentence, and the response as a whole; None if it states nothing."""
-        read_claims, values = reading.claims, reading.values
+        read_claims = reading.claims
         if not read_claims:
             return tuple(_no_claim(each) for each in reading.sentences), None
+        values = np.array([each.values for each in read_claims])
         odds = self._claim[reading.kind].log_odds(values)
+        supports = _held_down(odds, read_claims)
         pooled = self._response[reading.kind].log_odds(response_features(values, odds))
-        supports = [
-            _held_down(sigmoid(each), claim)
-            for each, claim in zip(odds.tolist(), read_claims, strict=True)
-        ]
-        groundedness = sigmoid(float(pooled)) * most_left(read_claims, supports)
-        shift = _log_odds(groundedness) - _log_odds(min(supports))
-        shifted = iter([sigmoid(_log_odds(each) + shift) for each in supports])
+        groundedness = probability(float(pooled)) * most_left(read_claims, supports)
+        shifted = iter(_shifted(supports, groundedness))
         claims: list[Claim] = []
-        for each in reading.sentences:
-            if each.claim is None:
-                claims.append(_no_claim(each))
+        for sentence in reading.sentences:
+            if sentence.claim is None:
+                claims.append(_no_claim(sentence))
                 continue
-            support = next(shifted)
-            judged = [(each.text, each.claim, support)]
-            if support < self._pass_score:
-                judged = self._parted(each, reading, support) or judged
-            claims += [self.verdict(*one, reading.passages) for one in judged]
+            judged = [(sentence.text, sentence.claim, next(shifted))]
+            if judged[0][2] < self._pass_score:
+                judged = self._parted(sentence.text, reading, *judged[0][1:])
+            claims += [self._verdict(*one) for one in judged]
         return tuple(claims), groundedness
 
+    def _relevance(self, interaction: Interaction, reading: Reading) -> Settled:
+        """Judge by shared words, and what they cannot tell by the kind of request."""
+        query, output = interaction.query, interaction.output
+        if not query:
+            return Settled(None, "nothing_asked")
+        model = self._asked if len(reading.passages) else self._asked_alone
+        found = by_shared_words(query, output, reading, model)
+        settled = settle(query, output, reading, found.relevance)
+        if interaction.history and (settled is None or settled.reason == "terse_answer"):
+            settled = follow(query, interaction.history, output, reading, found.relevance)
+        return settled or found
+
+    def _supports(self, claims: Sequence[ReadClaim], kind: str) -> list[float]:
+        """Return the support of claims, each by itself."""
+        if not claims:
+            return []
+        values = np.array([each.values for each in claims])
+        return _held_down(self._claim[kind].log_odds(values), claims)
+
     def _parted(
-        self, sentence: ReadSentence, reading: Reading, support: float
+        self, text: str, reading: Reading, claim: ReadClaim, support: float
     ) -> list[tuple[str, ReadClaim, float]]:
         """
         Return the statements of a sentence that is not supported, if it joins several.
@@ -194,21 +202,20 @@ class LocalJudge:
         The least supported has the *support* of the sentence, and the others stand above it as
         the model of a claim says.
         """
-        texts = split_statements(sentence.text)
-        if len(texts) == 1 or sentence.claim is None:
-            return []
-        parts = [(text, reading.read_part(text)) for text in texts]
-        if not sentence.claim.changes:  # a piece alone is nearer to what it does not copy
-            parts = [(text, replace(claim, changes=())) for text, claim in parts]
-        odds = self._claim[reading.kind].log_odds(np.array([claim.values for _, claim in parts]))
-        own = [_held_down(sigmoid(o), c) for o, (_, c) in zip(odds.tolist(), parts, strict=True)]
-        shift = _log_odds(support) - _log_odds(min(own))
-        moved = [sigmoid(_log_odds(each) + shift) for each in own]
-        return [(text, claim, each) for (text, claim), each in zip(parts, moved, strict=True)]
+        texts = split_statements(text)
+        if len(texts) == 1:
+            return [(text, claim, support)]
+        parts = [reading.read_part(each) for each in texts]
+        if not claim.changes:  # a piece alone is nearer to what it does not copy
+            parts = [part._replace(changes=()) for part in parts]
+        shifted = _shifted(self._supports(parts, reading.kind), support)
+        return [*zip(texts, parts, shifted, strict=True)]
 
-    def verdict(self, text: str, claim: ReadClaim, support: float, passages: Passages) -> Claim:
+    def _verdict(self, text: str, claim: ReadClaim, support: float) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
-        reason = f"{100 * claim.covered_two:.0f} % of its information is in the nearest sentences"
+        aligned = claim.aligned
+        share = 100 * aligned.shares[1]
+        reason = f"{share:.0f} % of its information is in the nearest sentences"
         verdict = ClaimVerdict.NOT_FOUND
         if support >= self._pass_score:
             verdict = ClaimVerdict.SUPPORTED
@@ -218,38 +225,19 @@ class LocalJudge:
             reason = f'it says "{said}", the passage "{told}"'
             if not said:
                 reason = f"the passage says otherwise: {told}"
-        elif claim.missing:
-            more = len(claim.missing) - _MAX_NAMED
-            reason += "; missing: " + ", ".join(claim.missing[:_MAX_NAMED])
+        elif missing := aligned.missing():
+            more = len(missing) - _MAX_NAMED
+            reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
             reason += f" and {more} more" if more > 0 else ""
-        best = passages.sentences[claim.evidence[0]] if claim.evidence else None
+        index, quote = aligned.best_sentence()
         return Claim(
             text=text,
             verdict=verdict,
             support=support,
-            evidence=best[1][:_MAX_QUOTE_CHARS] if best else None,
-            context_index=best[0] if best else None,
+            evidence=quote and quote[:_MAX_QUOTE_CHARS],
+            context_index=index,
             reason=reason,
         )
-
-    def _judge_relevance(
-        self, query: str | None, output: str, reading: Reading
-    ) -> tuple[float | None, str]:
-        if not query or not names_anything(query):
-            return None, ""
-        limit = MOST_QUERY_CHARS
-        if only_echoes(query, words(query[:limit]), words(output[:limit])):
-            return 0.0, "It adds nothing to the question."
-        values = relevance_features(query, output, reading.sentences, reading.passages)
-        model = self._relevance if len(reading.passages) else self._relevance_alone
-        score = sigmoid(float(model.log_odds(np.array(values))))
-        named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
-        if named["refusal"] >= 1:
-            return score, "It declines to answer."
-        said = f"It takes up {100 * named['query_covered_near']:.0f} % of what the question names"
-        if named["type_misses"]:
-            return score, f"{said}, without the kind of thing that is asked for."
-        return score, f"{said}."
 
 
 def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
@@ -268,14 +256,19 @@ def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
     return 1.0
 
 
-def _held_down(probability: float, claim: ReadClaim) -> float:
-    if claim.changes:
-        return CONTRADICTED_AT_MOST * probability
-    return ABSENT_AT_MOST * probability if claim.absent else probability
+def _held_down(odds: Sequence[float] | np.ndarray, claims: Sequence[ReadClaim]) -> list[float]:
+    """Return log odds as probabilities, lowered for claims that are changed or from nowhere."""
+    most = [
+        CONTRADICTED_AT_MOST if each.changes else ABSENT_AT_MOST if each.absent else 1.0
+        for each in claims
+    ]
+    return [probability(float(o)) * left for o, left in zip(odds, most, strict=True)]
 
 
-def _log_odds(probability: float) -> float:
-    return math.log(probability / (1.0 - probability))
+def _shifted(supports: Sequence[float], least: float) -> list[float]:
+    """Return supports moved together in log odds, so that the least is *least*."""
+    shift = log_odds(least) - log_odds(min(supports))
+    return [probability(log_odds(each) + shift) for each in supports]
 
 
 def _no_claim(sentence: ReadSentence) -> Claim:
@@ -286,18 +279,19 @@ def _no_claim(sentence: ReadSentence) -> Claim:
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages = reading.passages
-    asked = Aligned.of(HOW_MUCH.sub(" ", query), passages)
-    index, text = passages.sentences[asked.evidence[0]] if asked.evidence else (0, "")
+    asked = Aligned.of(without_how_much(query), passages)
     told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
-    if asked.shares[1] < _HELD or type_of_answer(query, told, found)[1]:
+    held = asked.shares[1]
+    if held < _HELD or type_of_answer(query, told, found)[1]:
         return None
+    index, quote = asked.best_sentence()
     return Claim(
         text=next(each.text for each in reading.sentences if each.refuses),
-        verdict=ClaimVerdict.CONTRADICTED,
-        support=1.0 - asked.shares[1],
-        evidence=text[:_MAX_QUOTE_CHARS],
+        verdict=ClaimVerdict.CONTRADICTED if held >= _HELD_SURELY else ClaimVerdict.NOT_FOUND,
+        support=1.0 - held,
+        evidence=quote and quote[:_MAX_QUOTE_CHARS],
         context_index=index,
         reason="it declines to answer, but the passages speak of what is asked",
     )

@@ -24,7 +24,6 @@ def values(claim, *contexts):
         ("numbers_absent", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
         ("numbers_not_before_unit", "It sells 40 kinds of bread.", "It sells 9 kinds of bread."),
         ("names_apart", "Anna sells bread.", "Anna is a plumber of forty."),
-        ("gaps_wide", "The shop opens at 9.", "The shop has bread for people from Graz there."),
         ("names_absent", "The shop is of Anna Weber.", "The shop is of Anna Miller."),
         ("novel_run", "The shop sells bread.", "The shop exports frozen pastries."),
     ],
@@ -33,7 +32,7 @@ def test_feature_grows_when_the_slot_is_wrong(feature, right, wrong):
     assert values(right)[feature] < values(wrong)[feature]
 
 
-@pytest.mark.parametrize("feature", ["runs", "covered_two", "partners"])
+@pytest.mark.parametrize("feature", ["runs", "covered_two"])
 def test_feature_falls_when_words_come_from_elsewhere(feature):
     right = values("The shop of Anna Weber sells 40 kinds of bread.")
     wrong = values("Anna Weber the plumber said people eat Graz.")

@@ -232,7 +232,7 @@ def test_score_is_at_most_the_supported_share_when_a_claim_is_from_nowhere(judge
 )
 def test_claim_is_not_absent_when_it_may_be_told_in_other_words(output, context):
     [claim] = read(None, [context], output).claims
-    assert claim.missing
+    assert claim.aligned.missing()
     assert not claim.absent
 
 

@@ -13,12 +13,12 @@ SHOP = "The shop opens at 9. It sells bread. The baker is called Anna Weber."
 def test_best_sentence_comes_first_when_words_are_spread():
     passages = Passages([SHOP])
     evidence, shares = passages.best({"bread": 1.0, "shop": 2.0})
-    assert evidence == [0, 1]
-    assert shares == [pytest.approx(2 / 3), pytest.approx(1.0)]
+    assert evidence == (0, 1)
+    assert shares == (pytest.approx(2 / 3), pytest.approx(1.0))
 
 
 def test_nothing_is_found_when_no_word_is_shared():
-    assert Passages([SHOP]).best({"zebra": 1.0}) == ([], [0.0, 0.0])
+    assert Passages([SHOP]).best({"zebra": 1.0}) == ((), (0.0, 0.0))
 
 
 def test_rare_words_tell_more_when_compared_with_common_ones():
@@ -28,14 +28,15 @@ def test_rare_words_tell_more_when_compared_with_common_ones():
 
 def test_missing_words_are_named_as_the_claim_writes_them():
     claim = read_claim("The shop opens at 8 and Anna Miller exports.", Passages([SHOP]))
-    assert claim.missing == ("8", "Miller", "exports")
+    assert claim.aligned.missing() == ("8", "Miller", "exports")
 
 
-def test_distance_is_negative_when_the_other_word_comes_first():
+def test_words_are_near_each_other_within_a_distance_and_in_order():
     passages = Passages([SHOP])
-    assert passages.distance("shop", "open") == 1
-    assert passages.distance("open", "shop") == -1
-    assert passages.distance("open", "zebra") is None
+    assert passages.near_each_other("shop", "open", 0, 1)
+    assert not passages.near_each_other("open", "shop", 0, 9)
+    assert passages.near_each_other("open", "shop", 1, 0)
+    assert not passages.near_each_other("open", "zebra", 9, 9)
 
 
 def test_words_of_two_sentences_do_not_stand_together():

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from monitor.scoring.local.alignment import Aligned
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read
-from monitor.scoring.local.records import FEATURES, Records, compare
-from monitor.scoring.words import words
+from monitor.scoring.local.records import FEATURES, compare, read_attributes
 
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 RECORD = json.dumps(
@@ -26,8 +26,9 @@ RECORD = json.dumps(
 
 def compared(claim, *contexts):
     contexts = contexts or (RECORD,)
-    found = compare(claim, words(claim), Records.read(contexts), Passages(contexts))
-    return dict(zip(FEATURES, found.values, strict=True)), found.conflicts
+    passages = Passages(contexts)
+    found = compare(Aligned.of(claim, passages), read_attributes(passages.records))
+    return dict(zip(FEATURES, found.values, strict=True)), found.changes
 
 
 @pytest.mark.parametrize(
@@ -36,8 +37,8 @@ def compared(claim, *contexts):
      "Outdoor seating is not available.", "Parking on the street is possible."],
 )  # fmt: skip
 def test_claim_agrees_when_the_record_says_the_same(claim):
-    values, conflicts = compared(claim)
-    assert (values["attributes_agree"], conflicts) == (1, ())
+    values, changes = compared(claim)
+    assert (values["attributes_agree"], changes) == (1, ())
 
 
 @pytest.mark.parametrize(
@@ -49,12 +50,14 @@ def test_claim_agrees_when_the_record_says_the_same(claim):
     ],
 )
 def test_claim_conflicts_when_the_record_says_the_opposite(claim, conflict):
-    assert compared(claim)[1] == (conflict,)
+    values, changes = compared(claim)
+    assert values["attributes_conflict"] == 1
+    assert [change.told for change in changes] == [conflict]
 
 
 def test_claim_is_unknown_when_the_record_is_silent():
-    values, conflicts = compared("Restaurants here take reservations.")
-    assert (values["attributes_unknown"], conflicts) == (1, ())
+    values, changes = compared("Restaurants here take reservations.")
+    assert (values["attributes_unknown"], changes) == (1, ())
 
 
 def test_name_is_no_attribute_when_a_street_is_named():
@@ -63,7 +66,7 @@ def test_name_is_no_attribute_when_a_street_is_named():
 
 def test_claim_agrees_when_one_of_two_records_does():
     other = RECORD.replace('"OutdoorSeating": false', '"OutdoorSeating": true')
-    assert compared("One has outdoor seating.", RECORD, other)[1] == ()
+    assert compared("One has outdoor seating.", RECORD, other)[0]["attributes_conflict"] == 0
 
 
 @pytest.mark.parametrize(
@@ -95,10 +98,10 @@ def test_hours_are_compared_by_day_when_claimed(claim, changed):
     ],
 )
 def test_denial_is_found_in_other_words_only_where_it_is_one(claim):
-    assert compared(claim)[1] == ()
+    assert compared(claim)[0]["attributes_conflict"] == 0
 
 
 def test_nothing_is_compared_when_no_passage_is_a_record():
-    values, conflicts = compared("There is outdoor seating.", "It has no outdoor seating.")
+    values, changes = compared("There is outdoor seating.", "It has no outdoor seating.")
     assert not any(values.values())
-    assert conflicts == ()
+    assert changes == ()
