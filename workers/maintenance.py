@@ -210,7 +210,7 @@ class Expirer:
             results: list[Result | Dead] = []
             for entry in entries:
                 try:
-                    sample = decode(entry.fields)
+                    sample = decode(entry.fields, entry.entry_id)
                     results.append(expired(sample, self.rules, now=now, reason=reason))
                 except RecordError as error:
                     results.append(Dead.unreadable(entry, error))

@@ -152,7 +152,9 @@ def _forget_waiting(
         ended: list[Result | Dead] = []
         for entry in found:
             try:
-                ended.append(expired(decode(entry.fields), rules, now=now, reason=FORGOTTEN))
+                ended.append(
+                    expired(decode(entry.fields, entry.entry_id), rules, now=now, reason=FORGOTTEN)
+                )
             except RecordError as error:
                 bare = StreamEntry(entry.entry_id, {**entry.fields, body: b""})
                 ended.append(Dead.unreadable(bare, error))

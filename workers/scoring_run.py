@@ -300,7 +300,7 @@ def score_entry(
         If it cannot be scored now, which is not the fault of the entry.
     """
     try:
-        sample = decode(entry.fields)
+        sample = decode(entry.fields, entry.entry_id)
     except RecordError as error:
         return Dead.unreadable(entry, error)
     if entry.deliveries > MAX_DELIVERIES:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pydantic_core import PydanticSerializationError, ValidationError, to_json
+from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import RecordError, RecordTooLargeError, UnknownSchemaError, own_words
 from .names import FIELD_APP, FIELD_BODY, FIELD_VERSION
@@ -22,6 +22,9 @@ MOST_BYTES = 5_000_000
 
 #: In the metadata of an interaction whose texts were not recorded, by the app's own wish.
 TEXTS_STAYED: Mapping[str, object] = MappingProxyType({"capture": "metadata"})
+
+#: The hook of samples that no hook wrote.
+OUTSIDE = "outside"
 
 _VERSION_KEY = FIELD_VERSION.encode()
 _APP_KEY = FIELD_APP.encode()
@@ -50,9 +53,12 @@ def encode_feedback(body: Mapping[str, object]) -> dict[bytes, bytes]:
     return {_VERSION_KEY: _VERSION, _APP_KEY: app, _BODY_KEY: _body(body)}
 
 
-def decode(fields: Mapping[bytes, bytes]) -> Sample:
+def decode(fields: Mapping[bytes, bytes], entry_id: str = "") -> Sample:
     """
     Read a sample from the fields of its stream entry.
+
+    Other programs than the hook may write a record alone, as in a file: its id and its time are
+    then those of the stream entry, its sample rate is 1, and its hook `OUTSIDE`.
 
     Raises
     ------
@@ -88,27 +94,42 @@ def decode(fields: Mapping[bytes, bytes]) -> Sample:
     if len(body) > MOST_BYTES:
         raise RecordTooLargeError(f"sample of {len(body):,} bytes; at most {MOST_BYTES:,} are read")
     try:
-        try:
-            sample = Sample.model_validate_json(body)
-        except ValidationError as error:
-            if {item["type"] for item in error.errors(include_input=False)} != {"missing"}:
-                raise
-            sample = Sample.model_validate_json(_completed(body))
+        sample = Sample.model_validate_json(body)
     except ValidationError as error:
-        raise RecordError(f"unreadable sample: {_mistakes(error)}") from None
+        whole = _from_outside(body, fields.get(_APP_KEY, b""), entry_id)
+        try:
+            if whole is None:
+                raise RecordError(f"unreadable sample: {_mistakes(error)}") from None
+            sample = Sample.model_validate_json(whole)
+        except ValidationError as outside:
+            raise RecordError(f"unreadable record: {_mistakes(outside)}") from None
     # Here and not in the model, which also reads samples that were stored before this was refused.
     if any("\x7f" <= character <= "\x9f" for character in sample.interaction.app):
         raise RecordError("unreadable sample: the app's name must not contain control characters")
     return sample
 
 
-def _completed(body: bytes) -> bytes:
-    """Add what a writer without a hook may leave out: all but ``sample_id`` and the output."""
-    given = json.loads(body)
-    interaction = {"id": given.get("sample_id")} | given.get("interaction", {})
-    sampled_at = interaction.get("timestamp") or datetime.now(UTC).isoformat()
-    default = {"sampled_at": sampled_at, "sample_rate": 1.0, "hook_id": "", "sequence": 0}
-    return to_json(default | given | {"interaction": interaction})
+def _from_outside(body: bytes, app: bytes, entry_id: str) -> bytes | None:
+    """Complete a record that came without what a hook says of it; None if it is not one."""
+    try:
+        record = from_json(body)
+        at_ms, position = (int(part) for part in entry_id.split("-"))
+    except ValueError:
+        return None
+    if not isinstance(record, dict) or record.keys() & {"interaction", "hook_id"}:
+        return None
+    key = sample_id(at_ms, position)
+    named = {"app": app.decode("utf-8", "replace")} if app else {}
+    return to_json(
+        {
+            "sample_id": key,
+            "sampled_at": datetime.fromtimestamp(at_ms / 1000, UTC),
+            "sample_rate": 1.0,
+            "hook_id": OUTSIDE,
+            "sequence": 0,
+            "interaction": named | {"id": key} | record,
+        }
+    )
 
 
 def sample_id(at_ms: int, randomness: int) -> str:

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
 
 from monitor.errors import SettingsError
+from monitor.queue.wire import OUTSIDE
 from monitor.store.engine import add, insert_new, put, rows_of
 from monitor.store.tables import (
     counts,
@@ -166,6 +168,46 @@ def absorb(connection: Connection, news: Sequence[HookCounters], *, bucket_s: in
         rows.append(row | {"counters": {**before, **highest}})
     book(connection, entries)
     put(connection, hooks, rows)
+
+
+def book_outside(
+    connection: Connection, written: Mapping[str, int], *, now: datetime, bucket_s: int
+) -> None:
+    """
+    Count samples that another program than the hook wrote, by app, as a hook would have done.
+
+    Such a program has no heartbeat, so nothing is wrong when it is silent: its row is a day old.
+    """
+    ids = {app: f"{OUTSIDE}-{blake2b(app.encode(), digest_size=16).hexdigest()}" for app in written}
+    rows = {
+        hook_id: HookCounters(
+            hook_id=hook_id, app=app, host="", pid=0,
+            heartbeat_at=now, heard_at=now - timedelta(days=1), counters={},
+        )
+        for app, hook_id in ids.items()
+    }  # fmt: skip
+    columns = ("hook_id", "app", "host", "pid", "counters")
+    new = [
+        {name: getattr(row, name) for name in columns} | {"heartbeat_at_ms": 0}
+        for row in rows.values()
+    ]
+    insert_new(connection, hooks, new, returning=hooks.c.hook_id)
+    query = select(hooks.c.hook_id, hooks.c.counters).where(hooks.c.hook_id.in_(sorted(rows)))
+    before = connection.execute(query.order_by(hooks.c.hook_id).with_for_update()).all()
+    absorb(
+        connection,
+        [
+            replace(
+                row := rows[hook_id],
+                counters={
+                    kind.value: counters.get(kind.value, 0) + written[row.app]
+                    for kind in (Kind.SEEN, Kind.SAMPLED, Kind.SENT)
+                },
+            )
+            for hook_id, counters in before
+        ],
+        bucket_s=bucket_s,
+    )
 
 
 def last_heartbeat(connection: Connection, app: str | None = None) -> datetime | None:

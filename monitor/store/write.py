@@ -22,10 +22,11 @@ from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
 from monitor.models.passing import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
+from monitor.queue.wire import OUTSIDE
 from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
 from monitor.store.engine import add, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
-from monitor.store.ledger import DeadLetter, Entry, Kind, book, set_aside
+from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside
 from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
@@ -164,6 +165,13 @@ def record(
         Entry(item.app, start_s, Kind.FAILED, item.reason, 1)
         for item in set_aside(connection, dead)
     ]
+    outside = Counter(
+        item.scored.sample.interaction.app
+        for item in counted
+        if item.scored.sample.hook_id == OUTSIDE
+    )
+    if outside:
+        book_outside(connection, outside, now=now, bucket_s=bucket_s)
     # One call, so that the rows of the ledger are locked in one order.
     book(connection, entries)
     return len(fresh)

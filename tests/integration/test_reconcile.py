@@ -1,11 +1,8 @@
 """The reconciliation sees every sum that is off, and says what nobody can know."""
 
-import re
-import shlex
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -23,7 +20,6 @@ from workers.context import Components
 from workers.maintenance import Collector
 from workers.operations import reconcile
 
-ROOT = Path(__file__).parents[2]
 NOW = datetime.now(UTC)
 AGO = NOW - timedelta(hours=3)
 
@@ -91,21 +87,6 @@ def look(context, window_s=6 * 3600.0):
 
 def wrong(found):
     return {item.check for item in found.sums if not item.holds}
-
-
-def test_books_balance_with_what_a_program_without_a_hook_writes(settled):
-    page = (ROOT / "docs" / "hook.md").read_text(encoding="utf-8")
-    commands = re.search(r"```redis\nMULTI\n(.*?)EXEC\n```", page, re.DOTALL)[1]
-    commands = commands.replace("UUID", "01890a5d-ac96-774b-bcce-b302099a8057")
-    commands = commands.replace("NOW_MS", str(round(time.time() * 1_000)))
-    with settled.redis.pipeline() as pipe:
-        for command in commands.splitlines():
-            pipe.execute_command(*shlex.split(command))
-        pipe.execute()
-    assert drain(settled) == 1
-    collect(settled)
-    found = look(settled)
-    assert found.holds, wrong(found)
 
 
 def test_all_sums_agree_when_nothing_is_wrong(settled):
