@@ -127,7 +127,9 @@ def found_by(check: DoctorCheck, settings: Settings) -> Iterator[CheckResult]:
         yield from check(settings)
     except GroundwatchError as error:
         name = check.__name__.removeprefix("check_").replace("_", " ")
-        yield CheckResult(name, ok=False, found=str(error))
+        start = "start everything with: groundwatch up"
+        advice = start if check in {check_redis, check_store} and start not in str(error) else ""
+        yield CheckResult(name, ok=False, found=str(error), advice=advice)
 
 
 def show(checks: Iterable[DoctorCheck], settings: Settings) -> bool:

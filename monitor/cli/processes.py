@@ -95,7 +95,8 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
         table.add_row(name, f"needs {needs} to be scored", style="yellow")
     table.add_row("alerts to", who_is_told(settings))
     table.add_row("", "")
-    table.add_row("in your app", "groundwatch.sample(query=..., contexts=..., output=...)")
+    table.add_row("in your app", 'groundwatch.init(app="NAME", sample_rate=1.0)')
+    table.add_row("", "groundwatch.sample(query=..., contexts=..., output=...)")
     if stack.page_url:
         note = f"  ({stack.page_note})" if stack.page_note else ""
         table.add_row("the page", f"{stack.page_url}{note}")

@@ -123,8 +123,8 @@ def status(
                 say(said)
         if not report.apps:
             out.print(
-                "Call groundwatch.sample(...) in your app;"
-                " `groundwatch doctor hook` checks the way from there to here."
+                'Call groundwatch.sample(...) in your app, after groundwatch.init(app="NAME",'
+                " sample_rate=1.0); `groundwatch doctor hook` checks the way from there to here."
             )
     raise typer.Exit(
         exit_code([*(a.status for a in report.apps), *(f.status for f in report.fleet)])
