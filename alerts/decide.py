@@ -201,16 +201,11 @@ def _steps(
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in current:
             last = Verdict(
-                **key._asdict(),
-                policy="none",
-                status=Status.INSUFFICIENT_DATA,
-                point_status=Status.INSUFFICIENT_DATA,
+                **key._asdict(), policy="none", n=0,
+                status=Status.INSUFFICIENT_DATA, point_status=Status.INSUFFICIENT_DATA,
                 reason="not evaluated any more: the app is silent, or the metric or window is gone",
-                n=0,
-                evaluated_at=now,
-                since=now,
-                status_since=now,
-            )
+                evaluated_at=now, since=now, status_since=now,
+            )  # fmt: skip
             yield _Change(state, version, last, close(state, now, timers))
 
 

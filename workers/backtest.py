@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -163,9 +163,7 @@ def of_store(
             found.append(replay(AlertKey(*stream.key[:3], rules.window_s), judged, rules.timers))
             continue
         limits = EvidenceRules(
-            warning_rate=rules.thresholds.warning_rate,
-            critical_rate=rules.thresholds.critical_rate,
-            min_n=rules.thresholds.min_n,
+            **asdict(rules.thresholds),
             bucket_s=rules.bucket_s,
             false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=n_keys),
             use_reference=policy.use_reference,
@@ -243,9 +241,7 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
                 scores.scores,
                 passed,
                 policy=rules.policy,
-                warning_rate=rules.thresholds.warning_rate,
-                critical_rate=rules.thresholds.critical_rate,
-                min_n=rules.thresholds.min_n,
+                **asdict(rules.thresholds),
                 bucket_s=rules.bucket_s,
                 false_alarms_per_month=stream_budget(
                     rules.false_alarms_per_month, roots=len(history)

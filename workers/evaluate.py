@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -250,9 +250,7 @@ class Evaluator:
 
     def _rules(self, policy: EvidencePolicy, n_keys: int) -> Rules:
         return Rules(
-            warning_rate=self.thresholds.warning_rate,
-            critical_rate=self.thresholds.critical_rate,
-            min_n=self.thresholds.min_n,
+            **asdict(self.thresholds),
             bucket_s=self.settings.windows.bucket_s,
             false_alarms_per_month=stream_budget(
                 self.settings.false_alarms_per_month, roots=n_keys

@@ -135,22 +135,15 @@ def plan_stack(
         ready = partial(wait_for_page, host, port)
         services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))
     return Stack(
-        services=services,
-        redis_url=url,
-        redis_kind=kind,
-        logs=logs,
-        page_url=page_url,
+        services=services, redis_url=url, redis_kind=kind, logs=logs, page_url=page_url,
         page_note=page_note,
-    )
+    )  # fmt: skip
 
 
 def _process(
-    name: str,
-    environment: Mapping[str, str],
-    logs: Path,
-    wait: Callable[[Path, subprocess.Popen[bytes]], None],
-    stop_timeout_s: float,
-) -> Service:
+    name: str, environment: Mapping[str, str], logs: Path,
+    wait: Callable[[Path, subprocess.Popen[bytes]], None], stop_timeout_s: float,
+) -> Service:  # fmt: skip
     """Return a process of ours: it needs Redis, and not the others; together they start sooner."""
     log = logs / f"{name}.log"
     return Service(

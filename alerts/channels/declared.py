@@ -76,12 +76,15 @@ class _Declared(BaseModel):
         return channel
 
 
-class Slack(_Declared):
+class _ByUrl(_Declared):
+    url: NamedSecret
+
+
+class Slack(_ByUrl):
     """An incoming webhook."""
 
     channel_class = SlackChannel
     type: Literal["slack"]
-    url: NamedSecret
 
 
 class SlackBot(_Declared):
@@ -94,24 +97,22 @@ class SlackBot(_Declared):
     api_url: str = "https://slack.com/api"
 
 
-class Email(_Declared):
+class Email(_ByUrl):
     """A mail server and who gets the mail."""
 
     channel_class = EmailChannel
     type: Literal["email"]
-    url: NamedSecret
     sender: str = Field("groundwatch@localhost", alias="from")
     recipients: Annotated[list[str], BeforeValidator(_one_or_more), Field(min_length=1)] = Field(
         alias="to"
     )
 
 
-class Webhook(_Declared):
+class Webhook(_ByUrl):
     """Any program that takes signed documents."""
 
     channel_class = WebhookChannel
     type: Literal["webhook"]
-    url: NamedSecret
     secrets: Annotated[list[NamedSecret], BeforeValidator(_one_or_more)] = Field(
         default_factory=list, alias="secret"
     )
@@ -127,28 +128,25 @@ class PagerDuty(_Declared):
     api_url: str = "https://events.pagerduty.com"
 
 
-class Teams(_Declared):
+class Teams(_ByUrl):
     """A workflow's webhook."""
 
     channel_class = TeamsChannel
     type: Literal["teams"]
-    url: NamedSecret
 
 
-class Discord(_Declared):
+class Discord(_ByUrl):
     """A channel's webhook."""
 
     channel_class = DiscordChannel
     type: Literal["discord"]
-    url: NamedSecret
 
 
-class Alertmanager(_Declared):
+class Alertmanager(_ByUrl):
     """An Alertmanager of one's own."""
 
     channel_class = AlertmanagerChannel
     type: Literal["alertmanager"]
-    url: NamedSecret
     authorization: NamedSecret | None = None
 
 
@@ -159,12 +157,11 @@ class Console(_Declared):
     type: Literal["console"]
 
 
-class Apprise(_Declared):
+class Apprise(_ByUrl):
     """Anything that the package `apprise` knows."""
 
     channel_class = AppriseChannel
     type: Literal["apprise"]
-    url: NamedSecret
 
 
 DeclaredChannel = Annotated[
