@@ -1,7 +1,6 @@
 """Old samples judged again by a real endpoint: whose a change is, and what alerts see meanwhile."""
 
 import json
-import re
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -144,7 +143,7 @@ def test_check_by_the_judge_asks_about_both_sides_past_its_cache(store, server, 
     done = CliRunner().invoke(
         cli, ["check", "bot", "groundedness", "--since", "1h", "--judge", "--json"]
     )
-    said = json.loads(re.search(r"\{.*\}", done.stdout)[0])
+    said = json.loads(done.stdout)
     assert (said["answer"], said["good_before"], said["good_after"]) == ("worse", 10, 0)
     assert done.exit_code == 1
     assert len(server.requests) == 20
