@@ -63,7 +63,7 @@ def compare(  # the options of a command
     else:
         settings, now = Settings.from_env(), datetime.now(UTC)
         store = open_store(settings)
-        name = the_app(store, settings, app)
+        name = the_app(store, app)
         with store.read() as connection:
             parts = read_parts(
                 connection, app=name, by=by, since=parse_time(since, now), now=now,

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from threading import Thread
@@ -26,10 +26,10 @@ from monitor.report.format import plain_text
 from monitor.report.listing import Listing
 from monitor.settings import Settings, kinds
 from monitor.store.engine import Store, check_schema
+from monitor.store.ledger import read_totals
 from monitor.store.verdicts import read_verdicts
 from monitor.testsets.exports import Source
 from monitor.testsets.records import STDIN
-from workers.reports import read_status
 
 T = TypeVar("T")
 Cell = Text | str
@@ -263,9 +263,11 @@ def writing() -> Iterator[Connection]:
         yield connection
 
 
-def known_apps(store: Store, settings: Settings) -> list[str]:
-    """Return the apps that have a status, by name."""
-    return [item.app for item in read_status(store, settings, now=datetime.now(UTC)).apps]
+def known_apps(store: Store) -> list[str]:
+    """Return the apps of which anything was counted or scored, by name."""
+    with store.read() as connection:
+        scored = {verdict.app for verdict in read_verdicts(connection).values()}
+        return sorted(scored | read_totals(connection).keys())
 
 
 def app_names(apps: Sequence[str]) -> str:
@@ -273,19 +275,19 @@ def app_names(apps: Sequence[str]) -> str:
     return ", ".join(plain_text(name, 40) for name in apps[:10]) or "none yet"
 
 
-def check_app(store: Store, settings: Settings, app: str | None) -> None:
+def check_app(store: Store, app: str | None) -> None:
     """Raise SettingsError for an unknown app while others are known; it names those."""
-    known = known_apps(store, settings)
+    known = known_apps(store)
     if app is not None and known and app not in known:
         raise SettingsError(
             f"unknown app {plain_text(app, 40)!r}; expected one of {app_names(known)}"
         )
 
 
-def the_app(store: Store, settings: Settings, app: str | None) -> str:
+def the_app(store: Store, app: str | None) -> str:
     """Return *app*, else the only one there is; raise SettingsError if that leaves it open."""
-    check_app(store, settings, app)
-    known = [app] if app is not None else known_apps(store, settings)
+    check_app(store, app)
+    known = [app] if app is not None else known_apps(store)
     if len(known) != 1:
         raise SettingsError(f"name the app with --app; there is {app_names(known)}")
     return known[0]

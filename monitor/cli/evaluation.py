@@ -211,7 +211,7 @@ def _gate_live(
         raise typer.BadParameter(f"Invalid share {max_drop!r}: expected 3% or 0.03")
     settings, now = Settings.from_env(), datetime.now(UTC)
     store = open_store(settings)
-    name = the_app(store, settings, app)
+    name = the_app(store, app)
     with store.read() as connection:
         parts = read_parts(
             connection, app=name, by="release", now=now, since=parse_time(since, now),

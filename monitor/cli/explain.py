@@ -79,7 +79,7 @@ def why(
     if start >= at:
         raise typer.BadParameter(f"--before {before} is not before --since {since}")
     with closing(open_store(settings)) as store, store.read() as connection:
-        check_app(store, settings, app)
+        check_app(store, app)
         later = scored_exchanges(connection, app, metric, at, limit=_MOST_SAMPLES)
         earlier = scored_exchanges(connection, app, metric, start, at, limit=_MOST_SAMPLES)
         faults = find_faults(earlier, later)
@@ -190,7 +190,7 @@ def plan(  # noqa: PLR0913 - the options of a command
     dollars = None if budget is None else float(paid[1]) * _A_MONTH[paid[2] or "month"]
     settings, now, kept_s = Settings.from_env(), datetime.now(UTC), parse_duration_s(lasts)
     with closing(open_store(settings)) as store:
-        name = the_app(store, settings, of or app)
+        name = the_app(store, of or app)
         if reset:
             clear_rate(connect(settings.broker_url), name)
             say(f"the hooks of {plain_text(name, 60)} go back to their own sample rate")

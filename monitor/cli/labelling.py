@@ -103,7 +103,7 @@ def label(
         return
     settings = Settings.from_env()
     with closing(open_store(settings)) as store:
-        name, who = the_app(store, settings, of), annotator or getpass.getuser()
+        name, who = the_app(store, of), annotator or getpass.getuser()
         session = _complaints if complaints else _session
         said = Counter(session(store, name, metric, who))
     out.print(f"labelled {said['p'] + said['f']:,}, skipped {said['s']:,}")
@@ -355,7 +355,7 @@ def check(
     settings, now = Settings.from_env(), datetime.now(UTC)
     at = parse_time(since, now)
     with closing(open_store(settings)) as store:
-        check_app(store, settings, app)
+        check_app(store, app)
         with store.read() as connection:
             pairs = draw_pairs(connection, app=app, metric=metric, at=at, most=_MOST)
         if len(pairs) < LOOKS[0].pairs:

@@ -101,7 +101,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     values |= {"segment": segment or [], "tag": tag or []}
     settings = Settings.from_env()
     with closing(open_store(settings)) as store:
-        check_app(store, settings, app or None)
+        check_app(store, app or None)
         try:
             wanted = SampleFilter.parse(values, datetime.now(UTC))
             pages = _pages(store, wanted, sort, cursor, limit)
@@ -218,7 +218,7 @@ def export(
     settings, now = Settings.from_env(), datetime.now(UTC)
     window_s = parse_duration_s(window)
     store = open_store(settings)
-    check_app(store, settings, app)
+    check_app(store, app)
     report = read_report(store, settings, now=now, window_s=window_s, app=app)
     with store.read() as connection:
         since = now - timedelta(seconds=window_s)

@@ -105,7 +105,7 @@ def status(
         raise typer.Exit(exit_code([verdict.status]))
     settings = Settings.from_env()
     store = open_store(settings)
-    check_app(store, settings, app)
+    check_app(store, app)
     report = read_status(store, settings, now=datetime.now(UTC), app=app)
     if json:
         typer.echo(report.model_dump_json(indent=2))
@@ -210,7 +210,7 @@ def report(
     window_s = parse_duration_s(window)
     settings = Settings.from_env()
     store = open_store(settings)
-    check_app(store, settings, app)
+    check_app(store, app)
     found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
     if output is not None:
         write_or_print(_write(found, format, settings), output)
@@ -360,7 +360,7 @@ def open_page(
     """Print the address of a page, and open it in the browser."""
     settings = Settings.from_env()
     with closing(open_store(settings)) as store, store.read() as connection:
-        path = _path(connection, store, settings, what, metric) if what else "/"
+        path = _path(connection, store, what, metric) if what else "/"
     base = str(settings.report_url or "")
     if not base:
         # `up` may have found its usual port taken, and wrote down where its page is.
@@ -373,8 +373,8 @@ def open_page(
         typer.launch(url)
 
 
-def _path(connection: Connection, store: Store, settings: Settings, what: str, metric: str) -> str:
-    apps = known_apps(store, settings)
+def _path(connection: Connection, store: Store, what: str, metric: str) -> str:
+    apps = known_apps(store)
     if what in apps:
         return metric_path(what, metric) if metric else app_path(what)
     incidents = incidents_named(connection, what)
