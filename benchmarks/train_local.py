@@ -125,11 +125,13 @@ class Fitted:
 
     def odds(self, values: Array, kinds: Sequence[str]) -> Array:
         """Sum up log odds, calibrated if there are lines."""
-        table = np.array([self.weights[kind] for kind in kinds])
+        # A kind that no record of the training data had has the common weights and the mean line.
+        table = np.array([self.weights.get(kind, self.weights[""]) for kind in kinds])
         found: Array = ((np.clip(values, *self.limits) - self.mean) * table).sum(axis=1)
         if self.lines is None:
             return found
-        slopes, intercepts = np.array([self.lines[kind] for kind in kinds]).T
+        mean = np.mean([*self.lines.values()], axis=0)
+        slopes, intercepts = np.array([self.lines.get(kind, mean) for kind in kinds]).T
         return slopes * found + intercepts
 
     def data(self) -> dict[str, Any]:

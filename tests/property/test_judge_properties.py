@@ -21,7 +21,7 @@ FACTS = [
 LIE = "Penguins juggle yellow lemons on the moon."
 #: These take their time, or are true answers with another verdict.
 LEFT_OUT = {"hang", "drip", "drip_header", "error_drip", "error_flood", "oversized"}
-LEFT_OUT |= {"wrong_quote", "duplicate_number"}
+LEFT_OUT |= {"wrong_quote", "duplicate_number", "three_claims"}
 QUICK = sorted(set(BEHAVIOURS) - LEFT_OUT)
 
 
