@@ -144,7 +144,9 @@ def test_guide_to_a_judge_works_as_it_is_written(stack):
 
 
 def test_guide_to_deploys_from_ci_works_as_it_is_written(stack):
-    by_hand, make_token, send = blocks(DOCS / "guides" / "deploys-from-ci.md", "sh")
+    page = DOCS / "guides" / "deploys-from-ci.md"
+    by_hand, make_token, send = blocks(page, "sh")
+    stack.run(f"python -c {shlex.quote(*blocks(page, 'python'))}")
     assert "smaller prompt" in stack.run(by_hand).stdout
     token = stack.run(make_token).stdout.split()[-1]
     body = shlex.split(send.replace("\\\n", " "))

@@ -1,6 +1,7 @@
 """What the documents say is what the program does."""
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -61,6 +62,36 @@ def test_command_in_the_readme_exists_with_its_options(line, tmp_path):
     context = command.make_context(words[0], words[1:])
     if words[0] == "alerts":
         assert command.get_command(context, words[1])
+
+
+def lines_of_the_documentation():
+    """Every command line of groundwatch in a block of a page, as it is written."""
+    found = {}
+    for page in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        fenced = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+        indented = re.findall(r"^    (groundwatch .*)$", text, flags=re.MULTILINE)
+        for line in [*"\n".join(fenced).splitlines(), *indented]:
+            command = re.sub(r"\s+#.*$", "", line)
+            if match := re.search(r"(?:^|\(|\s)(groundwatch (?!.*\|).*?)\)?$", command):
+                found.setdefault(match[1], page.name)
+    return found
+
+
+def test_every_command_line_of_the_documentation_is_accepted():
+    lines, refused = lines_of_the_documentation(), {}
+    for line, page in lines.items():
+        command, words = get_command(app), shlex.split(line)[1:]
+        while hasattr(command, "get_command") and not words[0].startswith("-"):
+            name, *words = words
+            command = command.get_command(None, name)
+        try:
+            command.make_context(name, words)
+        except Exception as error:  # noqa: BLE001  # all that the parser raises
+            if type(error).__name__ != "BadParameter":  # such as a file that is not there
+                refused[line] = (page, repr(error))
+    assert len(lines) > 50
+    assert refused == {}
 
 
 def test_every_command_has_help():
