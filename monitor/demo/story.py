@@ -246,10 +246,12 @@ def _notified_once(where: str, titles: list[str]) -> DemoCheck:
     words = [title.lstrip("[") for title in titles]
     ended = sum(word.startswith("RESOLVED") for word in words)
     fired = sum(not word.startswith(("RESOLVED", *_GOES_ON)) for word in words)
+    escalated = len(titles) - fired - ended
+    more = f", {escalated} of them an escalation" if escalated else ""
     return DemoCheck(
         f"{where}: fired and resolved, once each",
         (fired, ended) == (1, 1),
-        f"{len(titles)} messages, {len(titles) - fired - ended} of them an escalation",
+        f"{len(titles)} messages{more}",
     )
 
 
