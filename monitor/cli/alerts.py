@@ -1,28 +1,19 @@
-"""``groundwatch alerts``: incidents, who hears of them, and trying that out."""
+"""``groundwatch alerts`` and ``incidents``: incidents, silences, and what rules would have sent."""
 
 from __future__ import annotations
 
 import getpass
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from random import Random
 from typing import Annotated
 
 import typer
 from rich.text import Text
 from sqlalchemy import Connection
 
-from alerts import dispatch
-from alerts import drill as drills
 from alerts.backtest import missed
-from alerts.channels.base import Channel
-from alerts.conditions import MONITOR_PREFIX
-from alerts.dispatch import Dispatcher
-from alerts.drill import MessageForm, rendered, send_test
 from alerts.model import Snapshot
 from alerts.queries import (
     deliveries,
@@ -34,11 +25,8 @@ from alerts.queries import (
 from alerts.routes_file import wiring_from
 from alerts.routing import (
     Matcher,
-    Recipient,
     RoutingConfig,
-    SilenceRule,
     parse_all,
-    silence_for,
 )
 from alerts.silencing import add_silence, expire_silence
 from alerts.silencing import preview as preview_of
@@ -48,26 +36,30 @@ from monitor.cli.console import (
     Cell,
     OnlyApp,
     Window,
-    err,
     open_store,
     out,
     parse_duration_s,
-    parse_time,
     print_json,
     print_rows,
-    quiet_logs,
     reading,
     safe,
-    say,
     warn,
     writing,
 )
-from monitor.errors import DeliveryError, GroundwatchError, SettingsError
-from monitor.models.alerting import AlertEvent, Delivery, DeliveryStatus, Incident, Severity
+from monitor.cli.messages import (
+    MESSAGE_COLUMNS,
+    drill,
+    outbox_app,
+    render,
+    route,
+    test,
+)
+from monitor.errors import SettingsError
+from monitor.models.alerting import Incident
 from monitor.report.format import percent, plain_text, short_id, utc_time
 from monitor.report.listing import Listing
 from monitor.report.words import incident_sentence, level_words
-from monitor.settings import Settings, variable
+from monitor.settings import Settings
 from monitor.web.schema import IncidentAnswer
 from workers.backtest import (
     POLICY_NAMES,
@@ -77,22 +69,10 @@ from workers.backtest import (
     scores_of,
 )
 
-#: Where the address of a channel comes from; of all others it is the routes file.
-_SETTINGS = {"slack": "slack_webhook_url", "email": "smtp_url"}
-
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Incidents, and the messages about them."
 )
 
-
-#: What lists of messages have in common.
-_OF_MESSAGE: dict[str, Callable[[Delivery], Cell]] = {
-    "event": lambda item: item.event,
-    "channel": lambda item: item.channel,
-    "recipient": lambda item: safe(item.recipient, 40),
-    "state": lambda item: item.status,
-    "last error": lambda item: item.error_code or "",
-}
 
 silences_app = typer.Typer(no_args_is_help=True, help="Mute some alerts for a while.")
 
@@ -184,98 +164,10 @@ def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matche
 app.add_typer(silences_app, name="silence")
 
 
-outbox_app = typer.Typer(
-    invoke_without_command=True, help="Messages that are waiting, sent or given up, and why."
-)
-
-NamedMessage = Annotated[str, typer.Argument(help="Id of the message, or its first characters.")]
-
-
-@outbox_app.callback()
-def outbox(context: typer.Context) -> None:
-    """Messages that are waiting, sent or given up, and why."""
-    if context.invoked_subcommand is None:
-        list_messages()
-
-
-@outbox_app.command("ls")
-def list_messages(
-    dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List messages, the newest first."""
-    now = datetime.now(UTC)
-    status = DeliveryStatus.DEAD if dead else None
-    none = "no messages were given up" if dead else "no messages yet"
-    with reading() as connection:
-        found = deliveries(connection, status=status)
-    print_rows(found, {
-        "id": lambda item: short_id(item.delivery_id),
-        "created": lambda item: utc_time(item.created_at, now),
-        **_OF_MESSAGE,
-        "attempts": lambda item: str(item.attempts),
-    }, as_json=as_json, none=none)  # fmt: skip
-
-
-@outbox_app.command("retry")
-def retry(name: NamedMessage) -> None:
-    """Retry a message that was given up."""
-    with writing() as connection:
-        found = dispatch.retry(connection, name, datetime.now(UTC))
-    out.print(f"message {found} waits to be sent again")
-
-
-@outbox_app.command("drop")
-def drop(name: NamedMessage) -> None:
-    """Delete a message that waits or was given up."""
-    with writing() as connection:
-        found = dispatch.drop(connection, name, datetime.now(UTC))
-    out.print(f"message {found} was deleted")
-
-
 app.add_typer(outbox_app, name="outbox")
+for command in (route, test, render, drill):
+    app.command()(command)
 
-
-def route(
-    app: Annotated[str, typer.Option(help="The app that the alert is about.")],
-    severity: Annotated[Severity, typer.Option(help="Its severity.")] = Severity.CRITICAL,
-    metric: Annotated[str, typer.Option(help="The metric that it is about.")] = "groundedness",
-    label: Annotated[list[str] | None, typer.Option(help="More labels, as name=value.")] = None,
-    at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
-) -> None:
-    """Show where an alert would be sent, and why, without sending it."""
-    settings = Settings.from_env()
-    now = parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
-    plan = wiring_from(settings).plan
-    labels = plan.app_labels.of(app) | {
-        "app": app, "metric": metric, "segment": "*", "severity": severity.value,
-        "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
-    }  # fmt: skip
-    for text in label or []:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise SettingsError(f"Invalid --label {text!r}: expected name=value")
-        labels[name] = value
-    for step in plan.router.explain(labels, now):
-        verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
-        say(plain_text(f"{step.route.name}: {verdict}", 200))
-    places = plan.recipients(labels, now)
-    for to, fallback in places.items():
-        instead = f", else {fallback}" if fallback else ""
-        out.print(Text(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
-    if not places:
-        out.print("-> nobody: no channel is configured")
-    silences: list[SilenceRule] = []
-    # A machine without a store has none.
-    with suppress(GroundwatchError), open_store(settings).read() as connection:
-        silences += silences_after(connection, now)
-    silence = silence_for([*silences, *plan.maintenance], labels, now)
-    if silence is not None:
-        text = f"but it is silenced now: {silence.silence_id}, by {silence.author}"
-        out.print(Text(plain_text(text, 200), style="yellow"))
-
-
-app.command("route")(route)
 
 Named = Annotated[str, typer.Argument(help="Id of the incident, or its first characters.")]
 
@@ -353,7 +245,7 @@ def show(name: Named, as_json: AsJson = False) -> None:
     }
     print_rows(events, story, none="nothing happened yet")
     print_rows(
-        sent[::-1], {"message": lambda item: short_id(item.delivery_id), **_OF_MESSAGE},
+        sent[::-1], {"message": lambda item: short_id(item.delivery_id), **MESSAGE_COLUMNS},
         none=f"no notification: {plain_text(why_not, 300)}",
     )  # fmt: skip
 
@@ -381,89 +273,12 @@ def ack(
         out.print(Text(plain_text(text, 300)))
 
 
-@app.command("test")
-def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")]) -> None:
-    """Send one real message marked TEST, and show the reply."""
-    channels = wiring_from(Settings.from_env()).channels
-    if channel not in channels:
-        there = ", ".join(channels) or "none; set GROUNDWATCH_SLACK_WEBHOOK_URL or _SMTP_URL"
-        raise SettingsError(f"no channel {channel!r} is set up; there is: {there}")
-    outcomes = [_try(channels[channel], address) for address in channels[channel].addresses]
-    if not all(outcomes):
-        raise typer.Exit(1)
-
-
-@app.command("render")
-def render(
-    form: Annotated[MessageForm, typer.Option(help="Output format.")] = MessageForm.TEXT,
-    event: Annotated[AlertEvent, typer.Option(help="The event it announces.")] = AlertEvent.FIRED,
-) -> None:
-    """Print a message as it would be sent, without sending it."""
-    typer.echo(rendered(form, event, datetime.now(UTC)))
-
-
-@app.command("drill")
-def drill(
-    watched: Annotated[str, typer.Argument(metavar="APP", help="App whose routes are tried.")],
-) -> None:
-    """Fire, escalate and resolve a test alert through the real outbox, marked TEST."""
-    settings = Settings.from_env()
-    channels, plan = wiring_from(settings)
-    if not channels:
-        raise SettingsError(
-            "no channel is configured, so nobody would be notified; set"
-            " GROUNDWATCH_SLACK_WEBHOOK_URL, GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
-        )
-    quiet_logs()
-    store, told = open_store(settings), dict[Recipient, str | None]()
-    dispatcher = Dispatcher(store, channels, Random())  # noqa: S311
-    began = drills.begin_drill(store, watched, datetime.now(UTC))
-    held: dict[str, None] = {}
-    for event in drills.act(began, datetime.now(UTC)):
-        silence = drills.silence_over(store, plan, event, datetime.now(UTC))
-        held |= {} if silence is None else {silence: None}
-        drills.enqueue(store, plan, event, told, datetime.now(UTC))
-        dispatcher.run_once()
-    with store.read() as connection:
-        sent = deliveries(connection, incident_id=began.incident_id)
-    sent.sort(key=lambda item: item.sequence)
-    if held:
-        names = ", ".join(map(plain_text, held))
-        warn(f"a drill is always sent; silence {names} would mute an alert")
-    print_sent(sent, none=f"the routes name no channel for {plain_text(watched)}")
-
-
-def print_sent(sent: Sequence[Delivery], *, none: str) -> None:
-    """Print what became of messages; end with 1 unless all were delivered."""
-    print_rows(sent, _OF_MESSAGE, none=none)
-    if not sent or any(item.status in {"waiting", "dead"} for item in sent):
-        raise typer.Exit(1)
-
-
 def _one(connection: Connection, name: str) -> Incident:
     found = incidents_named(connection, name)
     if len(found) != 1:
         problem = "several incidents are" if found else "no incident is"
         raise SettingsError(f"{problem} named {name!r}; see: groundwatch alerts ls")
     return found[0]
-
-
-def _try(channel: Channel, address: str) -> bool:
-    where = Text(f"{channel.name} {plain_text(address, 60)}".strip())
-    started_s = time.monotonic()
-    try:
-        receipt = send_test(channel, datetime.now(UTC), address or None)
-    except DeliveryError as error:
-        setting = variable(_SETTINGS.get(channel.name, "alerts_file"))
-        advice = "" if setting in str(error) else f"; check {setting} and the network"
-        said = Text(f": not delivered: {error} ({error.code}){advice}", style="red")
-        err.print(where + said, soft_wrap=True)
-        return False
-    took_ms = (time.monotonic() - started_s) * 1000
-    unsure = "" if receipt.confirmed else ", which does not confirm that it was shown"
-    text = f": the server replied {plain_text(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
-    out.print(where + Text(text, style="green"))
-    return True
 
 
 _DAY_S = 86_400.0

@@ -415,7 +415,7 @@ def answer_line(found: PairCheck, *, available: int) -> str:
         seen = percent(power(rate, max(0.0, rate - _FALL)).worse, 0)
         return f"no change seen: {figures}; a fall of 20 points would have been seen in {seen}"
     if found.next_look is not None and found.next_look > available:
-        return f"undecided: {figures}; there are no more than {count(available, 'pair')} yet"
+        return f"undecided: {figures}; only {count(available, 'pair')} so far"
     return f"go on: {figures} so far, the next look is at {found.next_look} pairs; run it again"
 
 

@@ -26,7 +26,6 @@ from alerts.dispatch import Dispatcher
 from alerts.queries import deliveries, incidents_named
 from alerts.routes_file import wiring_from
 from alerts.routing import Recipient
-from monitor.cli.alerts import print_sent
 from monitor.cli.console import (
     AppName,
     AsJson,
@@ -45,6 +44,7 @@ from monitor.cli.console import (
     say,
     write_or_print,
 )
+from monitor.cli.messages import print_sent
 from monitor.errors import SettingsError
 from monitor.models import Verdict
 from monitor.report.build import exit_code

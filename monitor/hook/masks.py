@@ -15,7 +15,7 @@ Mask = Callable[[str], str]
 Check = Callable[[re.Match[str]], int]
 
 # Patterns begin with the characters they look for and look back afterwards: the engine then skips
-# quickly. Runs are possessive or bounded, so that no text is looked at again and again. Groups are
+# quickly. Runs are possessive or bounded, so that no text is read twice. Groups are
 # not: before Python 3.11.5 a possessive one keeps half a repeat, and what follows here never fails.
 _EMAIL = re.compile(
     # What is glued to an address goes with it, or a second one behind it would stay.

@@ -121,7 +121,7 @@ class Sampling:
         self, given: Mapping[str, object], rate: float, failed: Callable[[], object]
     ) -> float:
         """Return one interaction's probability; call *failed* for each predicate that raises."""
-        given = MappingProxyType(given)  # predicates look, no more
+        given = MappingProxyType(given)  # predicates must not change it
         if self.never is not None and _opinion(self.never, given, failed):
             return 0.0
         if self.always is not None and _opinion(self.always, given, failed):

@@ -9,7 +9,8 @@ import pytest
 from alerts.channels.email import compose
 from alerts.channels.slack import payload, text_only
 from alerts.drill import sample_snapshot
-from alerts.message import Example, render, trend, without_samples
+from alerts.facts import trend
+from alerts.message import Example, render, without_samples
 from alerts.model import Background, Evidence, Other, Snapshot
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
