@@ -264,7 +264,7 @@ def writing() -> Iterator[Connection]:
 
 
 def known_apps(store: Store) -> list[str]:
-    """Return the apps of which anything was counted or scored, by name."""
+    """Return the names of all apps with anything counted or scored, sorted."""
     with store.read() as connection:
         scored = {verdict.app for verdict in read_verdicts(connection).values()}
         return sorted(scored | read_totals(connection).keys())

@@ -139,7 +139,7 @@ _OBJECTIVE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:points?|pts|%)\s+in\s+(\d+\s*[
 _USUAL = "15 points in 2h"
 _BUDGET = re.compile(r"\s*\$?\s*(\d+(?:\.\d+)?)\s*(?:/\s*(day|week|month))?\s*")
 _A_MONTH = {"day": 30.0, "week": 30 / 7, "month": 1.0}
-#: The falls of which a budget says how soon it finds them.
+#: Falls for which a budget alone is answered with the time until each is found.
 _FALLS = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 

@@ -293,7 +293,7 @@ def movements(
     Those called certain are chosen by Benjamini and Hochberg's rule on pooled two-sample
     tests: of those chosen, at most a share *false_share* is chance on average, for keys that
     are independent or positively dependent. Their intervals are widened to the level
-    1 - R q / m (R chosen of m), so that of the intervals told the same share at most misses;
+    1 - R q / m (R chosen of m), so that at most the same share of the reported intervals misses;
     the others have the level 1 - q. Right for one look at two stretches fixed beforehand, as
     a digest's are; not for a figure that is renewed every few seconds.
 
