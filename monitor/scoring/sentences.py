@@ -10,10 +10,11 @@ from monitor.scoring.words import canonical, has_words, language, words
 
 _HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
-# Possessive, and never in the middle of a run: otherwise long runs take quadratic time. It begins
-# with one class of characters, for which the engine scans quickly.
+# Possessive, and never in the middle of a run: otherwise long runs take quadratic time. Groups are
+# not: before Python 3.11.5 a possessive one keeps half a repeat. It begins with one class of
+# characters, for which the engine scans quickly.
 _END = re.compile(
-    r"""[.!?…。！？．](?:(?<=[.!?…])(?<![.!?…]{2})[.!?…]*+["'”’)\]]*+(?:\[\^?\d{1,3}\])*+(?=\s|$)"""
+    r"""[.!?…。！？．](?:(?<=[.!?…])(?<![.!?…]{2})[.!?…]*+["'”’)\]]*+(?:\[\^?\d{1,3}\])*(?=\s|$)"""
     r"""|(?<=[。！？．])(?<![。！？．]{2})[。！？．]*+["'”’」）]*+)"""
 )
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]+\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+|>\s+|\|)+")
@@ -181,7 +182,7 @@ _NUMBERED = (
 _TEXTS = rf"(?:{_NUMBERED}|texts?|articles?|paragraphs?|information|data|content|details|facts)"
 _NUMBER = r"\.?\s?#?\d{1,3}"
 _NUMBERS = (
-    rf"{_NUMBER}(?:(?:\s?[,;&–-]\s?|\s(?:and|or|to)\s)(?:{_NUMBERED}\s?)?#?\d{{1,3}}){{0,20}}+"
+    rf"{_NUMBER}(?:(?:\s?[,;&–-]\s?|\s(?:and|or|to)\s)(?:{_NUMBERED}\s?)?#?\d{{1,3}}){{0,20}}"
 )
 _WHICH = (
     r"(?:(?:the|these|this|those|that|your|all|both|given|provided|above|available|retrieved"
@@ -199,7 +200,7 @@ _BY = (
     r"|discussed|outlined|detailed|listed|found)\s(?:in|by))"
 )
 _SAYS = (
-    r"(?:(?:also|further|briefly|then|explicitly|specifically|clearly|only)\s)*+"
+    r"(?:(?:also|further|briefly|then|explicitly|specifically|clearly|only)\s)*"
     r"(?:mention|state|say|suggest|note|describe|discuss|explain|indicate|highlight|report|show"
     r"|specif(?:y|ie)|list|conclude|add|tell)(?:s|es)?(?:\sus)?(?:\sthat)?\b"
 )
@@ -208,7 +209,7 @@ _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # [1], [^2], [1, 3], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: prices.pdf)
-        r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*+\]|\s?【[^】]{1,40}】",
+        r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
         # at the beginning, at the end, before what they say
