@@ -249,7 +249,7 @@ class FleetFall(BaseModel):
     high: float
     n: int = Field(description="Scores of all apps since then.")
     fell: tuple[str, ...] = Field(description="Apps seen to fall, the most certain ones first.")
-    n_apps: int = Field(description="Apps in the pool; of the others too few samples tell.")
+    n_apps: int = Field(description="Apps in the pool; the others have too few samples to tell.")
     cause: str
 
 

@@ -160,7 +160,7 @@ def headline(statuses: Mapping[str, Status]) -> str:
 def fleet_sentence(fall: FleetFall, now: datetime) -> str:
     """Return which apps fell together, how far, since when, and what is known of the cause."""
     some = fall.n_apps - len(fall.fell)
-    others = f"; of {count(some, 'more app')} too few samples tell" if some > 0 else ""
+    others = f"; too few samples to tell for {count(some, 'more app')}" if some > 0 else ""
     named = _names([plain_text(app, 60) for app in fall.fell])
     rate = rate_with_interval(fall.pass_rate, fall.low, fall.high)
     return (

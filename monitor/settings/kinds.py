@@ -38,7 +38,7 @@ def parse_duration_s(text: str) -> int:
 
 def parse_time(text: str, now: datetime) -> datetime:
     """
-    Return the time that *text* names, in UTC: ISO 8601, or a duration such as 30m for so long ago.
+    Return the time that *text* names, in UTC: ISO 8601, or how long ago, such as 30m.
 
     Raises
     ------

@@ -85,8 +85,8 @@ class SampleFilter(BaseModel):
         """
         Read a filter from texts, as a query or a command line gives them; unknown names are left.
 
-        ``since`` and ``until`` are ISO 8601, in UTC unless they say otherwise, or a duration such
-        as 90s, 15m, 24h or 7d for so long ago.
+        ``since`` and ``until`` are ISO 8601, in UTC unless they say otherwise, or how long ago,
+        such as 90s, 15m, 24h or 7d.
 
         Raises
         ------
