@@ -49,6 +49,7 @@ from monitor.rolling.backtesting import RATES, Detection
 from monitor.rolling.faults import LEAST_SAMPLES, Faults, find_faults
 from monitor.settings import Settings
 from monitor.store.samples import read_sample, scored_exchanges
+from monitor.store.verdicts import read_verdicts
 from monitor.testsets.cases import TestSet
 from monitor.testsets.golden import golden_case
 from workers.maintenance import clear_rate, set_rate
@@ -61,8 +62,12 @@ def why(
     app: AppName,
     metric: MetricName = "groundedness",
     since: Annotated[
-        str, typer.Option(help="When it got worse: 2026-11-21T14:05 (UTC), or 24h ago.")
-    ] = "24h",
+        str | None,
+        typer.Option(
+            help="When it got worse: 2026-11-21T14:05 (UTC), or 24h ago; unset: when the fall that"
+            " the status tells of began, else 24h."
+        ),
+    ] = None,
     before: Annotated[str, typer.Option(help="Compare with samples from this time on.")] = "8d",
     test_set: Annotated[
         Path | None, typer.Option(help="Write the examples of all failure modes as a test set.")
@@ -75,11 +80,19 @@ def why(
     Compares the words of the newest 5,000 samples before and after; calls no model.
     """
     settings, now = Settings.from_env(), datetime.now(UTC)
-    at, start = parse_time(since, now), parse_time(before, now)
-    if start >= at:
-        raise typer.BadParameter(f"--before {before} is not before --since {since}")
+    start = parse_time(before, now)
     with closing(open_store(settings)) as store, store.read() as connection:
         check_app(store, app)
+        began = [
+            verdict.onset
+            for verdict in read_verdicts(connection, app).values()
+            if verdict.metric == metric and verdict.onset is not None
+        ]
+        at = began[0] if began and since is None else parse_time(since or "24h", now)
+        if start >= at:
+            raise typer.BadParameter(
+                f"--before {before} is not before --since {since or utc_time(at)}"
+            )
         later = scored_exchanges(connection, app, metric, at, limit=_MOST_SAMPLES)
         earlier = scored_exchanges(connection, app, metric, start, at, limit=_MOST_SAMPLES)
         faults = find_faults(earlier, later)

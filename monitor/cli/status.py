@@ -6,7 +6,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -110,12 +110,16 @@ def status(
     if json:
         typer.echo(report.model_dump_json(indent=2))
     elif watch:
-        live = Live(render_status(report), console=out, auto_refresh=False)
-        with live, suppress(KeyboardInterrupt):
+        # Into a pipe each look goes at once; a screen is only written anew.
+        live = Live(console=out, auto_refresh=False) if out.is_terminal else None
+        with live or nullcontext(), suppress(KeyboardInterrupt):
             while True:
+                if live:
+                    live.update(render_status(report), refresh=True)
+                else:
+                    out.print(render_status(report))
                 time.sleep(_EVERY_S)
                 report = read_status(store, settings, now=datetime.now(UTC), app=app)
-                live.update(render_status(report), refresh=True)
     else:
         out.print(render_status(report))
         for item in report.apps:

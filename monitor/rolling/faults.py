@@ -166,9 +166,11 @@ def blame(before: Sequence[Exchange], after: Sequence[Exchange]) -> Blame | None
     A failing sample is due to *traffic* where its question shares fewer words with earlier
     questions than nine in ten of them do; else to *retrieval* where no context holds enough of the
     question; else to *generation*. "Enough" is the cut that best separates earlier questions' own
-    contexts from those of other questions. A cause is named where its growth is more than half of
-    the fall, with 95 % confidence by the bootstrap. Whether the judge changed has to be known
-    beforehand: that looks like generation.
+    contexts from those of other questions; contexts with which the same question passed earlier
+    hold enough, whatever their words. A cause is named where its growth is more than half of
+    the fall, with 95 % confidence by the bootstrap. Where no cut separates, generation is named
+    only if failures with contexts that sufficed earlier are alone more than half of the fall.
+    Whether the judge changed has to be known beforehand: that looks like generation.
 
     Source: B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall,
     1993, chapter 13.
@@ -191,10 +193,15 @@ def blame(before: Sequence[Exchange], after: Sequence[Exchange]) -> Blame | None
     if not sure.any():
         return Blame("unclear", shares, "no cause explains more than half of the fall")
     cause = CAUSES[int(np.argmax(sure))]
-    if cause != "traffic" and not words.informed:
-        reason = "the words of the questions do not tell their contexts from others"
-        return Blame("unclear", shares, reason)
-    return Blame(cause, shares)
+    proven = sum(not each.passed and words.sufficed(each) for each in after) / len(after)
+    is_proven = cause == "generation" and 2 * proven > np.quantile(falls, _CONFIDENCE)
+    if cause == "traffic" or words.informed or is_proven:
+        return Blame(cause, shares)
+    reason = (
+        "the words of the questions do not tell their contexts from others, and too few failed"
+        " with contexts with which they passed before"
+    )
+    return Blame("unclear", shares, reason)
 
 
 class _Vocabulary:
@@ -215,6 +222,7 @@ class _Vocabulary:
         gains = [float((others < cut).mean() - (own < cut).mean()) for cut in cuts]
         best = int(np.argmax(gains))
         self._least_held, self.informed = float(cuts[best]), gains[best] >= _LEAST_INFORMED
+        self._passed = {(each.question, *each.contexts) for each in before if each.passed}
 
     def causes(self, side: Sequence[Exchange], *, own: int) -> NDArray[np.int64]:
         """Return the place of each sample's cause in `CAUSES`; one beyond for those that passed."""
@@ -225,7 +233,12 @@ class _Vocabulary:
             return len(CAUSES)
         if self._familiarity(each.question, own=own) < self._least_familiar:
             return 0
-        return 1 if self._held(each.question, each.contexts) < self._least_held else 2
+        holds = self._held(each.question, each.contexts) >= self._least_held
+        return 2 if holds or self.sufficed(each) else 1
+
+    def sufficed(self, each: Exchange) -> bool:
+        """Return whether the same question passed earlier with the same contexts."""
+        return bool(each.contexts) and (each.question, *each.contexts) in self._passed
 
     def _familiarity(self, question: str, *, own: int) -> float:
         """Return the share of a question's words that other, earlier questions have."""

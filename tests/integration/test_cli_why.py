@@ -1,15 +1,18 @@
 """``groundwatch why``: cause, changes and failure modes of stored samples."""
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.models import Status
 from monitor.store.engine import Store
+from monitor.store.verdicts import save_verdicts
 from monitor.store.write import record
-from monitor.testing import make_evaluation, make_interaction, make_sample
+from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
 from monitor.testsets.cases import TestSet
 from workers.scoring_run import ScoringRules, result_of
 
@@ -37,6 +40,8 @@ def run(sqlite_url, monkeypatch):
         results.append(result_of(sample, (evaluation,), rules, now=now))
     with store.write() as connection:
         record(connection, results, now=now, bucket_s=60)
+        fell = make_verdict(Status.CRITICAL, now, onset=now - timedelta(hours=1))
+        save_verdicts(connection, [fell], {})
     store.close()
     return lambda *words: CliRunner().invoke(app, ["why", *words])
 
@@ -45,6 +50,10 @@ def test_cause_and_change_are_named(run):
     text = run("support-bot", "--since", "1h").stdout
     assert "Cause: retrieval (contexts do not hold what is asked)" in text
     assert "Changed: release v12, from 0.0 % to 100.0 % of the samples" in text
+
+
+def test_the_fall_of_the_status_is_explained_where_no_time_is_given(run):
+    assert json.loads(run("support-bot", "--json").stdout)["n_before"] == 80
 
 
 def test_programs_get_the_same_figures(run):
@@ -67,4 +76,18 @@ def test_a_beginning_after_the_fall_is_refused(run):
 
 
 def test_too_few_samples_are_said(run):
-    assert "Cause: too few samples (0 before, 160 after; 30 needed)" in run("support-bot").stdout
+    said = run("support-bot", "--since", "24h").stdout
+    assert "Cause: too few samples (0 before, 160 after; 30 needed)" in said
+
+
+def test_a_watched_status_is_written_again_at_each_look(run, monkeypatch):
+    written = []
+
+    def sleep(_):
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        written.append(sys.stdout.buffer.getvalue().decode())  # what has been flushed
+
+    monkeypatch.setattr("monitor.cli.status.time.sleep", sleep)
+    CliRunner().invoke(app, ["status", "--watch"], catch_exceptions=False)
+    assert [text.count("support-bot  groundedness") for text in written] == [1, 2, 3]

@@ -71,6 +71,13 @@ def test_questions_that_say_nothing_of_their_contexts_leave_the_cause_unclear():
     assert (found.cause, bool(found.reason)) == ("unclear", True)
 
 
+def test_a_question_that_passed_with_the_same_contexts_before_fails_by_generation():
+    asked = [Exchange(f"Which is {word}?", ["Red is warm.", "Blue is cold."], passed=True)
+             for word in ("warm", "cold")] * 50  # fmt: skip
+    failing = [each._replace(passed=False) for each in asked]
+    assert blame(asked, failing).cause == "generation"
+
+
 @pytest.mark.parametrize(("before", "after"), [(29, 250), (250, 29), (0, 0)])
 def test_too_few_samples_blame_nobody(before, after):
     assert blame(mixed(1)[:before], mixed(2)[:after]) is None
