@@ -59,10 +59,10 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.page import served_page
 
 IMAGES = Path(__file__).parent / "images"
-_COLOURS = 48
+_COLOURS = 96
 _DAYS = 7
 _SPOIL, _NOTICE = timedelta(hours=3), timedelta(minutes=5)
-_COARSE, _FINE, _FINE_FROM = timedelta(hours=1), timedelta(minutes=6), timedelta(hours=4)
+_COARSE, _FINE, _FINE_FROM = timedelta(minutes=30), timedelta(minutes=6), timedelta(hours=4)
 _RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("language", "release"))
 _SEEN_A_SAMPLE = 20
 
@@ -87,12 +87,12 @@ class App:
 
 APPS = (
     App(
-        name="support-bot", a_minute=1.2, languages=("en", "de", "fr"),
+        name="support-bot", a_minute=1.2, languages=("en", "fr", "de", "fr"),
         broken=((_SPOIL, timedelta(0), "fr"), (timedelta(days=3), timedelta(days=2, hours=21), "")),
         release=("2.3.0", "2.4.0", _SPOIL + _NOTICE),
     ),
-    App(name="docs-search", a_minute=0.5, closed=range(9, 14)),
-    App(name="shop-assistant", a_minute=0.4),
+    App(name="docs-search", a_minute=0.7, closed=range(9, 14)),
+    App(name="shop-assistant", a_minute=0.6),
 )  # fmt: skip
 
 

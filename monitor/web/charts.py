@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
+from math import ceil
 
 from markupsafe import Markup, escape
 
@@ -21,6 +22,11 @@ _MOST_LABEL = 24
 #: Charts without text, which may be stretched to any size.
 _STRETCHED = frozenset({"spark", "strip"})
 _HOUR, _DAY = 3600, 86_400
+_TICKS_S = (
+    10, 60, 120, 300, 600, 900, 1_800, _HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR,
+    _DAY, 2 * _DAY, 7 * _DAY, 28 * _DAY,
+)  # fmt: skip
+_MOST_TICKS, _EDGE = 7, 16  #: labels of a time axis, and pixels that half of one needs
 _LEVELS = {"warning": "warning", "critical": "critical"}  # what a class of the style may be
 #: Lines are drawn in so many units a pixel: whole numbers are exact enough, and short.
 _UNITS = 10
@@ -307,15 +313,18 @@ def _axes(frame: _Frame) -> list[str]:
 
 
 def _times(frame: _Frame) -> list[str]:
-    """Return five moments below the frame; a script shows them in the reader's time zone."""
+    """Return round moments below the frame; a script shows them in the reader's time zone."""
     span_s = frame.to_s - frame.from_s
     form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
+    step_s = next((step for step in _TICKS_S if span_s <= _MOST_TICKS * step), _TICKS_S[-1])
     return [
         _text(
-            "tick", frame.x(at), frame.bottom + 16, _anchor(i, 4),
+            "tick", x, frame.bottom + 16,
+            "start" if x < frame.left + _EDGE else "end" if x > frame.right - _EDGE else "middle",
             f"{datetime.fromtimestamp(at, UTC):{form}}", f' data-at="{at:.0f}"',
         )
-        for i, at in enumerate(frame.from_s + quarter * span_s / 4 for quarter in range(5))
+        for at in range(ceil(frame.from_s / step_s) * step_s, int(frame.to_s) + 1, step_s)
+        for x in (frame.x(at),)
     ]  # fmt: skip
 
 
