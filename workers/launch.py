@@ -11,13 +11,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ask the kernel for a signal at the parent's death, where it offers that; then become CMD."""
+    """Become CMD."""
+    parent_pid, *command = sys.argv[1:]
+    end_with_parent(int(parent_pid))
+    os.execvp(command[0], command)  # noqa: S606
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """Ask the kernel for a SIGTERM at the death of our parent, where it offers that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    parent_pid, *command = sys.argv[1:]
-    if os.getppid() != int(parent_pid):
+    if os.getppid() != parent_pid:
         sys.exit("the parent died before it could be watched")
-    os.execvp(command[0], command)  # noqa: S606
 
 
 if __name__ == "__main__":

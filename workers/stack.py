@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,7 @@ from monitor.settings import Settings, masked_url, redis_url_file, variable
 from monitor.store.engine import Store
 from monitor.store.lease import current_owner
 from workers import supervise
-from workers.supervise import Service
+from workers.supervise import Service, ServiceProcess
 
 #: A worker finishes the calls it has begun before it leaves, and commits.
 _WORKER_STOP_S = 15.0
@@ -56,10 +55,13 @@ def page_url_file(home: Path) -> Path:
 
 
 def plan_stack(
-    settings: Settings, environment: Mapping[str, str], *, with_page: bool = False
-) -> Stack:
+    settings: Settings, environment: Mapping[str, str], *, with_page: bool = False,
+    main: Callable[[], object] | None = None,
+) -> Stack:  # fmt: skip
     """
     Decide what to run: Redis unless one is given by URL, a worker, a scheduler, the page.
+
+    With *main*, the command line, our processes are forks of this one where that is safe.
 
     Raises
     ------
@@ -127,13 +129,13 @@ def plan_stack(
     stop_s = settings.delivery_timeout_s + 10.0
     worker_stop_s = settings.judge_limits.judge_timeout_s + _WORKER_STOP_S
     services += [
-        _process("worker", ours, logs, partial(wait_for_worker, url), worker_stop_s),
-        _process("scheduler", ours, logs, partial(wait_for_scheduler, settings), stop_s),
+        _process("worker", ours, logs, main, partial(wait_for_worker, url), worker_stop_s),
+        _process("scheduler", ours, logs, main, partial(wait_for_scheduler, settings), stop_s),
     ]
     if page_url is not None:
         ours_web = {**ours, variable("web_port"): str(port)}
         ready = partial(wait_for_page, host, port)
-        services.append(_process("web", ours_web, logs, ready, _PAGE_STOP_S))
+        services.append(_process("web", ours_web, logs, main, ready, _PAGE_STOP_S))
     return Stack(
         services=services, redis_url=url, redis_kind=kind, logs=logs, page_url=page_url,
         page_note=page_note,
@@ -141,8 +143,8 @@ def plan_stack(
 
 
 def _process(
-    name: str, environment: Mapping[str, str], logs: Path,
-    wait: Callable[[Path, subprocess.Popen[bytes]], None], stop_timeout_s: float,
+    name: str, environment: Mapping[str, str], logs: Path, main: Callable[[], object] | None,
+    wait: Callable[[Path, ServiceProcess], None], stop_timeout_s: float,
 ) -> Service:  # fmt: skip
     """Return a process of ours: it needs Redis, and not the others; together they start sooner."""
     log = logs / f"{name}.log"
@@ -151,6 +153,7 @@ def _process(
         command=[sys.executable, "-P", "-m", "groundwatch", name],
         environment=environment,
         log_file=log,
+        main=main,
         wait_until_ready=partial(wait, log),
         stop_timeout_s=stop_timeout_s,
         beside_next=True,
@@ -198,7 +201,7 @@ def worker_name(pid: int) -> str:
     return f"groundwatch-{pid}@%h"
 
 
-def wait_for_worker(redis_url: str, log: Path, process: subprocess.Popen[bytes]) -> None:
+def wait_for_worker(redis_url: str, log: Path, process: ServiceProcess) -> None:
     """
     Wait until the worker of this process takes work.
 
@@ -216,7 +219,7 @@ def wait_for_worker(redis_url: str, log: Path, process: subprocess.Popen[bytes])
         )
 
 
-def wait_for_scheduler(settings: Settings, log: Path, process: subprocess.Popen[bytes]) -> None:
+def wait_for_scheduler(settings: Settings, log: Path, process: ServiceProcess) -> None:
     """
     Wait until a scheduler, this one or another, holds the lease.
 
@@ -234,7 +237,7 @@ def wait_for_scheduler(settings: Settings, log: Path, process: subprocess.Popen[
         _wait(at_work, process, log)
 
 
-def wait_for_page(host: str, port: int, log: Path, process: subprocess.Popen[bytes]) -> None:
+def wait_for_page(host: str, port: int, log: Path, process: ServiceProcess) -> None:
     """
     Wait until the page of this process answers.
 
@@ -261,7 +264,7 @@ def _page_at(host: str, port: int) -> str | None:
     return response.getheader("Groundwatch-Process") if is_ready else None
 
 
-def _wait(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(ready: Callable[[], bool], process: ServiceProcess, log: Path) -> None:
     deadline_s = time.monotonic() + _READY_TIMEOUT_S
     while time.monotonic() < deadline_s:
         if process.poll() is not None:

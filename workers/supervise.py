@@ -1,8 +1,9 @@
 """
 Keep a few processes running: start in order, restart what dies, stop in reverse order.
 
-`Supervisor` does that for `Service`s; `RedisServer` and its helpers run a real Redis for
-one machine: the server on PATH, else the Valkey that comes as a wheel.
+`Supervisor` does that for `Service`s, started anew or forked from this process, which then
+share the memory of what it has loaded; `RedisServer` and its helpers run a real Redis for one
+machine: the server on PATH, else the Valkey that comes as a wheel.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
+from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import redis
 
 from monitor.errors import ServerStartError
+from workers.launch import end_with_parent
 
 _CHECK_EVERY_S = 0.2
 _FIRST_PAUSE_S = 0.5
@@ -36,6 +40,23 @@ _HINT = "install one (apt install redis-server, brew install redis) or set GROUN
 DATABASES = 16  #: of one server, as Redis has by itself
 
 
+class ServiceProcess(Protocol):
+    """What `subprocess.Popen` and `Forked` have in common."""
+
+    @property
+    def pid(self) -> Any:
+        """Its process id."""
+
+    def poll(self) -> int | None:
+        """Return its exit code, negative for a signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raise subprocess.TimeoutExpired after *timeout* seconds."""
+
+    def terminate(self) -> None:
+        """Send it a SIGTERM."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """A process to keep running."""
@@ -44,8 +65,10 @@ class Service:
     command: Sequence[str]
     environment: Mapping[str, str]
     log_file: Path
+    #: What *command* runs; where this is safe, a fork of the supervisor calls it instead.
+    main: Callable[[], object] | None = None
     #: Waits until the process is of use; raises ServerStartError when it never will be.
-    wait_until_ready: Callable[[subprocess.Popen[bytes]], None] | None = None
+    wait_until_ready: Callable[[ServiceProcess], None] | None = None
     stop_timeout_s: float = 10.0
     beside_next: bool = False  #: the next one starts at once, not when this one is ready
 
@@ -60,7 +83,7 @@ class Listener(Protocol):
 @dataclass(slots=True)
 class _Running:
     service: Service
-    process: subprocess.Popen[bytes]
+    process: ServiceProcess
     started_s: float = field(default_factory=time.monotonic)
     pause_s: float = _FIRST_PAUSE_S
     restart_at_s: float | None = None
@@ -108,10 +131,11 @@ class Supervisor:
                 running.service.wait_until_ready(running.process)
             self._tell(running.service.name, "ready")
 
-    def watch(self, stop: threading.Event) -> None:
-        """Restart what dies, until *stop* is set."""
+    def watch(self, stop: threading.Event, beside: Callable[[], object] = lambda: None) -> None:
+        """Restart what dies and call *beside*, several times a second, until *stop* is set."""
         while not stop.wait(_CHECK_EVERY_S):
             self.check()
+            beside()
 
     def check(self) -> None:
         """Restart the services that died, with growing pauses."""
@@ -152,12 +176,16 @@ class Supervisor:
         return {running.service.name: running.process.pid for running in self._running}
 
 
-def _spawn(service: Service) -> subprocess.Popen[bytes]:
+def _spawn(service: Service) -> ServiceProcess:
     file = service.log_file
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if file.exists() and file.stat().st_size > _LARGE_LOG_BYTES:
         file.replace(file.with_suffix(".log.1"))
     with file.open("ab") as log:
+        if service.main is not None and may_fork():
+            forked = Forked(service, service.main, log.fileno())
+            forked.start()
+            return forked
         return subprocess.Popen(  # noqa: S603
             [sys.executable, "-P", "-m", "workers.launch", str(os.getpid()), *service.command],
             env=dict(service.environment),
@@ -166,6 +194,55 @@ def _spawn(service: Service) -> subprocess.Popen[bytes]:
             stderr=log,
             start_new_session=True,
         )
+
+
+def may_fork() -> bool:
+    """
+    Return whether a fork of this process is safe: on Linux, without threads.
+
+    Locks of other threads would stay locked in it. The threads of OpenBLAS are no obstacle:
+    it ends them before a fork. On macOS, system libraries do not work after one.
+    """
+    alone = threading.active_count() == 1
+    return sys.platform == "linux" and alone and find_spec("setproctitle") is not None
+
+
+class Forked(ForkProcess):
+    """A service as a fork of this process, which shares the memory of all it has loaded."""
+
+    def __init__(self, service: Service, main: Callable[[], object], log: int) -> None:
+        super().__init__(name=service.name)
+        self._service, self._main, self._log = service, main, log
+        self._parent_pid = os.getpid()
+
+    def run(self) -> None:
+        """Become what `subprocess.Popen` would have started."""
+        end_with_parent(self._parent_pid)
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (self._log, 1), (self._log, 2)):
+            os.dup2(source, target)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  # as long as we
+        sys.argv = ["groundwatch", self.name]
+        os.environ["SPT_NOENV"] = "1"  # noqa: TID251  # /proc goes on to show the environment
+        import_module("setproctitle").setproctitle(" ".join(sys.argv))
+        os.environ.clear()  # noqa: TID251
+        os.environ.update(self._service.environment)  # noqa: TID251
+        self._main()
+
+    def poll(self) -> int | None:
+        """Return its exit code, negative for a signal; None while it runs."""
+        return self.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        self.join(timeout)
+        if self.exitcode is None:
+            raise subprocess.TimeoutExpired(self.name, timeout or 0.0)
+        return self.exitcode
 
 
 def _kill_group(pid: int) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
 import json
 import os
@@ -10,8 +11,12 @@ import signal
 import socket
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +37,13 @@ _LONGEST_END_S = 5
 _SHORTEST_PASSWORD = 12
 _MEGABYTE = 1024 * 1024
 _HINT_EVERY_S = 5.0
+#: Celery's name for: the title of a process is not yours.
+_KEEP_TITLE = "NOSETPS"
+#: What the services import, loaded once before they are forked.
+_PRELOADED = (
+    *("celery.bin.worker", "celery.apps.worker", "celery.concurrency.prefork", "celery.app.trace"),
+    *("kombu.transport.redis", "uvicorn", "monitor.web.app", "workers.scheduler"),
+)
 
 
 def up(
@@ -47,6 +59,7 @@ def up(
 
     os.umask(PRIVATE)
     settings = Settings.from_env()
+    os.environ[_KEEP_TITLE] = "1"  # noqa: TID251
     environment = dict(os.environ)  # noqa: TID251
     if processes is not None:
         environment["GROUNDWATCH_WORKER_PROCESSES"] = str(processes)
@@ -65,15 +78,19 @@ def up(
         style = "dim" if what in {"ready", "restarted"} else "yellow"
         out.print(f"{datetime.now(UTC):%H:%M:%S}  {name:<10} {what}", style=style)
 
-    stack = plan_stack(settings, environment, with_page=page)
+    for module in _PRELOADED:
+        import_module(module)
+    # Objects that no collection touches stay in memory that all forks share.
+    gc.collect()
+    gc.freeze()
+    stack = plan_stack(settings, environment, with_page=page, main=_begin_anew)
     with announced(settings, stack):
         supervisor = Supervisor(stack.services, listener=show_event)
         supervisor.start()
         try:
             stop = _stop_on_signals()
             out.print(_what_runs(settings, stack, where))
-            threading.Thread(target=_hint_until_scored, args=(settings, stop), daemon=True).start()
-            supervisor.watch(stop)
+            supervisor.watch(stop, beside=partial(next, _hints_until_scored(settings), None))
         finally:
             out.print("stopping; the worker finishes its current samples ...", style="dim")
             supervisor.stop()
@@ -105,24 +122,36 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     return table
 
 
-def _hint_until_scored(settings: Settings, stop: threading.Event) -> None:
+def _begin_anew() -> None:
+    """Run the command line in a fork; its consoles write to a log, not to the terminal of `up`."""
+    for name in [name for name in sys.modules if name.startswith("monitor.cli")]:
+        del sys.modules[name]
+    import_module("monitor.cli").main()
+
+
+def _hints_until_scored(settings: Settings) -> Iterator[None]:
     """Say what came, and what to set, until something is scored; once for each state."""
     from monitor.report.words import first_run_hint
     from workers.reports import read_status
 
     said: set[tuple[str, bool]] = set()
-    with closing(open_store(settings)) as store:
-        while not stop.wait(_HINT_EVERY_S):
-            with suppress(GroundwatchError):
-                apps = read_status(store, settings, now=datetime.now(UTC)).apps
-                if any(app.ledger.scored for app in apps):
-                    return
-                for app in apps:
-                    state = (app.app, app.ledger.sampled > 0)
-                    hint = first_run_hint(app.app, app.ledger, settings.min_n)
-                    if hint and state not in said:
-                        say(hint, style="yellow")
-                        said.add(state)
+    look_at_s = 0.0
+    while True:
+        yield
+        if time.monotonic() < look_at_s:
+            continue
+        look_at_s = time.monotonic() + _HINT_EVERY_S
+        # No connection stays open: the next service that dies is restarted by a fork.
+        with suppress(GroundwatchError), closing(open_store(settings)) as store:
+            apps = read_status(store, settings, now=datetime.now(UTC)).apps
+            if any(app.ledger.scored for app in apps):
+                return
+            for app in apps:
+                state = (app.app, app.ledger.sampled > 0)
+                hint = first_run_hint(app.app, app.ledger, settings.min_n)
+                if hint and state not in said:
+                    say(hint, style="yellow")
+                    said.add(state)
 
 
 def who_is_told(settings: Settings) -> str:
@@ -155,6 +184,7 @@ def worker(
     settings = worker_context().settings
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
         warn(f"{name} needs {needs} to be scored")
+    os.environ[_KEEP_TITLE] = "1"  # noqa: TID251
     from celery.worker import state
 
     from workers.celery import app

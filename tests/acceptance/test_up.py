@@ -64,7 +64,7 @@ class Up:
         )  # fmt: skip
         for line in self.process.stdout:
             if "the page" in line:
-                self.page = line.split()[-1]
+                self.page = line.split()[2]  # what follows it says why its port is another
             if "to stop" in line:
                 return
         raise AssertionError("up ended before it was up")

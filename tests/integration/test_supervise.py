@@ -1,5 +1,6 @@
 """The supervisor: starts in order, restarts what dies, stops all, leaves nothing."""
 
+import json
 import os
 import signal
 import subprocess
@@ -188,3 +189,132 @@ def is_running(pid):
 
 def command_line(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+FORKING = """
+import json, os, pathlib, signal, sys, threading, time
+from workers.supervise import Service, Supervisor
+
+home = pathlib.Path(sys.argv[1])
+loaded = object()  # stands for what takes long to load
+
+def main():
+    number = len(list(home.glob("*.json")))
+    seen = {
+        "shares": id(loaded), "pid": os.getpid(), "group": os.getpgrp(), "arguments": sys.argv,
+        "variables": dict(os.environ), "input": sys.stdin.read(),
+        "inherited": os.path.exists(f"/proc/self/fd/{held}"),
+        "stops_by_default": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
+        "title": pathlib.Path("/proc/self/cmdline").read_bytes().decode(),
+    }
+    print("hello from", os.getpid(), flush=True)
+    (home / "new").write_text(json.dumps(seen))
+    (home / "new").rename(home / f"{number}.json")
+    if number == 2:
+        sys.exit("cannot go on")
+    time.sleep(60)
+
+def wait(_):
+    while not (home / "0.json").exists():
+        time.sleep(0.01)
+
+signal.alarm(60)  # should nothing come of it
+signal.signal(signal.SIGTERM, lambda *_: None)
+held = os.open(home, os.O_RDONLY)
+service = Service(
+    name="worker", command=[sys.executable, "-c", "import time; time.sleep(60)"], main=main,
+    environment={"ONLY": "this"}, log_file=home / "a.log", wait_until_ready=wait,
+)
+told = []
+supervisor = Supervisor([service], listener=lambda _, what: told.append(what))
+supervisor.start()
+os.kill(supervisor.pids["worker"], signal.SIGKILL)
+while not (home / "1.json").exists():
+    supervisor.check()
+    time.sleep(0.01)
+os.kill(supervisor.pids["worker"], signal.SIGTERM)
+while not (home / "2.json").exists() or told[-1] == "restarted":
+    supervisor.check()
+    time.sleep(0.01)
+beside = threading.Timer(60, print)
+beside.daemon = True
+beside.start()
+while told[-1] != "restarted":
+    supervisor.check()
+    time.sleep(0.01)
+report = {"pid": os.getpid(), "shares": id(loaded), "last": supervisor.pids["worker"]}
+print(json.dumps(report | {"told": told}), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory):
+    """
+    Run a supervisor with one service that is forked three times and then, beside a thread, started.
+
+    The first fork is killed, the second is asked to stop, the third ends itself.
+    """
+    home = tmp_path_factory.mktemp("forks")
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING, str(home)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        parent = json.loads(process.stdout.readline())
+        parent["last_command"] = command_line(parent["last"])
+        process.kill()
+    forked = [json.loads((home / f"{number}.json").read_text()) for number in range(3)]
+    return parent, forked, (home / "a.log").read_text()
+
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is forked")
+
+
+@linux_only
+def test_a_forked_service_has_what_the_supervisor_has_loaded(forks):
+    parent, forked, _ = forks
+    assert {each["shares"] for each in forked} == {parent["shares"]}
+    assert len({parent["pid"], *(each["pid"] for each in forked)}) == 4
+
+
+@linux_only
+def test_a_forked_service_is_as_apart_as_one_that_was_started(forks):
+    """Its group, environment, arguments, title, files and signals are its own."""
+    _, [first, *_], log = forks
+    assert first["group"] == first["pid"]
+    assert first["variables"] == {"ONLY": "this"}
+    assert first["arguments"] == ["groundwatch", "worker"]
+    assert first["title"].rstrip("\0 ") == "groundwatch worker"
+    assert first["input"] == ""
+    assert not first["inherited"]
+    assert first["stops_by_default"]
+    assert f"hello from {first['pid']}\n" in log
+
+
+@linux_only
+def test_a_forked_service_that_ends_is_forked_again(forks):
+    parent, _, log = forks
+    ends = [what.split(";")[0] for what in parent["told"] if what.startswith("ended")]
+    assert ends == ["ended with code -9", "ended with code -15", "ended with code 1"]
+    assert "cannot go on" in log
+
+
+@linux_only
+def test_beside_threads_a_service_is_started_instead_of_forked(forks):
+    parent, _, _ = forks
+    assert b"time.sleep(60)" in parent["last_command"]
+
+
+@linux_only
+def test_forked_services_end_when_the_supervisor_is_killed(tmp_path):
+    code = FORKING.replace(
+        "supervisor.start()",
+        "supervisor.start()\nprint(supervisor.pids['worker'], flush=True)\ntime.sleep(60)",
+        1,
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        pid = int(process.stdout.readline())
+        assert is_running(pid)
+        process.kill()
+    eventually(lambda: not is_running(pid))
