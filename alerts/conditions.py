@@ -115,6 +115,11 @@ CONDITIONS: Mapping[str, Condition] = {
         "the judge has stayed the same for a window",
         "if this is not intended, set GROUNDWATCH_JUDGE_MODEL and the version as they were",
     ),
+    "monitor:objective_missed": Condition(
+        "a fall would not be found as soon as the objective says",
+        "falls would be found in time again",
+        "groundwatch plan says which sample rate finds it; or state another objective",
+    ),
     FLEET_FELL: Condition(
         "apps fell together",
         "the apps that fell together have recovered",
@@ -161,6 +166,7 @@ class AppVitals:
     judges_before: Mapping[str, str] = field(default_factory=dict)
     judges_now: Mapping[str, str] = field(default_factory=dict)
     judges_moved: tuple[str, ...] = ()  #: judges that changed silently, a sentence each
+    objectives_missed: tuple[str, ...] = ()  #: a sentence each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +218,8 @@ def app_conditions(vitals: AppVitals) -> dict[str, str]:
     ]
     if changed or vitals.judges_moved:
         found[JUDGE_CHANGED] = "; ".join((*changed, *vitals.judges_moved))
+    if vitals.objectives_missed:
+        found["monitor:objective_missed"] = "; ".join(vitals.objectives_missed)
     return found
 
 
@@ -341,6 +349,7 @@ APP_KINDS = (
     "monitor:budget_reached",
     "monitor:contexts_missing",
     JUDGE_CHANGED,
+    "monitor:objective_missed",
 )
 SYSTEM_KINDS = (
     "monitor:judge_away",

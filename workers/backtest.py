@@ -168,7 +168,9 @@ def of_store(
             false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=n_keys),
             use_reference=policy.use_reference,
         )
-        samples = _samples(connection, stream.key, history, from_s=from_s, end_s=end_s)
+        samples = read_samples(
+            connection, stream.key, history, from_s=from_s, end_s=end_s, plain=True
+        )
         changes = (
             backtest_samples(
                 samples,
@@ -188,15 +190,20 @@ def of_store(
     return found
 
 
-def _samples(
-    connection: Connection, key: StreamKey, history: ScoreHistory, *, from_s: int, end_s: int
-) -> list[StreamSample]:
-    """Read the samples of a stream; none where too many, or most are gone: buckets must do."""
+def read_samples(
+    connection: Connection, key: StreamKey, history: ScoreHistory, *, from_s: int, end_s: int,
+    plain: bool = False,
+) -> list[StreamSample]:  # fmt: skip
+    """
+    Read the samples of a stream; none where most are gone: buckets must do.
+
+    Those whose sums tell what they pay only if *plain*, and not where there are too many.
+    """
     n, sum_w, sum_w2 = (
         float(history.sums[:, TALLY_SUMS.index(name)].sum()) for name in ("n", "sum_w", "sum_w2")
     )
     needed = goes_by_samples(key.evaluator_version, n=n, sum_w=sum_w, sum_w2=sum_w2)
-    if n > _MOST_SAMPLES and not needed:
+    if not needed and (not plain or n > _MOST_SAMPLES):
         return []
     scores = scores_since(connection, after_ms=from_s * 1000 - 1, app=key.app, metric=key.metric)
     found = [

@@ -52,7 +52,9 @@ class Components:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.policies = PolicyChoice.parse(settings.status_policy, settings.status_policies)
+        self.policies = PolicyChoice.parse(
+            settings.status_policy, settings.status_rules.status_policies
+        )
 
     @cached_property
     def store(self) -> Store:

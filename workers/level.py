@@ -54,6 +54,9 @@ _REPLAYED_S: Final = 2 * 86_400
 _LOCAL: Final = "local-"
 _FORMULAS: Final = ("computed-", "combined-", "screen-", "unasked-")
 
+#: What a level needs whose evaluator labels found to be blind.
+UNFIT: Final = "labels say that this evaluator does not tell good answers from bad ones here"
+
 LevelOf = VerifiedLevel | AppLevel | None
 
 
@@ -129,8 +132,7 @@ class Levels:
             return unverified.model_copy(update={"needs": needs})
         level = self._verified(connection, stream, used, release, until)
         if level is None:
-            needs = "labels say that this evaluator does not tell good answers from bad ones here"
-            return unverified.model_copy(update={"needs": needs, "verified": False, "by": None})
+            return unverified.model_copy(update={"needs": UNFIT, "verified": False, "by": None})
         return level
 
     def _verified(

@@ -45,7 +45,13 @@ from monitor.rolling.policies import Rules, stream_budget
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.insights import read_findings, read_insights, read_marks, read_states
+from monitor.store.insights import (
+    read_findings,
+    read_insights,
+    read_marks,
+    read_proofs,
+    read_states,
+)
 from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
 from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
@@ -97,7 +103,7 @@ def _read(
         verdicts = verdicts_by_app(connection, settings, now, app)
         totals = read_totals(connection, app)
         within = read_between(connection, since.timestamp(), app=app)
-        heartbeats = last_heartbeats(connection)
+        heartbeats, proofs = last_heartbeats(connection), read_proofs(connection, app=app)
         facts = []
         for name in sorted(verdicts.keys() | totals.keys()):
             recent = dict.fromkeys((kind.value for kind in Kind), 0)
@@ -109,9 +115,10 @@ def _read(
                 connection, name, metrics, now=now, since=since, step_s=step_s,
                 status_window_s=windows.status_window_s,
             )  # fmt: skip
+            proven = {metric: proof for (of, metric), proof in proofs.items() if of == name}
             facts.append(AppFacts(
                 app=name, verdicts=mine, ledger=make_ledger(totals.get(name, {})), recent=recent,
-                last_heartbeat=heartbeats.get(name), **more,
+                last_heartbeat=heartbeats.get(name), proofs=proven, **more,
             ))  # fmt: skip
         fleet = [] if app else fleet_falls(connection)
         sent = {str(state): n for state, n in outbox_counts(connection).items()} if whole else {}
@@ -405,13 +412,7 @@ def plan_sampling(
             f"a fall of {100 * fall:g} points from {percent(rate)} stays above the warning"
             f" threshold of {percent(settings.warning_rate)}, so it raises no alert"
         )
-    share = stream_budget(
-        settings.false_alarms_per_month, roots=budget_keys((each.key for each in streams), shared)
-    )
-    rules = Rules(
-        warning_rate=settings.warning_rate, critical_rate=settings.critical_rate,
-        min_n=settings.min_n, bucket_s=settings.windows.bucket_s, false_alarms_per_month=share,
-    )  # fmt: skip
+    rules = rules_of(settings, streams, shared)
     scored = sum(counted.get(Booking(Kind.SCORED, ""), 0) for counted in week.values())
     now_sampled = sampled / seen if sampled else None
     found = detections(
@@ -421,6 +422,19 @@ def plan_sampling(
     each_usd = spent / scored if scored else 0.0
     cost = {one.sample_rate: one.per_hour * _HOURS_A_MONTH * each_usd for one in found}
     return SamplingPlan(rate, seen / 24, now_sampled, found, cost)
+
+
+def rules_of(
+    settings: Settings, streams: Sequence[Stream], shared: Mapping[str, Sequence[str]]
+) -> Rules:
+    """Return what each of the active streams is judged by, in its share of the budget."""
+    share = stream_budget(
+        settings.false_alarms_per_month, roots=budget_keys((each.key for each in streams), shared)
+    )
+    return Rules(
+        warning_rate=settings.warning_rate, critical_rate=settings.critical_rate,
+        min_n=settings.min_n, bucket_s=settings.windows.bucket_s, false_alarms_per_month=share,
+    )  # fmt: skip
 
 
 class DigestJob:

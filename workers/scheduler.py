@@ -39,6 +39,8 @@ from workers.maintenance import (
     FeedbackCollector,
     Keeper,
 )
+from workers.proof import EVERY_S as PROOFS_EVERY_S
+from workers.proof import ProofJob
 from workers.reports import DigestJob
 from workers.self_monitoring import (
     BLIND_AFTER_S,
@@ -85,6 +87,10 @@ class Scheduler:
             ),
         )
         self._explainer = Explainer(store=context.store, settings=settings)
+        self._proofs = ProofJob(
+            store=context.store, settings=settings, policies=context.policies,
+            thresholds=context.thresholds,
+        )  # fmt: skip
         self._expirer = Expirer(
             context.impatient_redis, context.store, context.rules, context.name,
             settings.hook_limits,
@@ -103,6 +109,7 @@ class Scheduler:
             Job("insights", self._explainer.every_s, self.explain, slow=True),
             Job("expire", expire_every_s, self._expirer.run),
             Job("experiments", EXPERIMENTS_EVERY_S, experiments.run, slow=True),
+            Job("proofs", PROOFS_EVERY_S, self.prove, slow=True),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
         ]
         if JudgeRecheck.is_wanted(settings):
@@ -166,6 +173,12 @@ class Scheduler:
         for found in self._explainer.run(lease, now=self._now()):
             names = {"app", "metric", "segment", "test", "mean_before", "mean_after", "n"}
             log.info("drift_found", **found.model_dump(include=names))
+
+    def prove(self, lease: Lease) -> None:
+        """Test the detection objectives that are due, and log what came of it."""
+        for proof in self._proofs.run(lease, now=self._now()):
+            names = {"app", "metric", "objective", "met", "planted", "found", "median_s"}
+            log.info("objective_tested", **proof.model_dump(include=names))
 
     def broken_link(self) -> str | None:
         """Return which part of the monitor is not at work; None while all are."""

@@ -35,11 +35,13 @@ from monitor.errors import DeliveryError, QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
 from monitor.report.format import duration
+from monitor.report.words import proof_sentence
 from monitor.scoring.limits.budget import Budget, caps_from
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.insights import read_proofs
 from monitor.store.lease import database_time
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
@@ -218,8 +220,13 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
     week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
     judges = _judges(connection, now_s - status_window_s)
     moved = judge_sentences(connection, datetime.fromtimestamp(now_s, UTC))
+    missed: dict[str, tuple[str, ...]] = {}
+    for (app, metric), proof in sorted(read_proofs(connection).items()):
+        if proof.met is False:
+            said = f"{metric}: {proof_sentence(proof, now)}" if metric else proof.reason
+            missed[app] = (*missed.get(app, ()), said)
     found = []
-    for app in sorted(ages_s.keys() | recent.keys()):
+    for app in sorted(ages_s.keys() | recent.keys() | missed.keys()):
         if app == SELF:
             continue
         totals = _by_kind(recent.get(app, {}))
@@ -245,6 +252,7 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
                     if after.get(metric) == version
                 ),
                 heartbeat_age_s=age_s if is_missed else None,
+                objectives_missed=missed.get(app, ()),
             )
         )
     return found

@@ -148,7 +148,6 @@ def _show(faults: Faults, app: str, metric: str, at: datetime) -> None:
     }, none="", right=("failures", "share", "by chance"))  # fmt: skip
 
 
-_OBJECTIVE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:points?|pts|%)\s+in\s+(\d+\s*[smhd])\s*")
 _USUAL = "15 points in 2h"
 _BUDGET = re.compile(r"\s*\$?\s*(\d+(?:\.\d+)?)\s*(?:/\s*(day|week|month))?\s*")
 _A_MONTH = {"day": 30.0, "week": 30 / 7, "month": 1.0}

@@ -197,6 +197,27 @@ class Insight(_Value):
     deploys: Sequence[Deploy] = ()
 
 
+class DetectionProof(_Value):
+    """
+    What became of falls planted in a copy of a stream's last day, beside the objective.
+
+    ``met`` is False where certainly fewer than half are found in time (binomial test, 5 %) or more
+    false alarms are allowed than the objective says; None where nothing could be planted.
+    """
+
+    app: str
+    metric: str
+    made_at: AwareDatetime
+    objective: str = Field(description="As it was stated, such as 15 points in 2h.")
+    within_s: int
+    met: bool | None
+    reason: str = Field("", description="Why it is not met, or could not be tested.")
+    planted: int = 0
+    found: int = Field(0, description="In time.")
+    median_s: float | None = Field(None, description="None: more than half were not found.")
+    scores_per_hour: float = 0.0
+
+
 class AppInsight(_Value):
     """What explains an app as a whole: how its questions moved."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
-from monitor.models.insight import InputDrift, Insight
+from monitor.models.insight import DetectionProof, InputDrift, Insight
 from monitor.models.status import FleetFall
 from monitor.report.format import duration, utc_time
 from monitor.report.model import (
@@ -41,6 +41,7 @@ class AppFacts:
     failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by metric and reason
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: likewise
     insights: Mapping[str, Insight] = field(default_factory=dict)  #: by metric
+    proofs: Mapping[str, DetectionProof] = field(default_factory=dict)  #: likewise
     labels: Mapping[tuple[str, str], Confusion] = field(default_factory=dict)  #: and evaluator
     inputs: Sequence[InputDrift] = ()
     last_heartbeat: datetime | None = None
@@ -166,6 +167,7 @@ def _app(
             failed=facts.failed.get(verdict.metric, {}),
             skipped=facts.skipped.get(verdict.metric, {}),
             insight=facts.insights.get(verdict.metric),
+            proof=facts.proofs.get(verdict.metric),
             labels=facts.labels.get((verdict.metric, verdict.evaluator_version)),
         )
         for verdict in facts.verdicts

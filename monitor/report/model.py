@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 
 from monitor.models import Status, Verdict
 from monitor.models.alerting import Incident
-from monitor.models.insight import InputDrift, Insight
+from monitor.models.insight import DetectionProof, InputDrift, Insight
 from monitor.models.status import FleetFall
 from monitor.stats.agreement import Confusion
 
@@ -94,6 +94,7 @@ class MetricReport(_Value):
         default_factory=dict, description="Those that had nothing to judge, by reason as well."
     )
     insight: Insight | None = Field(None, description="What explains it, when it is known.")
+    proof: DetectionProof | None = Field(None, description="If a detection objective is stated.")
     labels: Confusion | None = Field(None, description="The present evaluator beside people.")
 
 

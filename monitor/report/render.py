@@ -66,6 +66,7 @@ def metric_sentences(item: MetricReport, report: Report) -> list[str]:
         words.score_sentence(verdict),
         words.drift_sentence(verdict.drift) if verdict.drift is not None else "",
         words.judge_sentence(verdict),
+        words.proof_sentence(item.proof, report.generated_at) if item.proof is not None else "",
         f"people: {words.agreement_line(item.labels)}" if item.labels is not None else "",
     ]
     return [said for said in found if said]

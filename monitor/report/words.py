@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.models import Alert, Drift, Status, Verdict
+from monitor.models.insight import DetectionProof
 from monitor.models.passing import Direction, PassRule, advice_for
 from monitor.models.status import FleetFall
 from monitor.report.format import (
@@ -268,6 +269,19 @@ def unscored_sentence(
     both = (("failed", failed), ("skipped", skipped))
     parts = [f"{word} {reasons(counts)}" for word, counts in both if counts]
     return f"not scored in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
+
+
+def proof_sentence(proof: DetectionProof, now: datetime) -> str:
+    """Return what became of the falls that were planted to test a detection objective."""
+    word = {True: "met", False: "not met", None: "not tested"}[proof.met]
+    if not proof.planted:
+        return f"objective {proof.objective} {word}: {proof.reason}"
+    typical = "more than half were missed"
+    if proof.median_s is not None:
+        typical = f"median {duration(proof.median_s)}"
+    found = f"{proof.found} of {proof.planted} planted falls found in time, {typical}"
+    why = f"; {proof.reason}" if proof.reason else ""
+    return f"objective {proof.objective} {word}: {found} ({utc_time(proof.made_at, now)}){why}"
 
 
 #: Kinds that are named only where there were some.

@@ -1,7 +1,8 @@
 """
-What a policy would have said of a past stream, and how soon it would see a fall to come.
+What a policy would have said of a past stream, and how soon it sees falls.
 
-Both by exactly the code that runs live.
+Those to come, which `detections` draws, and those that `planted_delays_s` plants in the stream as
+it was. All by exactly the code that runs live.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance, advance_all
 from monitor.rolling.baseline import Baseline, History
-from monitor.rolling.evidence_state import ALARMED, EvidenceState, idle, learn_due_s, relearn
+from monitor.rolling.evidence_state import (
+    ALARMED,
+    EvidenceState,
+    StatusTurn,
+    idle,
+    learn_due_s,
+    relearn,
+)
 from monitor.rolling.looks import (
     Looks,
     StreamSample,
@@ -369,22 +377,85 @@ def delays_s(
     found = np.full(_FALLS, np.inf)
     states, rows = [state] * _FALLS, np.arange(_FALLS)
     clock = np.full(_FALLS, state.at_s)
-    effect = state.baseline.effect
+    baseline = state.baseline
+    worth = 1.0 if baseline.worth is None else min(baseline.worth * baseline.mean_weight, 1.0)
     for _ in range(_MOST_SAMPLES // _CHUNK):
         gaps = rng.exponential(3600.0 / per_hour, (len(rows), _CHUNK))
         times = clock[rows, None] + np.cumsum(gaps, axis=1)
         passed = rng.random(times.shape) < after
-        size = np.full(_CHUNK, 1.0 / effect)
+        size = np.full(_CHUNK, worth)
         looks = [
             Looks(t, np.ones(_CHUNK), size, size * p) for t, p in zip(times, passed, strict=True)
         ]
         moved = advance_all(states, looks, rules)
         clock[rows] = times[:, -1]
         for row, (_, turns) in zip(rows, moved, strict=True):
-            alarms = [turn.time_s for turn in turns if turn.status in ALARMED]
-            found[row] = min(alarms, default=np.inf) - state.at_s
+            found[row] = _first_alarm_s(turns) - state.at_s
         left = [i for i, row in enumerate(rows) if np.isinf(found[row])]
         states, rows = [moved[i][0] for i in left], rows[left]
         if not left:
             break
     return found
+
+
+def planted_delays_s(
+    looks: Looks,
+    state: EvidenceState,
+    rules: Rules,
+    *,
+    share: float,
+    onsets_s: Floats,
+    horizon_s: float,
+    seed: int,
+) -> Floats:
+    """
+    Return how long each of the falls planted in a stream takes to raise an alarm, in seconds.
+
+    *looks*: at the stream as it was. *state*: without an alarm, before the first of them.
+    *share*: of the samples that fail from an onset on, in [0, 1], beside those that failed anyway;
+    each takes the place of another, so that predictions and odds of a cascade are those of a real
+    failure. *onsets_s*: when the falls begin, in epoch seconds, in order. *horizon_s*: how long
+    each is followed. *seed*: of the falls.
+
+    Infinite where there is no alarm within the horizon, or before the stream ends; nan where the
+    stream is in an alarm already.
+    """
+    rng = np.random.default_rng(seed)
+    starts, ends = (np.searchsorted(looks.time_s, at) for at in (onsets_s, onsets_s + horizon_s))
+    n = int((ends - starts).max())  # alike for all, so that they go together
+    begun, at = [], 0
+    for start in starts.tolist():
+        state, _ = advance(state, looks.part(at, start), rules)
+        begun.append(state)
+        at = start
+    ill = [_failing(looks.part(start, start + n), share, rng) for start in starts.tolist()]
+    moved = advance_all(begun, ill, rules)
+    delays = np.array([_first_alarm_s(turns) for _, turns in moved]) - onsets_s
+    delays[delays > horizon_s] = np.inf
+    delays[[state.alarmed for state in begun]] = np.nan
+    return delays
+
+
+def _first_alarm_s(turns: Sequence[StatusTurn]) -> float:
+    return min((turn.time_s for turn in turns if turn.status in ALARMED), default=np.inf)
+
+
+def _failing(looks: Looks, share: float, rng: np.random.Generator) -> Looks:
+    """Return looks in which a *share* of the samples fails as well."""
+    samples = looks.samples
+    if samples is None:
+        n_passed = np.rint(looks.n * looks.passed / np.maximum(looks.size, 1e-12)).astype(np.int64)
+        kept = 1.0 - rng.binomial(n_passed, share) / np.maximum(n_passed, 1)
+        return looks._replace(passed=looks.passed * kept)
+    ill = rng.random(samples.look.size) < share
+    failed = np.flatnonzero(samples.asked & ~samples.passed)
+    prediction, probability = samples.prediction.copy(), samples.probability.copy()
+    if failed.size:
+        odds = 1.0 / probability[failed]
+        like = rng.choice(failed, int(ill.sum()), p=odds / odds.sum())
+        prediction[ill], probability[ill] = prediction[like], probability[like]
+    asked = np.where(ill, rng.random(ill.size) < probability, samples.asked)
+    planted = samples._replace(
+        prediction=prediction, probability=probability, asked=asked, passed=samples.passed & ~ill
+    )
+    return Looks.of_samples(looks.time_s, planted, looks.worth)

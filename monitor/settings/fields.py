@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    field_validator,
 )
 
 from .kinds import (
@@ -29,6 +30,8 @@ from .kinds import (
     an_http_url,
     an_smtp_url,
     dimensions,
+    parse_objective,
+    read_json,
     split_commas,
 )
 
@@ -167,6 +170,49 @@ class Windows(Table):
     bucket_s: int = Field(60, gt=0, description="Width of a bucket; windows are sums of buckets.")
     settle_s: int = Field(
         600, ge=0, description="What comes this long after its bucket's end is counted as late."
+    )
+
+
+class Objective(BaseModel):
+    """How soon a fall of the pass rate is to be found, of the apps and metrics that it names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    app: str | None = None
+    metric: str | None = None
+    detect: str  #: such as ``15 points in 2h``
+    false_alarms_per_month: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("detect")
+    @classmethod
+    def _is_read(cls, value: str) -> str:
+        parse_objective(value)
+        return value
+
+    @property
+    def fall(self) -> float:
+        """The fall of the pass rate, in (0, 1)."""
+        return parse_objective(self.detect)[0]
+
+    @property
+    def within_s(self) -> int:
+        """The seconds in which at least half of such falls are to be found."""
+        return parse_objective(self.detect)[1]
+
+
+class StatusRules(Table):
+    """What holds for some apps and metrics only: the rule that makes a status, and objectives."""
+
+    status_policies: str | None = Field(
+        None,
+        description="Other rules for some apps and metrics, as JSON: "
+        '`[{"app": "shop", "metric": "relevance", "policy": "wilson"}]`; the first that fits.',
+    )
+    objectives: Annotated[tuple[Objective, ...], BeforeValidator(read_json)] = Field(
+        (),
+        description="How soon a fall is to be found, proven every night, as JSON: "
+        '`[{"app": "shop", "detect": "15 points in 2h", "false_alarms_per_month": 1}]`; the first '
+        "that fits. In `groundwatch.toml`: `[[objectives]]`.",
     )
 
 
@@ -403,11 +449,7 @@ class Fields(BaseModel):
         description="Rule that makes a status: `anytime`, `anytime_strict`, `wilson`, "
         "`point_min_n`, `point`, an entry point, or `package.module:function`.",
     )
-    status_policies: str | None = Field(
-        None,
-        description="Other rules for some apps and metrics, as JSON: "
-        '`[{"app": "shop", "metric": "relevance", "policy": "wilson"}]`; the first that fits.',
-    )
+    status_rules: StatusRules = _table(StatusRules)
     false_alarms_per_month: float = Field(
         1.0,
         gt=0,

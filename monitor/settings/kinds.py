@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 _LONGEST_S = 10 * 365 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,18})\s*([smhdw])", re.IGNORECASE)
+_OBJECTIVE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:points?|pts|%)\s+in\s+(\d+\s*[smhdw])\s*")
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 _SENTINEL = "+sentinel"
 _SENTINEL_PORT = 26379
@@ -34,6 +36,18 @@ def parse_duration_s(text: str) -> int:
     if seconds > _LONGEST_S:
         raise ValueError(f"Invalid duration {text[:40]!r}: longer than ten years")
     return seconds
+
+
+def parse_objective(text: str) -> tuple[float, int]:
+    """
+    Return the fall of the pass rate, in (0, 1), and the seconds in which it is to be found.
+
+    Raise ValueError unless *text* reads as ``15 points in 2h``.
+    """
+    match = _OBJECTIVE.fullmatch(text)
+    if not match or not 0 < float(match[1]) < 100:  # noqa: PLR2004
+        raise ValueError(f"Invalid objective {text[:40]!r}: expected 15 points in 2h")
+    return float(match[1]) / 100, parse_duration_s(match[2])
 
 
 def parse_time(text: str, now: datetime) -> datetime:
@@ -62,6 +76,14 @@ def split_commas(value: Any) -> Any:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+def read_json(value: Any) -> Any:
+    """Read text as JSON; leave anything else as it is."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(f"should be JSON: {error}") from None
 
 
 def an_http_url(value: SecretStr) -> SecretStr:

@@ -1,4 +1,8 @@
-"""What explains a status: deploys, drift detectors' states, findings, insights, newest runs."""
+"""
+What explains a status: deploys, drift detectors' states, findings, insights, newest runs.
+
+And how soon a fall would be found: the proofs of detection objectives.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
 
-from monitor.models.insight import AppInsight, DriftFinding, Insight
+from monitor.models.insight import AppInsight, DetectionProof, DriftFinding, Insight
 from monitor.models.interaction import Figure, RunRecord
 from monitor.models.status import ROOT
 from monitor.store.engine import batched, put
@@ -24,6 +28,7 @@ from monitor.store.tables import (
     insights,
     marks,
     matches,
+    proofs,
     samples,
     streams,
     time_of,
@@ -186,6 +191,30 @@ def read_insights(
         else:
             of_apps[row.app] = AppInsight.model_validate(row.insight)
     return of_metrics, of_apps
+
+
+def read_proofs(
+    connection: Connection, *, app: str | None = None
+) -> dict[tuple[str, str], DetectionProof]:
+    """Read the newest proof of each detection objective, by app and metric."""
+    rows = connection.execute(select(proofs).where(matches(proofs.c.app, app)))
+    return {(row.app, row.metric): DetectionProof.model_validate(row.proof) for row in rows}
+
+
+def save_proofs(
+    connection: Connection, found: Iterable[DetectionProof], *, gone: Iterable[tuple[str, str]]
+) -> None:
+    """Replace proofs, and delete those of the apps and metrics that are *gone*."""
+    for app, metric in gone:
+        connection.execute(delete(proofs).where(proofs.c.app == app, proofs.c.metric == metric))
+    rows = [
+        {
+            **item.model_dump(include={"app", "metric", "made_at"}),
+            "proof": item.model_dump(mode="json"),
+        }
+        for item in found
+    ]
+    put(connection, proofs, rows)
 
 
 def version_since(connection: Connection, stream_id: int) -> int | None:

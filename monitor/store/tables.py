@@ -385,6 +385,15 @@ insights = Table(
     *required(Json, "insight"),
 )
 
+#: The newest proof of each detection objective; metric '' where the app has no scores.
+proofs = Table(
+    "groundwatch_proofs",
+    metadata,
+    *_key("app", "metric"),
+    *_times("made_at"),
+    *required(Json, "proof"),
+)
+
 #: Up to when a level holds everything, and from when it still does; epoch seconds.
 levels = Table(
     "groundwatch_levels",

@@ -41,7 +41,9 @@ class World:
             settings=self.settings,
             thresholds=Thresholds(),
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(self.settings.status_policy, self.settings.status_policies),
+            policies=PolicyChoice.parse(
+                self.settings.status_policy, self.settings.status_rules.status_policies
+            ),
         )
 
     def scored(self, n, *, passing, at=None, sample_rate=1.0):

@@ -45,7 +45,9 @@ class Shops:
             settings=settings,
             thresholds=Thresholds(),
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(settings.status_policy, settings.status_policies),
+            policies=PolicyChoice.parse(
+                settings.status_policy, settings.status_rules.status_policies
+            ),
         )
 
     def score(self, n, rate, *, models=None):

@@ -53,7 +53,9 @@ class World:
             settings=settings,
             thresholds=Thresholds(min_n=20),
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(settings.status_policy, settings.status_policies),
+            policies=PolicyChoice.parse(
+                settings.status_policy, settings.status_rules.status_policies
+            ),
         )
 
     def answers(self, n, mean, *, from_s, to_s, version="local-1", **interaction):

@@ -40,7 +40,9 @@ class World:
             settings=SETTINGS,
             thresholds=Thresholds(),
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(SETTINGS.status_policy, SETTINGS.status_policies),
+            policies=PolicyChoice.parse(
+                SETTINGS.status_policy, SETTINGS.status_rules.status_policies
+            ),
         )
 
     def minutes(self, count, *, level, release="v1", n=40):
