@@ -11,17 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
-from scipy.special import bdtr
 from sqlalchemy import Connection
 
 from monitor.models import Status
 from monitor.models.insight import DetectionProof
-from monitor.report.format import duration, percent
+from monitor.report.format import duration, percent, utc_time
 from monitor.rolling.backtesting import planted_delays_s
 from monitor.rolling.evidence_state import EvidenceState, from_json
 from monitor.rolling.level import VerifiedLevel, translated
@@ -47,7 +46,6 @@ _FALLS: Final = 48
 _DAY_S, _LEAD_S = 86_400, 7_200
 #: Falls are followed for so many times the objective.
 _HORIZON: Final = 2.0
-_DOUBT: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,11 @@ class ProofJob:
             }
             found = self._prove(connection, due, streams, now) if due else []
         # A stream in an incident is tested when it has recovered; until then the last proof holds.
-        new = [proof for proof in found if proof.met is not None or (proof.app, proof.metric) not in known]
+        new = [
+            proof
+            for proof in found
+            if proof.met is not None or (proof.app, proof.metric) not in known
+        ]
         gone = known.keys() - wanted.keys()
         if new or gone:
             with self.store.write() as connection:
@@ -163,7 +165,7 @@ class ProofJob:
         found = int((delays <= within_s).sum())
         median_s = float(np.quantile(delays, 0.5, method="higher"))
         per_hour = float(history.buckets().n.sum()) / ((now_s - from_s) / 3600)
-        missed = float(bdtr(found, delays.size, 0.5)) < _DOUBT
+        missed = 2 * found < delays.size
         points, after = f"{100 * fall:g} points", rate - fall * told
         allowed, budget = objective.false_alarms_per_month, self.settings.false_alarms_per_month
         reason = ""
@@ -174,6 +176,9 @@ class ProofJob:
                 f"a fall of {points} from {percent(rate)} stays above the warning threshold of"
                 f" {percent(rules.warning_rate)}"
             )
+        elif missed and now_s - history.ends_s[-1] > within_s:
+            last = datetime.fromtimestamp(float(history.ends_s[-1]), UTC)
+            reason = f"no scores since {utc_time(last)}"
         elif missed:
             reason = (
                 f"{per_hour:,.1f} scores an hour are too few to find it in {duration(within_s)}"

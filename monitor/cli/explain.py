@@ -45,9 +45,11 @@ from monitor.report.format import (
     utc_time,
 )
 from monitor.report.listing import Listing
+from monitor.report.words import proof_sentence
 from monitor.rolling.backtesting import RATES, Detection
 from monitor.rolling.faults import LEAST_SAMPLES, Faults, find_faults
 from monitor.settings import Settings
+from monitor.settings.kinds import parse_objective
 from monitor.store.samples import read_sample, scored_exchanges
 from monitor.store.verdicts import read_verdicts
 from monitor.testsets.cases import TestSet
@@ -195,8 +197,10 @@ def plan(  # noqa: PLR0913 - the options of a command
     200 falls are played from the stream's present evidence through the code that decides live.
     With --budget and no --detect: how soon falls of several sizes are found for that money.
     """
-    if not (asked := _OBJECTIVE.fullmatch(detect or _USUAL)):
-        raise typer.BadParameter(f"Invalid objective '{detect}': expected \"{_USUAL}\"")
+    try:
+        parse_objective(detect or _USUAL)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     if not (paid := _BUDGET.fullmatch("0" if budget is None else budget)):
         raise typer.BadParameter(f"Invalid budget '{budget}': expected 20/month, 5/week or 1/day")
     dollars = None if budget is None else float(paid[1]) * _A_MONTH[paid[2] or "month"]
@@ -207,9 +211,10 @@ def plan(  # noqa: PLR0913 - the options of a command
             clear_rate(connect(settings.broker_url), name)
             say(f"the hooks of {plain_text(name, 60)} go back to their own sample rate")
             return
-        scored = [m.metric for a in read_status(store, settings, now=now, app=name).apps
-                  for m in a.metrics]  # fmt: skip
+        scored = {m.metric: m.proof for a in read_status(store, settings, now=now, app=name).apps
+                  for m in a.metrics}  # fmt: skip
         metric = metric or next((m for m in (*settings.metrics, *scored) if m in scored), "")
+        proof = scored.get(metric)
 
         def play(fall: float, rates: Sequence[float] = RATES) -> SamplingPlan:
             return plan_sampling(store, settings, name, metric, fall=fall, now=now, rates=rates)
@@ -217,7 +222,7 @@ def plan(  # noqa: PLR0913 - the options of a command
         if detect is None and dollars is not None:
             rows, rate, advice = _what_it_buys(play, dollars)
         else:
-            fall, within_s = float(asked[1]) / 100, parse_duration_s(asked[2])
+            fall, within_s = parse_objective(detect or (proof.objective if proof else _USUAL))
             rows, rate, advice = _what_it_takes(play, fall, within_s, dollars)
     if as_json:
         _, first = rows[0]
@@ -226,11 +231,13 @@ def plan(  # noqa: PLR0913 - the options of a command
         ]
         print_json({
             "app": name, "metric": metric, "pass_rate": first.pass_rate, "sample_rate": rate,
-            "rates": figures,
+            "rates": figures, "proof": proof and proof.model_dump(mode="json"),
         })  # fmt: skip
     else:
         _show_plan(f"{plain_text(name, 60)} · {plain_text(metric, 60)}", rows, rate)
         say(advice)
+        if proof is not None:
+            say(proof_sentence(proof, now))
     if apply:
         if rate is None:
             raise SettingsError("no sample rate fits, so none was applied")

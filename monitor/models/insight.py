@@ -201,8 +201,8 @@ class DetectionProof(_Value):
     """
     What became of falls planted in a copy of a stream's last day, beside the objective.
 
-    ``met`` is False where certainly fewer than half are found in time (binomial test, 5 %) or more
-    false alarms are allowed than the objective says; None where nothing could be planted.
+    ``met`` is False where fewer than half are found in time, or the budget allows more false alarms
+    than the objective; None where nothing could be planted.
     """
 
     app: str

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from monitor.models import Status, Verdict
 from monitor.report.format import percent
 from monitor.report.model import worst_status
+from monitor.store.insights import read_proofs
 from monitor.store.samples import unscored
 from monitor.web import charts, schema, time_range
 from monitor.web.auth import RefusedError
@@ -73,10 +74,11 @@ class Api:
                 since = verdict.evaluated_at - timedelta(seconds=verdict.window_s)
                 with self.site.store.read() as connection:
                     without = unscored(connection, app=app, metric=metric, since=since)
-                fields = dict(_status_of(verdict))
-                return answer_json(
-                    schema.MetricAnswer(**fields, failed=without.failed, skipped=without.skipped)
-                )
+                    proof = read_proofs(connection, app=app).get((app, metric))
+                return answer_json(schema.MetricAnswer(
+                    **dict(_status_of(verdict)), failed=without.failed, skipped=without.skipped,
+                    proof=proof,
+                ))  # fmt: skip
         raise _none()
 
     def series(self, request: Request) -> Response:

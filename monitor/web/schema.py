@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
 from monitor.models import Delivery, Evaluation, Incident, Sample, Status, TimelineEvent
+from monitor.models.insight import DetectionProof
 from monitor.models.interaction import AppName, Name
 from monitor.models.status import FleetFall
 from monitor.store.feedback import MOST_COMMENT_CHARS
@@ -57,6 +58,7 @@ class MetricAnswer(MetricStatus):
 
     failed: Mapping[str, int] = Field(description="Evaluations that broke, by reason.")
     skipped: Mapping[str, int] = Field(description="Those with nothing to judge, by reason.")
+    proof: DetectionProof | None = Field(description="If a detection objective is stated.")
 
 
 class Pipeline(_Shape):
