@@ -36,13 +36,14 @@ from monitor.rolling.policies import (
     stream_budget,
 )
 from monitor.rolling.policies import Rules as EvidenceRules
+from monitor.rolling.tuning import RateSchedule
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.settings import Settings
 from monitor.store.query import BASELINE_SUMS, active_streams, series, shared_values
 from monitor.store.rollup import DAY_S, HOUR_S, HOURS, read_marks
 from monitor.store.verdicts import scores_since
-from workers.stream_states import sample_of
+from workers.stream_states import read_schedules, sample_of
 
 #: The settings that a file of rules may change.
 CHANGEABLE = (
@@ -206,8 +207,9 @@ def read_samples(
     if not needed and (not plain or n > _MOST_SAMPLES):
         return []
     scores = scores_since(connection, after_ms=from_s * 1000 - 1, app=key.app, metric=key.metric)
+    rates = read_schedules(connection).get(key.app, RateSchedule())
     found = [
-        sample_of(score)
+        sample_of(score, rates)
         for score in scores.get((key.app, key.metric, key.evaluator_version), ())
         if score.received_at_ms < end_s * 1000
     ]

@@ -107,7 +107,7 @@ class Evaluator:
                 self._states.read(connection)
                 self._pools.read(connection)
             self._token, self._open = lease.token, True
-            self._states.begin()
+            self._states.begin(connection)
             self._errors.read(connection)
             verdicts = self._verdicts(connection, before, now, trouble=trouble, note=note)
             leading = [verdict for verdict in verdicts if verdict.window_s == status_window_s]

@@ -56,6 +56,7 @@ from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
 from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
 from monitor.store.query import Stream, active_streams, cost_usd_since, series, shared_values
+from monitor.store.sample_rates import read_sample_rates
 from monitor.store.samples import scored_exchanges, unscored, worst_samples
 from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
 from monitor.store.verdicts import read_states as read_evidence
@@ -104,6 +105,7 @@ def _read(
         totals = read_totals(connection, app)
         within = read_between(connection, since.timestamp(), app=app)
         heartbeats, proofs = last_heartbeats(connection), read_proofs(connection, app=app)
+        rates = read_sample_rates(connection, app)
         facts = []
         for name in sorted(verdicts.keys() | totals.keys()):
             recent = dict.fromkeys((kind.value for kind in Kind), 0)
@@ -118,7 +120,8 @@ def _read(
             proven = {metric: proof for (of, metric), proof in proofs.items() if of == name}
             facts.append(AppFacts(
                 app=name, verdicts=mine, ledger=make_ledger(totals.get(name, {})), recent=recent,
-                last_heartbeat=heartbeats.get(name), proofs=proven, **more,
+                last_heartbeat=heartbeats.get(name), proofs=proven,
+                sample_rate=rates.get(name, (None,))[0], **more,
             ))  # fmt: skip
         fleet = [] if app else fleet_falls(connection)
         sent = {str(state): n for state, n in outbox_counts(connection).items()} if whole else {}

@@ -51,6 +51,7 @@ from workers.self_monitoring import (
     VitalsReader,
     broken_link,
 )
+from workers.tuning import TUNE_EVERY_S, RateTuner
 
 TTL_S = 15.0
 RENEW_EVERY_S = 1.0
@@ -100,6 +101,7 @@ class Scheduler:
         reads = context.impatient_redis, context.store, settings.windows.bucket_s
         quick_s = min(1.0, settings.evaluate_every_s)
         experiments = ExperimentJob(context.impatient_redis, context.store, settings)
+        tuner = RateTuner(context.impatient_redis, context.store, settings)
         # Several times before what was new has become old.
         expire_every_s = min(EXPIRE_EVERY_S, context.rules.behind_after_s / 4)
         self.jobs = [
@@ -108,6 +110,7 @@ class Scheduler:
             Job("evaluate", settings.evaluate_every_s, self.evaluate),
             Job("insights", self._explainer.every_s, self.explain, slow=True),
             Job("expire", expire_every_s, self._expirer.run),
+            Job("sample_rates", TUNE_EVERY_S, tuner.run),
             Job("experiments", EXPERIMENTS_EVERY_S, experiments.run, slow=True),
             Job("proofs", PROOFS_EVERY_S, self.prove, slow=True),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),

@@ -48,9 +48,11 @@ from monitor.rolling.looks import (
     weighted_looks,
 )
 from monitor.rolling.policies import Rules
+from monitor.rolling.tuning import RateSchedule
 from monitor.stats.changepoint import find_onset
 from monitor.store.insights import read_marks
 from monitor.store.query import Stream, bucket_sums, shared_values
+from monitor.store.sample_rates import read_asked_spans
 from monitor.store.verdicts import (
     PoolKey,
     StoredScore,
@@ -109,12 +111,18 @@ class StreamToJudge(NamedTuple):
     previous: Verdict | None
 
 
-def sample_of(score: StoredScore) -> StreamSample:
-    """Return a stored score as the evidence that it is."""
+def sample_of(score: StoredScore, rates: RateSchedule = RateSchedule()) -> StreamSample:  # noqa: B008
+    """Return a stored score as the evidence that it is, sampled while *rates* were in force."""
     return stream_sample(
         score.received_at_ms / 1000, score.occurred_at_ms / 1000, passed=score.passed,
-        weight=1.0 / score.sample_rate, noted=score.metadata,
+        weight=rates.weight(score.occurred_at_ms / 1000, score.sample_rate), noted=score.metadata,
     )  # fmt: skip
+
+
+def read_schedules(connection: Connection) -> dict[str, RateSchedule]:
+    """Return the rates that were in force in the last days, of the apps that were asked for any."""
+    spans = read_asked_spans(connection)
+    return {app: RateSchedule.of(asked) for app, asked in spans.items()}
 
 
 class _Begun(NamedTuple):
@@ -153,6 +161,7 @@ class StreamStates:
     _read_from_ms: float = math.inf
     _looked_at: dict[int, dict[str, int]] = field(default_factory=dict)
     _looked_from_ms: dict[int, int] = field(default_factory=dict)
+    _rates: dict[str, RateSchedule] = field(default_factory=dict)
 
     def read(self, connection: Connection) -> None:
         """Read what is remembered."""
@@ -166,9 +175,10 @@ class StreamStates:
                 self._stored[stream_id] = _Stored(state, seen)
         self._looked_at, self._looked_from_ms = {}, {}
 
-    def begin(self) -> None:
+    def begin(self, connection: Connection) -> None:
         """Begin an evaluation."""
         self._changed, self._may_learn = set(), _LEARN_AT_ONCE
+        self._rates = read_schedules(connection)
         self._read_from_ms, self._scores = math.inf, {}
 
     def advance(
@@ -209,12 +219,14 @@ class StreamStates:
         if now_s >= learn_due_s(state, rules) and self._may_learn > 0:
             rows = self._rows(connection, stream, now_s, _HISTORY)
             self._may_learn -= len(rows)
-            columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
+            rates = self._rates.get(stream.key.app, RateSchedule())
+            weighed = rates.rows(rows, width_s=self.bucket_s)
+            columns = np.array(weighed, dtype=np.float64).reshape(-1, 7).T
             history = History((columns[0] // self.bucket_s).astype(np.int64), *columns[1:])
             state = relearn(state, history, now_s, rules)
         if stream.n_total == stored.seen.n:
             return _Begun(stream, stored, state, _NOTHING_NEW, stored.seen)
-        if goes_by_samples(
+        if stream.key.app in self._rates or goes_by_samples(
             stream.key.evaluator_version, n=stream.n_total, sum_w=stream.sum_w, sum_w2=stream.sum_w2
         ):
             return self._by_samples(connection, stream, stored, state, now_s, paused=paused)
@@ -270,7 +282,8 @@ class StreamStates:
             for key, at_ms in (known | {s.evaluation_id: s.received_at_ms for s in new}).items()
             if at_ms > newest_ms - _COMMIT_MS
         }
-        found = [sample_of(score) for score in new]
+        rates = self._rates.get(app, RateSchedule())
+        found = [sample_of(score, rates) for score in new]
         looked_s = [
             min(now_s, s.at_s // width_s * width_s + width_s) if paused else now_s for s in found
         ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -45,17 +46,19 @@ from monitor.report.format import (
     utc_time,
 )
 from monitor.report.listing import Listing
-from monitor.report.words import proof_sentence
+from monitor.report.words import proof_sentence, sample_rate_sentence
 from monitor.rolling.backtesting import RATES, Detection
 from monitor.rolling.faults import LEAST_SAMPLES, Faults, find_faults
 from monitor.settings import Settings
 from monitor.settings.kinds import parse_objective
+from monitor.store.engine import Store
+from monitor.store.sample_rates import read_sample_rates
 from monitor.store.samples import read_sample, scored_exchanges
 from monitor.store.verdicts import read_verdicts
 from monitor.testsets.cases import TestSet
 from monitor.testsets.golden import golden_case
-from workers.maintenance import clear_rate, set_rate
 from workers.reports import SamplingPlan, plan_sampling, read_status
+from workers.tuning import Tuned, Wish, ask_rate, end_rate
 
 _MOST_SAMPLES = 5_000
 
@@ -185,6 +188,13 @@ def plan(  # noqa: PLR0913 - the options of a command
     apply: Annotated[
         bool, typer.Option("--apply", help="Make the app's hooks sample at the planned rate.")
     ] = False,
+    auto: Annotated[
+        bool,
+        typer.Option(
+            "--auto",
+            help="With --apply: let the rate follow the evidence, within the plan's samples.",
+        ),
+    ] = False,
     lasts: Annotated[str, typer.Option("--for", help="How long --apply lasts: 7d, 30d.")] = "30d",
     reset: Annotated[
         bool, typer.Option("--reset", help="End what --apply set: back to the app's own rate.")
@@ -201,14 +211,15 @@ def plan(  # noqa: PLR0913 - the options of a command
         parse_objective(detect or _USUAL)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if not (paid := _BUDGET.fullmatch("0" if budget is None else budget)):
-        raise typer.BadParameter(f"Invalid budget '{budget}': expected 20/month, 5/week or 1/day")
-    dollars = None if budget is None else float(paid[1]) * _A_MONTH[paid[2] or "month"]
+    dollars = None if budget is None else _dollars_a_month(budget)
+    if auto and not apply:
+        raise typer.BadParameter("--auto changes the rate: add --apply")
     settings, now, kept_s = Settings.from_env(), datetime.now(UTC), parse_duration_s(lasts)
+    who = getpass.getuser()
     with closing(open_store(settings)) as store:
         name = the_app(store, of or app)
         if reset:
-            clear_rate(connect(settings.broker_url), name)
+            end_rate(connect(settings.broker_url), store, name, set_by=who, now=now)
             say(f"the hooks of {plain_text(name, 60)} go back to their own sample rate")
             return
         scored = {m.metric: m.proof for a in read_status(store, settings, now=now, app=name).apps
@@ -224,29 +235,48 @@ def plan(  # noqa: PLR0913 - the options of a command
         else:
             fall, within_s = parse_objective(detect or (proof.objective if proof else _USUAL))
             rows, rate, advice = _what_it_takes(play, fall, within_s, dollars)
-    if as_json:
+        with store.read() as connection:
+            asked = read_sample_rates(connection, name).get(name, (None,))[0]
         _, first = rows[0]
-        figures = [
-            _as_dict(fall, each, planned) for fall, planned in rows for each in planned.found
-        ]
-        print_json({
-            "app": name, "metric": metric, "pass_rate": first.pass_rate, "sample_rate": rate,
-            "rates": figures, "proof": proof and proof.model_dump(mode="json"),
-        })  # fmt: skip
-    else:
-        _show_plan(f"{plain_text(name, 60)} · {plain_text(metric, 60)}", rows, rate)
-        say(advice)
-        if proof is not None:
-            say(proof_sentence(proof, now))
-    if apply:
-        if rate is None:
-            raise SettingsError("no sample rate fits, so none was applied")
-        rate = set_rate(connect(settings.broker_url), name, rate, settings, kept_s=kept_s)
-        err.print(Text(
-            f"applied: the hooks of {plain_text(name, 60)} sample {percent(rate)} within ten"
-            f" seconds, until {utc_time(now + timedelta(seconds=kept_s))}; end with --reset, or"
-            f" keep it with GROUNDWATCH_SAMPLE_RATE={rate:.3g} in the app"
-        ), soft_wrap=True)  # fmt: skip
+        if as_json:
+            figures = [
+                _as_dict(fall, each, planned) for fall, planned in rows for each in planned.found
+            ]
+            print_json({
+                "app": name, "metric": metric, "pass_rate": first.pass_rate, "sample_rate": rate,
+                "rates": figures, "proof": proof and proof.model_dump(mode="json"),
+                "asked": asked and asked.model_dump(mode="json"),
+            })  # fmt: skip
+        else:
+            _show_plan(f"{plain_text(name, 60)} · {plain_text(metric, 60)}", rows, rate)
+            say(advice)
+            if proof is not None:
+                say(proof_sentence(proof, now))
+            say(f"Now: {sample_rate_sentence(asked, now)}.")
+        if apply:
+            if rate is None:
+                raise SettingsError("no sample rate fits, so none was applied")
+            wish = Wish(name, rate, set_by=who, now=now)
+            tuned = Tuned(metric, first.seen_per_hour) if auto else None
+            _apply(store, settings, wish, kept_s, tuned)
+
+
+def _dollars_a_month(budget: str) -> float:
+    if not (paid := _BUDGET.fullmatch(budget)):
+        raise typer.BadParameter(f"Invalid budget '{budget}': expected 20/month, 5/week or 1/day")
+    return float(paid[1]) * _A_MONTH[paid[2] or "month"]
+
+
+def _apply(store: Store, settings: Settings, wish: Wish, kept_s: int, tuned: Tuned | None) -> None:
+    asked = ask_rate(connect(settings.broker_url), store, settings, wish, kept_s, tuned)
+    hooks = f"applied: the hooks of {plain_text(wish.app, 60)} sample {percent(asked.rate)} within"
+    rest = f"until {utc_time(asked.until)}; end with --reset, or keep it with"
+    err.print(Text(
+        f"{hooks} ten seconds, {rest} GROUNDWATCH_SAMPLE_RATE={asked.rate:.3g} in the app"
+        if tuned is None else
+        f"{hooks} ten seconds, then what the evidence asks for while a scheduler runs; end with"
+        " --reset"
+    ), soft_wrap=True)  # fmt: skip
 
 
 #: Falls, when they are found at which rates, the rate to set if one is enough, and what to do.

@@ -223,6 +223,9 @@ class SenderLoop:
             if self._producer is not None:
                 self._producer.close()
             self._producer = None
+            if self._asked_rate is not None:  # nobody can end it while Redis is away
+                self._asked_rate = None
+                recorder.set_rate(self._options.sample_rate)
             return
         self._backoff.succeeded()
         if self._away_since != float("inf"):

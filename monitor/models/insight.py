@@ -226,6 +226,22 @@ class AppInsight(_Value):
     inputs: Sequence[InputDrift] = ()
 
 
+class SampleRate(_Value):
+    """The sample rate that the hooks of an app were asked for last."""
+
+    rate: float = Field(ge=0, le=1)
+    own: float = Field(ge=0, le=1, description="What they sample when they are asked for nothing.")
+    reason: str
+    since: AwareDatetime
+    until: AwareDatetime = Field(description="They then go back to their own, unless it is asked.")
+    set_by: str
+    follows_evidence: bool = Field(description="The scheduler tunes it, and asks again and again.")
+
+    def is_in_force(self, now: datetime) -> bool:
+        """Return whether hooks that reach Redis sample at this rate."""
+        return now < self.until
+
+
 class ScoredExchange(NamedTuple):
     """A sample whose evaluation counts, with its texts as the app's mask left them."""
 

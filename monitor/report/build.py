@@ -9,7 +9,7 @@ from typing import Any
 
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
-from monitor.models.insight import DetectionProof, InputDrift, Insight
+from monitor.models.insight import DetectionProof, InputDrift, Insight, SampleRate
 from monitor.models.status import FleetFall
 from monitor.report.format import duration, utc_time
 from monitor.report.model import (
@@ -45,6 +45,7 @@ class AppFacts:
     labels: Mapping[tuple[str, str], Confusion] = field(default_factory=dict)  #: and evaluator
     inputs: Sequence[InputDrift] = ()
     last_heartbeat: datetime | None = None
+    sample_rate: SampleRate | None = None
 
 
 def build_report(
@@ -177,7 +178,7 @@ def _app(
     return AppReport(
         app=facts.app, metrics=metrics, ledger=facts.ledger, recent=recent_counts(facts.recent),
         changes=facts.changes, incidents=facts.incidents, inputs=facts.inputs,
-        last_heartbeat=facts.last_heartbeat,
+        last_heartbeat=facts.last_heartbeat, sample_rate=facts.sample_rate,
         cost_usd=sum(t.cost_microusd for of in facts.series.values() for t in of.values()) / 1e6,
     )  # fmt: skip
 

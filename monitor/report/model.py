@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 
 from monitor.models import Status, Verdict
 from monitor.models.alerting import Incident
-from monitor.models.insight import DetectionProof, InputDrift, Insight
+from monitor.models.insight import DetectionProof, InputDrift, Insight, SampleRate
 from monitor.models.status import FleetFall
 from monitor.stats.agreement import Confusion
 
@@ -117,6 +117,7 @@ class AppReport(_Value):
     incidents: Sequence[Incident] = ()
     inputs: Sequence[InputDrift] = Field((), description="How the questions moved.")
     last_heartbeat: AwareDatetime | None = None
+    sample_rate: SampleRate | None = Field(None, description="None: hooks were asked for none.")
     cost_usd: float = Field(0.0, description="Of evaluations in the report's window.")
 
     @computed_field  # type: ignore[prop-decorator]

@@ -66,6 +66,8 @@ def _notes(app: AppReport, report: Report) -> Iterator[str]:
         yield f"{name}, {said}"
     if said := words.cost_sentence([item.verdict for item in app.metrics]):
         yield f"{name}, {said}"
+    if app.sample_rate is not None:
+        yield f"{name}: {words.sample_rate_sentence(app.sample_rate, report.generated_at)}"
 
 
 def status_table(report: Report) -> Listing:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.models import Alert, Drift, Status, Verdict
-from monitor.models.insight import DetectionProof
+from monitor.models.insight import DetectionProof, SampleRate
 from monitor.models.passing import Direction, PassRule, advice_for
 from monitor.models.status import FleetFall
 from monitor.report.format import (
@@ -302,6 +302,21 @@ def error_sentence(counts: Mapping[str, int], window_s: float) -> str:
     requests = counts.get("seen", 0) + counts.get("unseen", 0)
     failed = f"{counts['errored']:,} of {requests:,} requests failed"
     return f"error rate {percent(error_rate(counts))} in the last {duration(window_s)}: {failed}"
+
+
+def sample_rate_sentence(asked: SampleRate | None, now: datetime) -> str:
+    """Return how an app is sampled, why, since when and who wanted it."""
+    if asked is None:
+        return "sample rate: the app's own, nothing asks for another"
+    by, own = plain_text(asked.set_by, 60), percent(asked.own)
+    if not asked.is_in_force(now):
+        why = f"reset by {by}" if asked.reason == "reset" else "nothing asks for another"
+        since = utc_time(min(asked.until, now), now)
+        return f"sample rate {own} (the app's own) since {since}: {why}"
+    said = f"sample rate {percent(asked.rate)} since {utc_time(asked.since, now)}"
+    how = f"follows the evidence, switched on by {by}" if asked.follows_evidence else f"by {by}"
+    until = "" if asked.follows_evidence else f" until {utc_time(asked.until, now)}"
+    return f"{said}{until}: {plain_text(asked.reason, 100)} ({how}; the app's own is {own})"
 
 
 def ledger_sentence(ledger: Ledger) -> str:

@@ -25,7 +25,8 @@ REFERENCE_BUCKETS: Final = 7 * 1440
 GAP_BUCKETS: Final = 1440
 #: In buckets: how far back dependence between samples is looked for.
 _EFFECT_BUCKETS: Final = 2 * 1440
-_LEAST_N: Final = 500.0
+#: Scores from which a reference is one.
+LEAST_N: Final = 500.0
 _ALPHA: Final = 0.02
 _HOUR_ALPHA: Final = 0.01
 _DAY_S: Final = 86_400
@@ -149,7 +150,7 @@ def learn(
     n = sum_w * worth / effect.factor if reference.bucket.size else 0.0
     heavy = float((known.sum_w2 / known.sum_w).max())
     plain = Baseline((), rate, n, worth, *effect, sum_w / total, heavy)
-    if n < _LEAST_N:
+    if n < LEAST_N:
         return plain
     limits = _ReferenceLimits(reference, worth / effect.factor, rate, bucket_s).by_hour()
     if max(limits) <= warning_rate:

@@ -454,6 +454,18 @@ judge_checks = Table(
     *required(Json, "state"),
 )
 
+#: The sample rates that an app's hooks were asked for, ``own`` being the app's; a tuning's state.
+sample_rates = Table(
+    "groundwatch_sample_rates",
+    metadata,
+    *_key("app", "since_ms"),
+    *_times("until"),
+    *required(Float, "rate", "own"),
+    *_texts("reason"),
+    *required(String(200), "set_by"),
+    Column("tuning", Json),
+)
+
 #: Acts of operators, and views of transcripts.
 audit = Table(
     "groundwatch_audit",

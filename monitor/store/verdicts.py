@@ -123,9 +123,13 @@ def read_steps(
     ]
 
 
-def read_states(connection: Connection) -> dict[int, dict[str, Any]]:
-    """Read what the policy ``anytime`` remembers of each stream, by stream id."""
+def read_states(
+    connection: Connection, stream_ids: Sequence[int] | None = None
+) -> dict[int, dict[str, Any]]:
+    """Read what the policy ``anytime`` remembers of these streams, or all, by stream id."""
     query = select(detectors.c.stream_id, detectors.c.state)
+    if stream_ids is not None:
+        query = query.where(detectors.c.stream_id.in_(stream_ids))
     return {row.stream_id: row.state for row in connection.execute(query)}
 
 

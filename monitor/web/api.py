@@ -49,6 +49,9 @@ class Api:
                 status=found.report.status,
                 counts=dict(found.counts), open_incidents=len(found.incidents),
                 fleet=found.report.fleet,
+                sample_rates={
+                    each.app: each.sample_rate for each in found.report.apps if each.sample_rate
+                },
                 pipeline=schema.Pipeline(
                     counts=dict(p.counts), waiting=p.waiting, oldest_s=p.oldest_s,
                     cost_today_usd=p.cost_today_usd, cost_month_usd=p.cost_month_usd,

@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
 from monitor.models import Delivery, Evaluation, Incident, Sample, Status, TimelineEvent
-from monitor.models.insight import DetectionProof
+from monitor.models.insight import DetectionProof, SampleRate
 from monitor.models.interaction import AppName, Name
 from monitor.models.status import FleetFall
 from monitor.store.feedback import MOST_COMMENT_CHARS
@@ -80,6 +80,9 @@ class StatusAnswer(_Shape):
     counts: dict[Status, int]
     open_incidents: int
     fleet: Sequence[FleetFall] = Field(description="Apps that fell together, and still do.")
+    sample_rates: dict[str, SampleRate] = Field(
+        description="By app, which sample rate its hooks were asked for, why and by whom."
+    )
     pipeline: Pipeline
 
 

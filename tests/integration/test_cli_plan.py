@@ -1,29 +1,36 @@
 """``groundwatch plan``: which sample rate finds a fall in time, from a store with traffic."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
+from getpass import getuser
 
 import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.queue import names
 from monitor.queue.consumer import connect
+from monitor.report.words import sample_rate_sentence
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import acquire
 from monitor.store.ledger import HookCounters, absorb
+from monitor.store.sample_rates import read_sample_rates
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
 from workers.maintenance import asked_rate
 from workers.scoring_run import ScoringRules, result_of
+from workers.tuning import LEASE_S, RateTuner
 
 
 @pytest.fixture
 def run(sqlite_url, monkeypatch):
     """An app of 200 requests an hour, a twentieth of them sampled, of which 94 % pass."""
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
+    monkeypatch.setattr("monitor.rolling.backtesting._FALLS", 20)  # enough for words and order
     store, rules, now = (
         Store(sqlite_url),
         ScoringRules(pass_score=0.7, bucket_s=60),
@@ -94,6 +101,71 @@ def test_plan_is_applied_and_ended_with_one_command(run, redis_url, monkeypatch)
         assert asked_rate(client, "support-bot") > 0
         assert run("--reset").exit_code == 0
         assert asked_rate(client, "support-bot") is None
+
+
+@pytest.fixture
+def tuned(run, redis_url, monkeypatch):
+    """The same app after --apply --auto, and a scheduler's rounds."""
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    done = run("--detect", "40 points in 1h", "--apply", "--auto")
+    assert done.exit_code == 0, done.output
+    store, client = Store(os.environ["GROUNDWATCH_DATABASE_URL"]), connect(redis_url)
+    tuner = RateTuner(client, store, Settings())
+    yield store, client, lambda: tuner.run(acquire(store, "scheduler", "test", ttl_s=60))
+    client.close()
+    store.close()
+
+
+def known(store):
+    with store.read() as connection:
+        return read_sample_rates(connection)["support-bot"]
+
+
+def test_a_tuned_rate_follows_the_evidence_and_is_shown(run, tuned):
+    store, client, tune = tuned
+    planned = asked_rate(client, "support-bot")
+    assert tune() == 1
+    assert asked_rate(client, "support-bot") == pytest.approx(min(1, 2 * planned))  # it is young
+    said = f"{run('--detect', '40 points in 1h').stdout}"
+    assert f"evidence is young (follows the evidence, switched on by {getuser()}" in said
+    shown = CliRunner().invoke(app, ["status", "support-bot"]).stdout
+    assert "evidence is young" in " ".join(shown.split())
+    assert known(store)[0].own == 1.0  # of the samples
+
+
+def test_a_tuned_rate_ends_without_a_scheduler(tuned):
+    store, client, tune = tuned
+    tune()
+    assert 0 < client.ttl(names.rate("support-bot")) <= LEASE_S
+    asked, _ = known(store)
+    assert asked.is_in_force(asked.until - timedelta(seconds=1))
+    assert "(the app's own)" in sample_rate_sentence(asked, asked.until)
+
+
+def test_what_a_person_resets_is_tuned_no_more(run, tuned):
+    store, client, tune = tuned
+    assert run("--reset").exit_code == 0
+    assert tune() == 0
+    assert asked_rate(client, "support-bot") is None
+    assert f"reset by {getuser()}" in sample_rate_sentence(known(store)[0], datetime.now(UTC))
+
+
+def test_a_round_that_a_person_overtakes_leaves_what_they_set(run, tuned, monkeypatch):
+    store, client, tune = tuned
+    decide = RateTuner._decide
+
+    def overtaken(self, *args):
+        run("--detect", "40 points in 1h", "--reset")
+        return decide(self, *args)
+
+    monkeypatch.setattr(RateTuner, "_decide", overtaken)
+    tune()
+    assert asked_rate(client, "support-bot") is None
+    assert known(store)[1] is None
+
+
+def test_without_apply_nothing_is_tuned(run):
+    assert "--auto changes the rate: add --apply" in run("--auto").output
 
 
 def test_too_little_traffic_is_said(run):

@@ -264,3 +264,16 @@ def test_app_without_logs_reads_once_on_stderr_that_redis_is_away():
     )
     assert done.stderr.count("groundwatch: Redis cannot be reached") == 1
     assert "GROUNDWATCH_REDIS_URL" in done.stderr
+
+
+def test_an_asked_rate_ends_while_redis_is_away(own_server):
+    with redis.Redis.from_url(own_server.url) as client:
+        client.set(names.rate("bot"), "0.5")
+    hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=own_server.url)
+    hook.sample(output="a")
+    assert hook.flush()
+    assert hook.stats()["sample_rate"] == 0.5
+    own_server.stop()
+    hook.sample(output="a")
+    wait_until(lambda: hook.sample(output="a") or hook.stats()["sample_rate"] == 1.0, 60)
+    hook.close(0.1)

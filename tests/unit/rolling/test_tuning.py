@@ -1,0 +1,119 @@
+"""The sample rate that follows the evidence: what it decides and spends, what samples weigh."""
+
+import numpy as np
+import pytest
+
+from monitor.rolling.tuning import (
+    AppEvidence,
+    RateLimits,
+    RateSchedule,
+    TuningState,
+    decide_rate,
+)
+
+CALM = AppEvidence(suspicion=2.0, young=False, alarmed=False)
+ANY = RateLimits(0.0, 1.0)
+HOUR_S = 3600.0
+
+
+def state(**changes):
+    """An app of 600 requests an hour, of which 30 are planned to be sampled."""
+    begun = TuningState.begin(
+        "groundedness", per_hour=30, seen_per_hour=600, seen=0, sampled=0, now_s=0
+    )
+    return begun._replace(**changes)
+
+
+def decided(evidence, limits=ANY, *, of=None, now_s=0.0):
+    return decide_rate(of or state(), evidence, limits, now_s=now_s)
+
+
+def test_calm_takes_less_than_planned():
+    found = decided(CALM)
+    assert (found.rate, found.reason) == (0.04, "all is calm")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reason"),
+    [
+        (CALM._replace(suspicion=4.0), "a fall is suspected"),
+        (CALM._replace(release="v2", released_s=-60.0), "release v2 is new"),
+        (CALM._replace(young=True), "evidence is young"),
+    ],
+)
+def test_a_reason_takes_more_than_planned_and_is_said(evidence, reason):
+    found = decided(evidence)
+    assert found.rate > 0.05
+    assert found.reason == reason
+
+
+def test_limits_are_kept_whatever_is_suspected():
+    suspected = CALM._replace(suspicion=9.0)
+    assert decided(suspected, RateLimits(0.0, 0.1)).rate == 0.1
+    assert decided(CALM, RateLimits(0.045, 1.0)).rate == 0.045
+
+
+def test_an_open_incident_takes_the_planned_rate():
+    assert decided(CALM._replace(alarmed=True, suspicion=9.0)).rate == 0.05
+
+
+def test_a_suspicion_lasts_until_it_is_dismissed():
+    suspected = decided(CALM._replace(suspicion=4.0)).state
+    assert decided(CALM._replace(suspicion=3.5), of=suspected).reason == "a fall is suspected"
+    assert decided(CALM._replace(suspicion=2.5), of=suspected).reason == "all is calm"
+
+
+def test_what_is_used_up_ends_the_higher_rate():
+    found = decided(CALM._replace(suspicion=9.0), of=state(saved=0.0))
+    assert (found.rate, found.reason) == (0.04, "the plan's samples are used up")
+
+
+def test_thirty_days_of_suspicion_bring_no_more_than_planned():
+    now, seen, sampled = state(), 0, 0.0
+    for tick in range(1, 30 * 24 * 4 + 1):
+        seen, at_s = seen + 150, tick * HOUR_S / 4
+        now = now.counted(seen=seen, sampled=int(sampled), now_s=at_s)
+        found = decided(CALM._replace(suspicion=9.0), of=now, now_s=at_s)
+        now, sampled = found.state, sampled + 150 * found.rate
+    assert 0.9 * 30 * 24 * 30 < sampled <= 30 * 24 * 30
+
+
+def test_the_rate_follows_the_traffic():
+    quiet = state(seen_per_hour=300.0)
+    assert decided(CALM, of=quiet).rate == pytest.approx(2 * decided(CALM).rate)
+
+
+def test_a_rate_that_would_hardly_differ_stays():
+    first = decided(CALM).state
+    assert decided(CALM, of=first._replace(seen_per_hour=650.0)).rate == first.rate
+
+
+# --- what samples weigh as evidence ---
+
+#: The app's own rate is 0.05; 0.4 was asked for from 1000 until 2000, 0.02 from 3000 on.
+SCHEDULE = RateSchedule.of([(1000.0, 2000.0, 0.4, 0.05), (3000.0, np.inf, 0.02, 0.05)])
+
+
+@pytest.mark.parametrize(
+    ("at_s", "probability"), [(500, 0.05), (1500, 0.4), (2500, 0.05), (5000, 0.02)]
+)
+def test_samples_at_the_rate_in_force_weigh_alike(at_s, probability):
+    assert SCHEDULE.weight(at_s, probability) == pytest.approx(20.0)
+
+
+def test_a_hook_that_follows_late_changes_no_weight():
+    assert SCHEDULE.weight(3030.0, 0.05) == pytest.approx(20.0)
+
+
+def test_what_a_rule_of_the_app_adds_is_weighed():
+    assert SCHEDULE.weight(1500.0, 1.0) == pytest.approx(8.0)
+
+
+def test_without_a_schedule_weights_are_inverse_probabilities():
+    assert RateSchedule().weight(0.0, 0.25) == 4.0
+
+
+def test_sums_of_a_bucket_weigh_as_its_samples_do():
+    raw = [(1200.0, 2, 5.0, 12.5, 2.5, 6.25, 6.25)]  # two samples of 0.4, one of which passed
+    (start_s, n, w, w2, wy, *_), = SCHEDULE.rows(raw, width_s=60)  # fmt: skip
+    assert (start_s, n, w, w2, wy) == pytest.approx((1200.0, 2, 40.0, 800.0, 20.0))
