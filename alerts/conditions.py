@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from monitor.models.alerting import Severity
 from monitor.models.status import FleetFall, Status, Verdict
-from monitor.report.format import duration, rate_with_interval, utc_time
+from monitor.report.format import duration, percent, rate_with_interval, utc_time
 
 #: The metrics that speak of the monitor itself all begin so; no evaluator may.
 MONITOR_PREFIX = "monitor:"
@@ -394,7 +394,11 @@ class ThresholdRule:
             too_low = self.below is not None and value < self.below
             too_high = self.above is not None and value > self.above
             status = Status(self.severity.value) if too_low or too_high else Status.HEALTHY
-            reason = f"{self.of.replace('_', ' ')} {value:.3f}; the rule: {self.threshold}"
+            shown, rule = f"{value:.3f}", self.threshold
+            if self.of != "average_score":
+                side, line = ("above", self.above) if self.below is None else ("below", self.below)
+                shown, rule = percent(value), f"{side} {percent(line)}"
+            reason = f"{self.of.replace('_', ' ')} {shown}; the rule: {rule}"
         changes = {
             "metric": f"{RULE_PREFIX}{self.name}", "policy": "rule", "status": status,
             "reason": f"{verdict.metric}: {reason}", "since": verdict.evaluated_at,

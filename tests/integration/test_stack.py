@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from monitor.errors import ServerStartError
-from workers.stack import wait_for_page
+from monitor.settings import Settings
+from workers.stack import plan_stack, wait_for_page
 from workers.supervise import RedisServer, wait_until_ready
 
 
@@ -76,3 +77,15 @@ def test_the_redis_of_a_stranger_is_not_ours(short, tmp_path):
         with pytest.raises(ServerStartError, match="ended with code 3"):
             wait_until_ready(stranger.url, short)
         wait_until_ready(stranger.url, stranger.process)
+
+
+def test_up_links_alerts_to_its_own_page_unless_another_address_is_set(tmp_path, redis_url):
+    addresses = []
+    for more in ({}, {"report_url": "https://monitor.example.org"}):
+        settings = Settings(home=tmp_path, redis_url=redis_url, web_port=0, **more)
+        stack = plan_stack(settings, {}, with_page=True)
+        scheduler = next(each for each in stack.services if each.name == "scheduler")
+        addresses.append((stack.page_url, scheduler.environment.get("GROUNDWATCH_REPORT_URL")))
+    (page, linked), (_, own) = addresses
+    assert linked == page
+    assert own is None  # the setting of the environment stays as it is

@@ -1,5 +1,6 @@
 """Rules of one's own: a figure, a threshold, and for how long."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from monitor.testing.factories import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+LONG_GAPS = replace(AT_ONCE, max_gap_s=7200)
 ROUTE = '[[routes]]\nchannels = "out"\n[channels.out]\ntype = "console"\n'
 
 
@@ -65,6 +67,37 @@ def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
     assert (found.status, found.reason) == (
         Status.WARNING, "b: average score 0.400; the rule: below 0.5"
     )  # fmt: skip
+
+
+def test_rates_are_written_as_everywhere():
+    rules = [
+        ThresholdRule(name="rate", metric="groundedness", of="pass_rate", below=0.7),
+        ThresholdRule(name="errors", metric="*", of="error_rate", above=0.05),
+    ]
+    found = judge_all([verdict(window_pass_rate=0.659, window_n=100, n_failed=100)], rules)
+    assert [each.reason for each in found] == [
+        "groundedness: pass rate 65.9 %; the rule: below 70.0 %",
+        "groundedness: error rate 50.0 %; the rule: above 5.0 %",
+    ]
+
+
+def test_each_rule_of_the_named_set_fires_and_all_are_one_incident(sqlite_url):
+    plan = replace(RoutingConfig.everyone([Recipient("out")]), rules=RULE_SETS["rag"])
+    low = {"faithfulness": 0.84, "groundedness": 0.79, "context_precision": 0.49}
+    store, fired = Store(sqlite_url), set()
+    for hours in (0, 1):
+        now = NOW + timedelta(hours=hours)
+        seen = [
+            make_verdict(Status.HEALTHY, now, metric=m, average_score=x) for m, x in low.items()
+        ]
+        seen += [make_verdict(Status.HEALTHY, now, metric="relevance", n_failed=12)]
+        with store.write() as connection:
+            events = decide(connection, seen, now=now, timers=LONG_GAPS, channels=plan)
+            fired |= {event.metric for event in events}
+            incidents = queries.incidents_since(connection, NOW)
+    store.close()
+    assert fired == {f"rule:{rule.name}" for rule in RULE_SETS["rag"]}
+    assert len(incidents) == 1
 
 
 def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from monitor.models import Status, Tally
-from monitor.report.build import AppFacts, build_report, exit_code, make_ledger
+from monitor.report.build import AppFacts, build_report, exit_code, make_ledger, recent_counts
 from monitor.report.model import Ledger, Report, worst_status
 from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
@@ -220,3 +220,10 @@ def test_report_is_the_same_when_it_went_through_json():
     assert again.model_dump_json() == found.model_dump_json()
     assert '"schema_version":1' in found.model_dump_json()
     assert '"status":"critical"' in found.model_dump_json()
+
+
+@given(st.dictionaries(st.sampled_from(KINDS), st.integers(0, 50)))
+def test_no_line_says_that_more_was_scored_than_sampled(counts):
+    """A window ends between the sampling and the scoring of some."""
+    found = recent_counts(counts)
+    assert found.get("scored", 0) <= found.get("sampled", 0) <= found.get("seen", 0)
