@@ -6,10 +6,10 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from sqlalchemy import insert
 
+from alerts import MessageForm
 from alerts.channels import chat, programs, slack
 from alerts.channels.base import Channel, Receipt
 from alerts.channels.email import compose
@@ -87,20 +87,6 @@ def enqueue(
     if rows:
         with store.write() as connection:
             connection.execute(insert(outbox), rows)
-
-
-class MessageForm(StrEnum):
-    """How a message is written."""
-
-    TEXT = "text"
-    HTML = "html"
-    EMAIL = "email"
-    SLACK = "slack"
-    TEAMS = "teams"
-    DISCORD = "discord"
-    PAGERDUTY = "pagerduty"
-    ALERTMANAGER = "alertmanager"
-    WEBHOOK = "webhook"
 
 
 def rendered(form: MessageForm, event: AlertEvent, now: datetime) -> str:

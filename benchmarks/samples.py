@@ -24,10 +24,11 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from monitor.models import Interaction, Sample
+from monitor.store import Sort
 from monitor.store.engine import Store, migrate
 from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.sample_index import allot_positions, terms_of, write_terms
-from monitor.store.search import SampleFilter, Sort, find_samples
+from monitor.store.search import SampleFilter, find_samples
 from monitor.store.tables import evaluations, samples
 
 _BATCH = 2_000

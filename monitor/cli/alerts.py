@@ -1,4 +1,5 @@
 """``groundwatch alerts`` and ``incidents``: incidents, silences, and what rules would have sent."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
@@ -7,45 +8,13 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
-from sqlalchemy import Connection
 
-from alerts.backtest import missed
-from alerts.model import Snapshot
-from alerts.queries import (
-    deliveries,
-    incidents_named,
-    incidents_since,
-    snapshots,
-    why_not_notified,
-)
-from alerts.routes_file import wiring_from
-from alerts.routing import (
-    Matcher,
-    RoutingConfig,
-    parse_all,
-)
-from alerts.silencing import add_silence, expire_silence
-from alerts.silencing import preview as preview_of
-from alerts.store import acknowledge, acknowledgement, acknowledgements, silences_after
-from monitor.cli.console import (
-    AsJson,
-    Cell,
-    OnlyApp,
-    Window,
-    open_store,
-    out,
-    parse_duration_s,
-    print_json,
-    print_rows,
-    reading,
-    safe,
-    warn,
-    writing,
-)
+from monitor.cli import console
+from monitor.cli.console import out
 from monitor.cli.messages import (
     MESSAGE_COLUMNS,
     drill,
@@ -55,27 +24,24 @@ from monitor.cli.messages import (
     test,
 )
 from monitor.errors import SettingsError
-from monitor.models.alerting import Incident
 from monitor.report.format import percent, plain_text, short_id, utc_time
-from monitor.report.listing import Listing
-from monitor.report.words import incident_sentence, level_words
-from monitor.settings import Settings
-from monitor.web.schema import IncidentAnswer
-from workers.backtest import (
-    POLICY_NAMES,
-    of_scores,
-    of_store,
-    rules_from,
-    scores_of,
-)
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Incidents, and the messages about them."
-)
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
+    from alerts.model import Snapshot
+    from alerts.routing import Matcher, RoutingConfig, SilenceRule
+    from monitor.models.alerting import Incident
 
-silences_app = typer.Typer(no_args_is_help=True, help="Mute some alerts for a while.")
+app = console.group("Incidents, and the messages about them.")
+silences_app = console.group("Mute some alerts for a while.")
+incidents_app = console.group("List, show and acknowledge incidents.")
+app.add_typer(silences_app, name="silence")
+app.add_typer(outbox_app, name="outbox")
+for command in (route, test, render, drill):
+    app.command()(command)
 
+Named = Annotated[str, typer.Argument(help="Id of the incident, or its first characters.")]
 Matchers = Annotated[
     list[str], typer.Argument(help="Such as app=shop severity=warning 'metric=~ground.*'.")
 ]
@@ -90,11 +56,15 @@ def add(
     begins_in: Annotated[str, typer.Option("--in", help="Start later: 30m, 2h.")] = "",
 ) -> None:
     """Mute alerts that match all matchers; events are still recorded."""
+    from alerts.routes_file import wiring_from
+    from alerts.routing import parse_all
+    from alerts.silencing import add_silence
+
     now = datetime.now(UTC)
-    starts_at = now + timedelta(seconds=parse_duration_s(begins_in) if begins_in else 0)
-    ends_at = starts_at + timedelta(seconds=parse_duration_s(lasts))
-    parsed, plan = parse_all(matchers), wiring_from(Settings.from_env()).plan
-    with writing() as connection:
+    starts_at = now + timedelta(seconds=console.parse_duration_s(begins_in) if begins_in else 0)
+    ends_at = starts_at + timedelta(seconds=console.parse_duration_s(lasts))
+    parsed, plan = parse_all(matchers), wiring_from(console.read_settings()).plan
+    with console.writing() as connection:
         _preview(connection, plan, parsed)
         made = add_silence(
             connection, parsed, now=now, starts_at=starts_at, ends_at=ends_at,
@@ -106,35 +76,41 @@ def add(
 @silences_app.command("preview")
 def preview(matchers: Matchers) -> None:
     """Show what a silence would mute now, without creating it."""
-    plan = wiring_from(Settings.from_env()).plan
-    with reading() as connection:
+    from alerts.routes_file import wiring_from
+    from alerts.routing import parse_all
+
+    plan = wiring_from(console.read_settings()).plan
+    with console.reading() as connection:
         _preview(connection, plan, parse_all(matchers))
 
 
 @silences_app.command("ls")
 def list_silences(
     window: Annotated[str, typer.Option(help="Include those that ended within 24h, 7d.")] = "",
-    as_json: AsJson = False,
+    as_json: console.AsJson = False,
 ) -> None:
     """List silences, the first to end first, and the maintenance windows of the routes file."""
+    from alerts.routes_file import wiring_from
+    from alerts.store import silences_after
+
     now = datetime.now(UTC)
-    since = now - timedelta(seconds=parse_duration_s(window) if window else 0)
-    with reading() as connection:
+    since = now - timedelta(seconds=console.parse_duration_s(window) if window else 0)
+    with console.reading() as connection:
         found = silences_after(connection, since)
-    if as_json:
-        print_json([
-            asdict(silence) | {"matchers": [str(each) for each in silence.matchers]}
-            for silence in found
-        ])  # fmt: skip
-        return
-    print_rows(found, {
+
+    def as_dict(silence: SilenceRule) -> dict[str, object]:
+        return asdict(silence) | {"matchers": [*map(str, silence.matchers)]}
+
+    console.print_rows(found, {
         "id": lambda each: each.silence_id,
-        "matchers": lambda each: safe(" ".join(map(str, each.matchers)), 60),
+        "matchers": lambda each: console.safe(" ".join(map(str, each.matchers)), 60),
         "ends": lambda each: utc_time(each.ends_at, now) + " (over)" * (each.ends_at <= now),
-        "by": lambda each: safe(each.author, 30),
-        "why": lambda each: safe(each.comment, 60),
-    }, none="no silences")  # fmt: skip
-    for window_ in wiring_from(Settings.from_env()).plan.maintenance:
+        "by": lambda each: console.safe(each.author, 30),
+        "why": lambda each: console.safe(each.comment, 60),
+    }, as_json=as_json, json_of=as_dict, none="no silences")  # fmt: skip
+    if as_json:
+        return
+    for window_ in wiring_from(console.read_settings()).plan.maintenance:
         until = window_.hours.until(now)
         state = "now" if until else "not now"
         matchers = " ".join(map(str, window_.matchers))
@@ -146,44 +122,38 @@ def expire(
     silence_id: Annotated[str, typer.Argument(help="Id from `silence ls`.")],
 ) -> None:
     """End a silence now, and notify about alerts that still fire."""
-    with writing() as connection:
+    from alerts.silencing import expire_silence
+
+    with console.writing() as connection:
         if not expire_silence(connection, silence_id, datetime.now(UTC)):
             raise SettingsError(f"no silence {silence_id!r} to end; groundwatch alerts silence ls")
     out.print(f"silence {plain_text(silence_id)} is over")
 
 
 def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matcher, ...]) -> None:
+    from alerts.silencing import preview as preview_of
+
     found = preview_of(connection, plan, matchers)
     out.print(f"mutes {len(found.held)} of {found.firing} alerts that fire now")
     for incident in found.held[:20]:
-        out.print(Text(plain_text(f"  {incident.level} {incident.app} {incident.metric}", 120)))
+        console.say(plain_text(f"  {incident.level} {incident.app} {incident.metric}", 120))
     if found.warning:
-        warn(found.warning)
-
-
-app.add_typer(silences_app, name="silence")
-
-
-app.add_typer(outbox_app, name="outbox")
-for command in (route, test, render, drill):
-    app.command()(command)
-
-
-Named = Annotated[str, typer.Argument(help="Id of the incident, or its first characters.")]
-
-
-incidents_app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List, show and acknowledge incidents."
-)
+        console.warn(found.warning)
 
 
 @incidents_app.command("list")
 @app.command("ls")
-def ls(of: OnlyApp = None, window: Window = "7d", as_json: AsJson = False) -> None:
+def ls(
+    of: console.OnlyApp = None, window: console.Window = "7d", as_json: console.AsJson = False
+) -> None:
     """List incidents, the newest first."""
+    from alerts.queries import incidents_since
+    from alerts.store import acknowledgements
+    from monitor.report.words import incident_sentence, level_words
+
     now = datetime.now(UTC)
-    since = now - timedelta(seconds=parse_duration_s(window))
-    with reading() as connection:
+    since = now - timedelta(seconds=console.parse_duration_s(window))
+    with console.reading() as connection:
         found = incidents_since(connection, since, app=of)
         acks = acknowledgements(connection)
 
@@ -195,22 +165,28 @@ def ls(of: OnlyApp = None, window: Window = "7d", as_json: AsJson = False) -> No
             said.append(f"acknowledged by {plain_text(ack.by, 30)}")
         return Text(", ".join(said))
 
-    print_rows(found, {
+    console.print_rows(found, {
         "id": lambda item: short_id(item.incident_id),
         "opened": lambda item: utc_time(item.opened_at, now),
         "level": level_words,
-        "app": lambda item: safe(", ".join(item.apps), 40),
-        "metric": lambda item: safe(", ".join(item.metrics), 60),
+        "app": lambda item: console.safe(", ".join(item.apps), 40),
+        "metric": lambda item: console.safe(", ".join(item.metrics), 60),
         "state": state,
     }, as_json=as_json, none=f"no incidents in the last {window}")  # fmt: skip
 
 
 @incidents_app.command("show")
 @app.command("show")
-def show(name: Named, as_json: AsJson = False) -> None:
+def show(name: Named, as_json: console.AsJson = False) -> None:
     """Show one incident: what happened and why, and what became of each message."""
-    settings, now = Settings.from_env(), datetime.now(UTC)
-    with open_store(settings).read() as connection:
+    from alerts.queries import deliveries, snapshots, why_not_notified
+    from alerts.routes_file import wiring_from
+    from alerts.store import acknowledgement
+    from monitor.report.words import incident_sentence, level_words
+    from monitor.web.schema import IncidentAnswer
+
+    settings, now = console.read_settings(), datetime.now(UTC)
+    with console.open_store(settings).read() as connection:
         incident = _one(connection, name)
         events = snapshots(connection, incident.incident_id)
         sent = deliveries(connection, incident_id=incident.incident_id)
@@ -220,18 +196,20 @@ def show(name: Named, as_json: AsJson = False) -> None:
         why_not = "" if sent else why_not_notified(connection, incident, channels, oldest)
     if as_json:
         line = [event.timeline_event() for event in events]
-        print_json(IncidentAnswer(incident=incident, timeline=line, deliveries=sent))
+        console.print_json(IncidentAnswer(incident=incident, timeline=line, deliveries=sent))
         return
     subject = f"{', '.join(incident.apps)} · {', '.join(incident.metrics)}"
     what = f"{subject}: {level_words(incident)}"
-    out.print(safe(f"{what}, {incident_sentence(incident, now)}", 200))
+    out.print(console.safe(f"{what}, {incident_sentence(incident, now)}", 200))
     if ack:
         until = f"reminders are off until {utc_time(ack.until, now)}"
-        out.print(safe(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
-    story: dict[str, Callable[[Snapshot], Cell]] = {"at": lambda event: utc_time(event.at, now)}
+        out.print(console.safe(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
+    story: dict[str, Callable[[Snapshot], console.Cell]] = {
+        "at": lambda event: utc_time(event.at, now)
+    }
     if len(incident.alerts) > 1:
         several = len(incident.apps) > 1
-        story["alert"] = lambda event: safe(
+        story["alert"] = lambda event: console.safe(
             f"{event.verdict.app} · {event.verdict.metric}" if several else event.verdict.metric, 60
         )
     story |= {
@@ -241,10 +219,12 @@ def show(name: Named, as_json: AsJson = False) -> None:
             "" if (rate := event.verdict.pass_rate) is None else percent(rate)
         ),
         "n": lambda event: f"{event.verdict.n:,}",
-        "why": lambda event: safe(": ".join(filter(None, (event.reason, event.superseded))), 300),
+        "why": lambda event: console.safe(
+            ": ".join(filter(None, (event.reason, event.superseded))), 300
+        ),
     }
-    print_rows(events, story, none="nothing happened yet")
-    print_rows(
+    console.print_rows(events, story, none="nothing happened yet")
+    console.print_rows(
         sent[::-1], {"message": lambda item: short_id(item.delivery_id), **MESSAGE_COLUMNS},
         none=f"no notification: {plain_text(why_not, 300)}",
     )  # fmt: skip
@@ -259,9 +239,11 @@ def ack(
     lasts: Annotated[str, typer.Option("--for", help="How long reminders pause: 2h, 8h.")] = "8h",
 ) -> None:
     """Acknowledge an incident: pause its reminders; you are still notified if it gets worse."""
+    from alerts.store import acknowledge
+
     now = datetime.now(UTC)
-    until = now + timedelta(seconds=parse_duration_s(lasts))
-    with writing() as connection:
+    until = now + timedelta(seconds=console.parse_duration_s(lasts))
+    with console.writing() as connection:
         incident = _one(connection, name)
         who, found = by or getpass.getuser(), incident.incident_id
         if not acknowledge(connection, found, by=who, note=note, now=now, until=until):
@@ -269,11 +251,12 @@ def ack(
     out.print(f"no reminders until {utc_time(until)}; you get a message if it gets worse")
     firing = [f"{alert.app} {alert.metric}" for alert in incident.alerts if alert.is_open]
     if len(firing) > 1:
-        text = f"acknowledged for all of it: {', '.join(firing)}"
-        out.print(Text(plain_text(text, 300)))
+        console.say(plain_text(f"acknowledged for all of it: {', '.join(firing)}", 300))
 
 
 def _one(connection: Connection, name: str) -> Incident:
+    from alerts.queries import incidents_named
+
     found = incidents_named(connection, name)
     if len(found) != 1:
         problem = "several incidents are" if found else "no incident is"
@@ -299,7 +282,11 @@ def backtest(
     ] = False,
 ) -> None:
     """Replay history: count the messages that rules would have sent, by app and metric."""
-    settings = Settings.from_env()
+    from alerts.backtest import missed
+    from monitor.report.listing import Listing
+    from workers.backtest import POLICY_NAMES, of_scores, of_store, rules_from, scores_of
+
+    settings = console.read_settings()
     present = rules_from(settings)
     tried = {f"now ({present.policy})": present}
     if rules is not None:
@@ -311,8 +298,8 @@ def backtest(
         history = scores_of(scores)
         told = {name: of_scores(history, each) for name, each in tried.items()}
     else:
-        begin = end - timedelta(seconds=parse_duration_s(since))
-        with reading() as connection:
+        begin = end - timedelta(seconds=console.parse_duration_s(since))
+        with console.reading() as connection:
             told = {n: of_store(connection, r, begin=begin, end=end) for n, r in tried.items()}
     by_key = [{each.key[:3]: each for each in found} for found in told.values()]
     listed = Listing.of("app", "metric", *told)
@@ -321,7 +308,7 @@ def backtest(
         # A shorter history says nothing about a month.
         per_month = (f" ({e.per_month:.1f})" if e.span_s >= _DAY_S else "" for e in found)
         cells = (f"{len(e.events)}{more}" for e, more in zip(found, per_month, strict=True))
-        listed.add_row(safe(one.key.app, 40), safe(one.key.metric, 40), *cells)
+        listed.add_row(console.safe(one.key.app, 40), console.safe(one.key.metric, 40), *cells)
     out.print(listed if listed.rows else "no history yet")
     if listed.rows:
         out.print("messages on this history (and per 30 days, where it covers a day or more)")
@@ -332,4 +319,4 @@ def backtest(
             f"alerts of today's rules that the new rules would miss: {len(gone) or 'nothing'}"
         )
         for key, at in gone[:20]:
-            out.print(Text(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120)))
+            console.say(plain_text(f"  {utc_time(at)} {key.app} {key.metric}", 120))

@@ -1,37 +1,25 @@
 """``groundwatch compare``: two runs on one test set, or the variants of an app in production."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
-from rich.text import Text
 
-from monitor.cli.console import (
-    AsJson,
-    app_names,
-    open_store,
-    out,
-    parse_time,
-    print_json,
-    say,
-    the_app,
-    warn,
-)
-from monitor.models import CustomEvaluation, EvaluationStatus
-from monitor.models.passing import PassRule
-from monitor.report.format import count, number, plain_text, score
-from monitor.report.listing import Listing
-from monitor.settings import Settings
-from monitor.testsets.compare import Comparison, Variant, arms_of_scores, decide, decision
-from monitor.testsets.compare import compare as compare_arms
-from monitor.testsets.releases import MOST_READ, TrafficParts, compare_parts, read_parts
+from monitor.cli import console
+from monitor.cli.console import out
+from monitor.report.format import NONE, count, number, plain_text, score
+
+if TYPE_CHECKING:
+    from monitor.models import CustomEvaluation
+    from monitor.testsets.compare import Comparison
+    from monitor.testsets.releases import TrafficParts
 
 _MOST_SHOWN = 100
 
@@ -47,8 +35,8 @@ def compare(  # the options of a command
     baseline: Annotated[
         str | None, typer.Option(help="Value that the others are compared with.")
     ] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable.")] = None,
-    as_json: AsJson = False,
+    metric: console.OnlyMetrics = None,
+    as_json: console.AsJson = False,
 ) -> None:
     """
     Compare two files, or the variants of an app in production.
@@ -56,21 +44,23 @@ def compare(  # the options of a command
     A variant is better in a metric if Welch's test is significant at 5 % (Holm over all metrics)
     and Cohen's d is beyond 0.1. In production, the last column stays valid however often you look.
     """
+    from monitor.testsets.compare import decide, decision
+    from monitor.testsets.releases import MOST_READ, read_parts
+
     if files:
         if len(files) != 2:  # noqa: PLR2004
             raise typer.BadParameter("two files are compared: groundwatch compare a.json b.json")
         compared = list(_of_files(files[0], files[1], metric))
     else:
-        settings, now = Settings.from_env(), datetime.now(UTC)
-        store = open_store(settings)
-        name = the_app(store, app)
-        with store.read() as connection:
+        now = datetime.now(UTC)
+        with console.opened() as (settings, store), store.read() as connection:
+            name = console.the_app(store, app)
             parts = read_parts(
-                connection, app=name, by=by, since=parse_time(since, now), now=now,
+                connection, app=name, by=by, since=console.parse_time(since, now), now=now,
                 bucket_s=settings.windows.bucket_s,
             )  # fmt: skip
         if parts.cut:
-            warn(
+            console.warn(
                 f"only the newest {MOST_READ:,} samples were read; GROUNDWATCH_SEGMENTS with {by}"
                 " counts all of them"
             )
@@ -81,13 +71,17 @@ def compare(  # the options of a command
     if as_json:
         tests = [one.ab_test() for one in decided]
         verdict = decision(decided)
-        print_json({"decision": verdict, "comparisons": decided, "ab_tests": tests})
+        console.print_json({"decision": verdict, "comparisons": decided, "ab_tests": tests})
     else:
-        _show(decided, live=not files)
+        print_comparisons(decided, live=not files)
 
 
 def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
     """Read the evaluations of a run, or of the lines that `evaluate` wrote, by metric."""
+    from pydantic import ValidationError
+
+    from monitor.models import CustomEvaluation
+
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -120,6 +114,17 @@ def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
 
 def _of_files(first: Path, second: Path, wanted: Sequence[str] | None) -> Iterator[Comparison]:
     """Yield the comparison of each metric that both files have."""
+    from monitor.models import EvaluationStatus
+    from monitor.models.passing import PassRule
+    from monitor.testsets.compare import (
+        Comparison,
+        Variant,
+        arms_of_scores,
+    )
+    from monitor.testsets.compare import (
+        compare as compare_arms,
+    )
+
     a, b = _read_evaluations(first), _read_evaluations(second)
     names = (first.stem, second.stem) if first.stem != second.stem else (str(first), str(second))
     both = [metric for metric in a if metric in b and (not wanted or metric in wanted)]
@@ -155,11 +160,14 @@ def _of_parts(
     parts: TrafficParts, app: str, by: str, baseline: str | None, wanted: Sequence[str] | None
 ) -> Iterator[Comparison]:
     """Yield the comparison of each metric and value with the baseline."""
+    from monitor.testsets.releases import compare_parts
+
     values = sorted({value for of in parts.of.values() for value in of})
     if len(values) < 2 or (baseline is not None and baseline not in values):  # noqa: PLR2004
         raise typer.BadParameter(
             f"two values of {plain_text(by, 60)!r} are needed to compare; {plain_text(app, 60)} has"
-            f" {app_names(values)}. Tag samples in the app: sample(..., tags={{{by!r}: 'A'}})"
+            f" {console.app_names(values)}. Tag samples in the app:"
+            f" sample(..., tags={{{by!r}: 'A'}})"
         )
     base = baseline or values[0]
     for metric, of in sorted(parts.of.items()):
@@ -169,32 +177,31 @@ def _of_parts(
                     yield compare_parts(metric, of, base, value)
 
 
-def _show(decided: Sequence[Comparison], *, live: bool) -> None:
-    figures = ("n", "mean", "difference (95 %)", "Cohen's d (95 %)", "p", "rank p")
-    last = ("any look",) if live else ()
-    listed = Listing.of("metric", *figures, "better", *last, right=figures)
-    for one in decided:
-        if one.difference is None or one.difference_interval is None:
-            continue
-        row = [
-            plain_text(one.metric, 60),
-            f"{number(one.a.n)}/{number(one.b.n)}",
-            f"{score(one.a.mean)}/{score(one.b.mean)}",
-            _with_interval(one.difference, one.difference_interval),
-            _with_interval(one.cohens_d, one.cohens_d_interval),
-            _p_value(one.holm_p),
-            _p_value(one.mann_whitney_p),
-            plain_text(one.winner or "–", 40),
-        ]
-        listed.add_row(*row, *([plain_text(one.sequential_winner or "–", 40)] if live else []))
+def print_comparisons(decided: Sequence[Comparison], *, live: bool) -> None:
+    """Print what was compared, and for each pair of variants what to do."""
+    from monitor.testsets.compare import decision
+
     pairs = dict.fromkeys((one.a.name, one.b.name) for one in decided)
     for a, b in pairs:
-        out.print(Text(f"{plain_text(b, 60)} against {plain_text(a, 60)}", style="bold"))
-    if listed.rows:
-        out.print(listed)
+        console.say(f"{plain_text(b, 60)} against {plain_text(a, 60)}", style="bold")
+    columns: dict[str, Callable[[Comparison], str]] = {
+        "metric": lambda one: plain_text(one.metric, 60),
+        "n": lambda one: f"{number(one.a.n)}/{number(one.b.n)}",
+        "mean": lambda one: f"{score(one.a.mean)}/{score(one.b.mean)}",
+        "difference (95 %)": lambda one: _with_interval(one.difference, one.difference_interval),
+        "Cohen's d (95 %)": lambda one: _with_interval(one.cohens_d, one.cohens_d_interval),
+        "p": lambda one: _p_value(one.holm_p),
+        "rank p": lambda one: _p_value(one.mann_whitney_p),
+        "better": lambda one: plain_text(one.winner or NONE, 40),
+    }
+    figures = [name for name in columns if name not in {"metric", "better"}]
+    if live:
+        columns["any look"] = lambda one: plain_text(one.sequential_winner or NONE, 40)
+    if compared := [one for one in decided if one.difference_interval is not None]:
+        console.print_rows(compared, columns, right=figures)
     for one in decided:
         if one.reason:
-            say(f"{plain_text(one.metric, 60)}: not compared, {one.reason}")
+            console.say(f"{plain_text(one.metric, 60)}: not compared, {one.reason}")
     unscored = sum(
         {(one.metric, arm.name): arm.unscored for one in decided for arm in (one.a, one.b)}.values()
     )
@@ -202,13 +209,13 @@ def _show(decided: Sequence[Comparison], *, live: bool) -> None:
         out.print(f"{count(unscored, 'evaluation')} without a score in no figure")
     for a, b in pairs:
         some = [one for one in decided if (one.a.name, one.b.name) == (a, b)]
-        out.print(Text(plain_text(decision(some), 300)), style="bold", soft_wrap=True)
+        console.say(plain_text(decision(some), 300), style="bold")
 
 
 def _with_interval(value: float | None, bounds: tuple[float, float] | None) -> str:
     """Return "+0.12 (0.05 to 0.19)"; beyond 100 standard deviations a figure says nothing."""
     if value is None or bounds is None:
-        return "–"
+        return NONE
     if abs(value) > _MOST_SHOWN:
         return f"{'<−' if value < 0 else '>'}{_MOST_SHOWN}"  # noqa: RUF001  # a minus sign
     text = f"{value:+.2f} ({bounds[0]:.2f} to {bounds[1]:.2f})"
@@ -217,5 +224,5 @@ def _with_interval(value: float | None, bounds: tuple[float, float] | None) -> s
 
 def _p_value(p_value: float | None) -> str:
     if p_value is None:
-        return "–"
+        return NONE
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"  # noqa: PLR2004

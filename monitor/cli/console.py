@@ -1,35 +1,32 @@
 """The frame of all commands: shared options, the store, and where they write."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import structlog
 import typer
-from pydantic_core import to_json
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
-from sqlalchemy import Connection
 
 from monitor.errors import SettingsError, StoreError
 from monitor.report.format import plain_text
-from monitor.report.listing import Listing
-from monitor.settings import Settings, kinds
-from monitor.store.engine import Store, check_schema
-from monitor.store.ledger import read_totals
-from monitor.store.verdicts import read_verdicts
-from monitor.testsets.exports import Source
-from monitor.testsets.records import STDIN
+from monitor.testsets import STDIN, Source
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from sqlalchemy import Connection
+
+    from monitor.settings import Settings
+    from monitor.store.engine import Store
+    from monitor.testsets.records import RecordFile
 
 T = TypeVar("T")
 Cell = Text | str
@@ -92,6 +89,8 @@ def _scored_pairs() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
 
     def read() -> None:
+        from monitor.store.verdicts import read_verdicts
+
         with suppress(Exception), reading() as connection:
             found.extend((each.app, each.metric) for each in read_verdicts(connection).values())
 
@@ -99,6 +98,11 @@ def _scored_pairs() -> list[tuple[str, str]]:
     thread.start()
     thread.join(_COMPLETION_S)
     return [*found]
+
+
+def group(about: str) -> typer.Typer:
+    """Return an empty group of commands."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, help=about)
 
 
 #: Options that many commands have.
@@ -109,6 +113,7 @@ AppName = Annotated[str, typer.Argument(help="Name of the app.", autocompletion=
 MetricName = Annotated[
     str, typer.Argument(help="Such as groundedness.", autocompletion=complete_metric)
 ]
+OnlyMetrics = Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable.")]
 Window = Annotated[str, typer.Option("--window", help="How far back: 90s, 15m, 24h, 7d.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
@@ -116,6 +121,9 @@ Output = Annotated[
 ]
 Metrics = Annotated[str, typer.Option(help="Metrics, separated by commas.")]
 Judge = Annotated[JudgeKind | None, typer.Option(help="Who scores; unset: GROUNDWATCH_SCORER.")]
+Annotator = Annotated[
+    str | None, typer.Option("--annotator", help="Who labels; unset: your user name.")
+]
 Reports = Annotated[
     list[Path] | None, typer.Option(help="Write a report: .md, .html, .xml; repeatable.")
 ]
@@ -130,20 +138,29 @@ FromTool = Annotated[
 ]
 
 
-def parse_duration_s(text: str) -> int:
-    """Return a duration such as 90s or 7d in seconds; raise typer.BadParameter for others."""
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Raise typer.BadParameter for a ValueError, with its message."""
     try:
-        return kinds.parse_duration_s(text)
+        yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def parse_duration_s(text: str) -> int:
+    """Return a duration such as 90s or 7d in seconds; raise typer.BadParameter for others."""
+    from monitor.settings import kinds
+
+    with usage_errors():
+        return kinds.parse_duration_s(text)
 
 
 def parse_time(text: str, now: datetime) -> datetime:
     """Return the time that *text* names, see `kinds.parse_time`; else raise typer.BadParameter."""
-    try:
+    from monitor.settings import kinds
+
+    with usage_errors():
         return kinds.parse_time(text, now)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def parse_share(text: str) -> float:
@@ -160,38 +177,58 @@ def parse_share(text: str) -> float:
 
 def print_json(value: object) -> None:
     """Print a value: models, named tuples and data classes as objects, times in RFC 3339."""
-    typer.echo(to_json(_plain(value), indent=2, fallback=str).decode())
+    from pydantic_core import to_json
 
+    def plain(value: object) -> object:
+        if isinstance(value, Mapping):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            return plain(value._asdict())
+        return [plain(item) for item in value] if isinstance(value, list | set | tuple) else value
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    return [_plain(item) for item in value] if isinstance(value, list | set | tuple) else value
+    typer.echo(to_json(plain(value), indent=2, fallback=str).decode())
 
 
 def print_rows(
     items: Sequence[T],
     columns: Columns[T],
     *,
-    none: str,
+    none: str = "",
     as_json: bool = False,
+    json_of: Callable[[T], object] = lambda item: item,
     right: Sequence[str] = (),
+    style: Callable[[T], str] = lambda _: "",
 ) -> None:
     """Print a row an item, or all items as JSON; *none* where there is no item."""
+    from monitor.report.listing import Listing
+
     if as_json:
-        print_json(list(items))
+        print_json([json_of(item) for item in items])
         return
     listed = Listing.of(*columns, right=right)
     for item in items:
-        listed.add_row(*(cell(item) for cell in columns.values()))
+        listed.add_row(*(cell(item) for cell in columns.values()), style=style(item))
     out.print(listed if items else none)
 
 
 def say(text: str, style: str = "") -> None:
     """Print one line of an answer, however long; *text* is not markup."""
     out.print(Text(text, style=style), soft_wrap=True)
+
+
+def tell(text: str) -> None:
+    """Print one line about the command itself on stderr; *text* is not markup."""
+    err.print(Text(text), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print one line about something that went wrong but stops nothing; *text* may be hostile."""
+    err.print(Text(plain_text(text, 500), style="yellow"), soft_wrap=True)
+
+
+def safe(text: str, most_chars: int) -> Text:
+    """Return text of others for one cell: without markup or control characters, and cut."""
+    return Text(plain_text(text, most_chars))
 
 
 def write_or_print(text: str, output: Path | None) -> None:
@@ -205,28 +242,32 @@ def write_or_print(text: str, output: Path | None) -> None:
 
 def progress_bar() -> Progress:
     """Return a bar on stderr; each task says what is counted."""
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=err,
+    from rich import progress
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"), progress.BarColumn(),
+        progress.MofNCompleteColumn(), progress.TimeRemainingColumn(), console=err,
     )  # fmt: skip
-
-
-def safe(text: str, most_chars: int) -> Text:
-    """Return text of others for one cell: without markup or control characters, and cut."""
-    return Text(plain_text(text, most_chars))
 
 
 def quiet_logs() -> None:
     """Keep what our own parts log out of the answer of a command; errors go to stderr."""
+    import logging
+    import sys
+
+    import structlog
+
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
 
 
-def warn(text: str) -> None:
-    """Print one line about something that went wrong but stops nothing; *text* may be hostile."""
-    err.print(Text(plain_text(text, 500), style="yellow"), soft_wrap=True)
+def read_settings() -> Settings:
+    """Return the settings of the environment and the file."""
+    from monitor.settings import Settings
+
+    return Settings.from_env()
 
 
 def open_store(settings: Settings) -> Store:
@@ -238,6 +279,8 @@ def open_store(settings: Settings) -> Store:
     StoreError
         If there is none, or its tables are not those this program knows.
     """
+    from monitor.store.engine import Store, check_schema
+
     file = settings.home / "groundwatch.db"
     if settings.database_url is None and not file.exists():
         raise StoreError(
@@ -250,21 +293,39 @@ def open_store(settings: Settings) -> Store:
 
 
 @contextmanager
+def opened() -> Iterator[tuple[Settings, Store]]:
+    """Read the settings and open their store."""
+    settings = read_settings()
+    with closing(open_store(settings)) as store:
+        yield settings, store
+
+
+@contextmanager
 def reading() -> Iterator[Connection]:
     """Read the store of the settings."""
-    with closing(open_store(Settings.from_env())) as store, store.read() as connection:
+    with opened() as (_, store), store.read() as connection:
         yield connection
 
 
 @contextmanager
 def writing() -> Iterator[Connection]:
     """Write to the store of the settings, in one transaction."""
-    with closing(open_store(Settings.from_env())) as store, store.write() as connection:
+    with opened() as (_, store), store.write() as connection:
         yield connection
+
+
+def opened_records(file: Path, source: Source | None) -> AbstractContextManager[RecordFile]:
+    """Open the records of a file; warn about lines that cannot be read."""
+    from monitor.testsets.records import RecordFile
+
+    return RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source)
 
 
 def known_apps(store: Store) -> list[str]:
     """Return the names of all apps with anything counted or scored, sorted."""
+    from monitor.store.ledger import read_totals
+    from monitor.store.verdicts import read_verdicts
+
     with store.read() as connection:
         scored = {verdict.app for verdict in read_verdicts(connection).values()}
         return sorted(scored | read_totals(connection).keys())

@@ -1,4 +1,5 @@
 """``groundwatch doctor``: is everything where it should be, and does it work?"""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
@@ -12,43 +13,18 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
-from sqlalchemy import select
 
-from monitor.cli.console import (
-    AsJson,
-    open_store,
-    out,
-    parse_duration_s,
-    print_json,
-    print_rows,
-    say,
-    warn,
-)
+from monitor.cli import console
+from monitor.cli.console import out
 from monitor.errors import GroundwatchError
-from monitor.hook import Hook
-from monitor.hook.options import resolve
-from monitor.models.status import OTHER
-from monitor.queue import names
-from monitor.queue.consumer import backlog, connect, live_workers, translated
-from monitor.queue.snapshot import read_events, read_stalls
 from monitor.report.format import duration, file_size, plain_text, utc_time
-from monitor.report.words import first_run_hint, reasons
-from monitor.scoring.metric_config import resolve_metrics, unmet_needs
-from monitor.scoring.registry import describe_scorer
-from monitor.settings import Settings, masked_url
-from monitor.stats.heavy_hitters import PLACES
-from monitor.store.lease import current_owner
-from monitor.store.ledger import Kind, last_heartbeat, read_between
-from monitor.store.retention import size_bytes
-from monitor.store.tables import samples
-from monitor.store.write import read_app_names
-from workers.context import Components
-from workers.operations import reconcile
-from workers.reports import read_status
+
+if TYPE_CHECKING:
+    from monitor.settings import Settings
 
 #: What waits may take this share of Redis; the rest is for Celery and for the work itself.
 _MOST_OF_MEMORY = 0.7
@@ -72,7 +48,7 @@ class CheckResult(NamedTuple):
     optional: bool = False
 
 
-DoctorCheck = Callable[[Settings], Iterator[CheckResult]]
+DoctorCheck = Callable[["Settings"], Iterator[CheckResult]]
 
 
 class Process(StrEnum):
@@ -102,19 +78,19 @@ def doctor(
     window: Annotated[
         str, typer.Option(help="With --reconcile: how far back rows are counted one by one.")
     ] = "24h",
-    as_json: AsJson = False,
+    as_json: console.AsJson = False,
 ) -> None:
     """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
     if reconcile:
-        span_s = parse_duration_s(window)
-        raise typer.Exit(0 if reconciled(Settings.from_env(), span_s, as_json=as_json) else 1)
+        span_s = console.parse_duration_s(window)
+        raise typer.Exit(0 if reconciled(span_s, as_json=as_json) else 1)
     checks = _CHECKS if only is None else (_ALONE[only],)
     if topic is Topic.HOOK:
         checks = (trial,)
-    settings = Settings.from_env()
+    settings = console.read_settings()
     if as_json:
         results = [item for check in checks for item in found_by(check, settings)]
-        print_json(results)
+        console.print_json(results)
         well = all(item.ok or item.optional for item in results)
     else:
         well = show(checks, settings)
@@ -143,7 +119,7 @@ def show(checks: Iterable[DoctorCheck], settings: Settings) -> bool:
                 mark = Text("– ", style="yellow") if item.optional else Text("✗ ", style="bold red")
             out.print(mark + Text(f"{item.what}: {item.found}"), soft_wrap=True)
             if not item.ok and item.advice:
-                say(f"  {item.advice}", style="yellow")
+                console.say(f"  {item.advice}", style="yellow")
             well = well and (item.ok or item.optional)
     return well
 
@@ -174,6 +150,10 @@ def check_packages(_: Settings) -> Iterator[CheckResult]:
 
 def check_setup(settings: Settings) -> Iterator[CheckResult]:
     """Check that scorer and channels can be made from the settings."""
+    from monitor.scoring.metric_config import resolve_metrics, unmet_needs
+    from monitor.scoring.registry import describe_scorer
+    from workers.context import Components
+
     context = Components(settings)
     yield CheckResult("scorer", ok=context.scorer is not None, found=describe_scorer(settings))
     yield CheckResult("metrics", ok=True, found=", ".join(settings.metrics))
@@ -192,6 +172,10 @@ def check_setup(settings: Settings) -> Iterator[CheckResult]:
 
 def check_redis(settings: Settings) -> Iterator[CheckResult]:
     """Check Redis: its data, its room, what waits in it, and the workers that read it."""
+    from monitor.queue.consumer import backlog, connect, live_workers, translated
+    from monitor.queue.snapshot import read_events, read_stalls
+    from monitor.settings import masked_url
+
     client: Any = connect(settings.broker_url)
     with translated():
         info = client.info()
@@ -257,7 +241,15 @@ def check_redis(settings: Settings) -> Iterator[CheckResult]:
 
 def check_store(settings: Settings) -> Iterator[CheckResult]:
     """Check the store, the scheduler and the hooks, and what they dropped."""
-    with closing(open_store(settings)) as store:
+    from monitor.models.status import OTHER
+    from monitor.report.words import first_run_hint, reasons
+    from monitor.stats.heavy_hitters import PLACES
+    from monitor.store.ledger import Kind, last_heartbeat, read_between
+    from monitor.store.retention import size_bytes
+    from monitor.store.write import read_app_names
+    from workers.reports import read_status
+
+    with closing(console.open_store(settings)) as store:
         where = store.engine.url.render_as_string(hide_password=True)
         with store.read() as connection:
             is_checked = size_bytes(connection) <= _MOST_CHECKED_BYTES
@@ -308,6 +300,8 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
 
 def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
     """Look for a worker on this very host: a dead one must not hide behind its neighbours."""
+    from monitor.queue.consumer import connect, live_workers
+
     here = f"@{socket.gethostname()}/"
     found = [n for n in live_workers(connect(settings.broker_url), now_s=time.time()) if here in n]
     yield CheckResult(
@@ -317,7 +311,9 @@ def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
 
 def check_scheduler(settings: Settings) -> Iterator[CheckResult]:
     """Check that a scheduler holds the lease."""
-    with closing(open_store(settings)) as store, store.read() as connection:
+    from monitor.store.lease import current_owner
+
+    with closing(console.open_store(settings)) as store, store.read() as connection:
         owner = current_owner(connection, "scheduler")
     advice = "start one: groundwatch up, or groundwatch scheduler"
     yield CheckResult("scheduler", ok=owner is not None, found=owner or "none alive", advice=advice)
@@ -329,6 +325,9 @@ def trial(settings: Settings) -> Iterator[CheckResult]:
 
     It bears an app of its own, which workers store without scoring and no statistic counts.
     """
+    from monitor.hook.options import resolve
+    from monitor.queue.consumer import backlog, connect, live_workers
+
     try:
         resolve({"app": settings.app})
     except ValueError as error:
@@ -356,6 +355,11 @@ def trial(settings: Settings) -> Iterator[CheckResult]:
 
 def _sent(settings: Settings, mark: str) -> CheckResult:
     """Sample one interaction in this very process and wait until Redis has it."""
+    from monitor.hook import Hook
+    from monitor.queue import names
+    from monitor.report.words import reasons
+    from monitor.settings import masked_url
+
     # Whatever the app's own rules and limits say, this one is sampled.
     hook = Hook(
         app=names.DOCTOR_APP, sample_rate=1.0, redis_url=settings.broker_url, enabled=True,
@@ -385,6 +389,11 @@ def _sent(settings: Settings, mark: str) -> CheckResult:
 
 def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
     """Wait until a worker has stored the interaction *mark*."""
+    from sqlalchemy import select
+
+    from monitor.queue import names
+    from monitor.store.tables import samples
+
     query = select(samples.c.sample_id).where(
         (samples.c.app == names.DOCTOR_APP) & (samples.c.interaction_id == mark)
     )
@@ -394,7 +403,7 @@ def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
             return connection.execute(query).first() is not None
 
     until_s = time.monotonic() + _STORED_S
-    with closing(open_store(settings)) as store:
+    with closing(console.open_store(settings)) as store:
         while not is_there():
             if time.monotonic() > until_s:
                 found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
@@ -405,19 +414,25 @@ def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
     return CheckResult("worker → store", ok=True, found=f"stored after {took_ms:,.0f} ms in all")
 
 
-def reconciled(settings: Settings, window_s: int, *, as_json: bool) -> bool:
+def reconciled(window_s: int, *, as_json: bool) -> bool:
     """Print each sum beside its counterpart; return whether all agree."""
-    with closing(open_store(settings)) as store, closing(connect(settings.broker_url)) as client:
-        found = reconcile(
+    from monitor.queue.consumer import connect
+    from workers.operations import reconcile as add_up
+
+    with (
+        console.opened() as (settings, store),
+        closing(connect(settings.broker_url)) as client,
+    ):
+        found = add_up(
             client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.windows.bucket_s
         )
     if as_json:
-        print_json(found.as_json())
+        console.print_json(found.as_json())
     else:
         since = datetime.fromtimestamp(found.since_s, UTC)
         out.print(f"rows since {utc_time(since)}; ledger and streams as of all time")
         figures = ("of", "found", "counterpart", "difference")
-        print_rows(found.checks if found.sums else (), {
+        console.print_rows(found.checks if found.sums else (), {
             "": lambda check: (
                 Text("✗", style="bold red") if check.wrong else Text("✓", style="green")
             ),
@@ -431,13 +446,13 @@ def reconciled(settings: Settings, window_s: int, *, as_json: bool) -> bool:
             for item in check.wrong[:_MOST_WRONG]:
                 where = plain_text(item.where, 90)
                 differs = f"{_figure(item.found)}, not {_figure(item.expected)}"
-                say(f"  {check.name}: {where}: {differs}", "red")
+                console.say(f"  {check.name}: {where}: {differs}", "red")
             if len(check.wrong) > _MOST_WRONG:
                 out.print(f"  {check.name}: and {len(check.wrong) - _MOST_WRONG:,} more")
         for note in found.notes:
-            say(f"– {note}", style="yellow")
+            console.say(f"– {note}", style="yellow")
         if any(check.wrong for check in found.checks):
-            warn("some sums differ; docs/operations.md says what each difference means")
+            console.warn("some sums differ; docs/operations.md says what each difference means")
     return found.holds
 
 

@@ -1,44 +1,24 @@
 """Before a release: ``eval`` runs an app on a test set, ``gate`` decides whether it may go out."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from monitor.cli.console import (
-    AsJson,
-    FromTool,
-    Judge,
-    Metrics,
-    Reports,
-    err,
-    open_store,
-    out,
-    parse_share,
-    parse_time,
-    print_json,
-    progress_bar,
-    quiet_logs,
-    readable,
-    say,
-    the_app,
-    warn,
-)
+from monitor.cli import console
+from monitor.cli.console import err, out
 from monitor.errors import SettingsError
 from monitor.report.format import number, percent, plain_text, points, points_with_interval
-from monitor.report.words import reasons
-from monitor.settings import Settings, kinds
-from monitor.testsets.cases import TestSet
-from monitor.testsets.gate import GatePolicy, decide
-from monitor.testsets.releases import ReleaseStatus, ReleaseVerdict, judge_release, read_parts
-from monitor.testsets.report import ENDINGS, gate_page, run_sentence, write_report
-from monitor.testsets.runner import EvaluationRunner
-from monitor.testsets.runs import read_run
+
+if TYPE_CHECKING:
+    from monitor.testsets.gate import GatePolicy
+    from monitor.testsets.releases import ReleaseVerdict
 
 _STYLES = {"pass": "green", "fail": "red", "open": "yellow"}
 _LIVE_DROP = "3%"
@@ -48,21 +28,22 @@ _ALPHA = 0.02
 
 def evaluate(  # noqa: PLR0913 - the options of a command
     golden: Annotated[
-        Path, typer.Argument(help="Test set: JSONL, .json, .csv or .parquet.", callback=readable)
+        Path,
+        typer.Argument(help="Test set: JSONL, .json, .csv or .parquet.", callback=console.readable),
     ],
     *,
-    source: FromTool = None,
+    source: console.FromTool = None,
     app: Annotated[
         str, typer.Option(help="module:function, http(s)://..., a file of answers, or recorded.")
     ] = "recorded",
-    metrics: Metrics = "groundedness,relevance",
+    metrics: console.Metrics = "groundedness,relevance",
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The run; an unfinished one is resumed.")
     ] = Path("run.json"),
     app_version: Annotated[
         str, typer.Option(help="Version of the app; answers of the same one are reused.")
     ] = "",
-    judge: Judge = None,
+    judge: console.Judge = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Parallel calls of the app.")] = 8,
     timeout: Annotated[
         float, typer.Option(min=0.001, help="Longest wait for an answer, in seconds.")
@@ -72,7 +53,7 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     models: Annotated[
         str, typer.Option(help="Models to compare, passed to the app as model.")
     ] = "",
-    report: Reports = None,
+    report: console.Reports = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over.")] = False,
 ) -> None:
     """
@@ -81,17 +62,25 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     A run that was stopped resumes where it stopped. The exit code is 0 whatever the scores are
     (`gate` decides what they mean for a release), and 1 if lines of the test set cannot be read.
     """
+    from monitor.report.words import reasons
+    from monitor.settings import kinds
+    from monitor.testsets.cases import TestSet
+    from monitor.testsets.report import ENDINGS, run_sentence, write_report
+    from monitor.testsets.runner import EvaluationRunner
+
     for path in report or ():
         if path.suffix not in ENDINGS:
             raise typer.BadParameter(f"Invalid report '{path}': expected {', '.join(ENDINGS)}")
     if not output.parent.is_dir():
         raise SettingsError(f"there is no folder {output.parent}; make it, or name another output")
-    quiet_logs()
-    settings = Settings.from_env()
+    console.quiet_logs()
+    settings = console.read_settings()
     if judge is not None:
         settings = settings.model_copy(update={"scorer": judge.value})
-    cases = TestSet.read(golden, tell=lambda text: warn(f"{golden.name} {text}"), source=source)
-    bar = progress_bar()
+    cases = TestSet.read(
+        golden, tell=lambda text: console.warn(f"{golden.name} {text}"), source=source
+    )
+    bar = console.progress_bar()
     task = bar.add_task("evaluating", total=None)
 
     def show(done: int, total: int) -> None:
@@ -112,9 +101,9 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     assert runner.run is not None
     for path in report or ():
         write_report(path, runner.run)
-    say(run_sentence(runner.run))
+    console.say(run_sentence(runner.run))
     if cases.unreadable:
-        warn(f"bad lines of {golden.name}: {reasons(cases.unreadable)}")
+        console.warn(f"bad lines of {golden.name}: {reasons(cases.unreadable)}")
         raise typer.Exit(1)
 
 
@@ -132,7 +121,7 @@ def gate(  # noqa: PLR0913 - the options of a command
     shared_cases: Annotated[
         bool, typer.Option("--shared-cases", help="Where sets differ, compare the cases of both.")
     ] = False,
-    report: Reports = None,
+    report: console.Reports = None,
     release: Annotated[str | None, typer.Option(help="Release that is live.")] = None,
     against: Annotated[str | None, typer.Option(help="Release to compare it with.")] = None,
     max_drop: Annotated[
@@ -145,7 +134,7 @@ def gate(  # noqa: PLR0913 - the options of a command
         list[str] | None, typer.Option(help="Only this live metric; repeatable.")
     ] = None,
     since: Annotated[str, typer.Option(help="How far back in live traffic: 24h, 7d.")] = "7d",
-    as_json: AsJson = False,
+    as_json: console.AsJson = False,
 ) -> None:
     """
     Decide whether a run may be released, or whether a live release is worse than another.
@@ -153,6 +142,10 @@ def gate(  # noqa: PLR0913 - the options of a command
     A run: gate run.json --baseline main.json. Live, as often as you like: gate --release v12
     --against v11. Exit code: 0 pass or ok, 1 fail or worse, 2 not decided yet, 3 not comparable.
     """
+    from monitor.testsets.gate import decide
+    from monitor.testsets.report import gate_page, write_report
+    from monitor.testsets.runs import read_run
+
     if run is not None:
         if release or against:
             raise typer.BadParameter("name either a run or two live releases")
@@ -166,9 +159,9 @@ def gate(  # noqa: PLR0913 - the options of a command
             typer.echo(found.model_dump_json(indent=1))
         else:
             page = gate_page(found)
-            say(page.outcome, style=_STYLES[page.kind])
+            console.say(page.outcome, style=_STYLES[page.kind])
             for line in page.lines:
-                say(f"  {line}")
+                console.say(f"  {line}")
         raise typer.Exit(found.exit_code)
     if release is None or against is None:
         raise typer.BadParameter(
@@ -188,16 +181,18 @@ def _policy(
     critical_metrics: Sequence[str] | None,
 ) -> GatePolicy:
     """Return the policy of a file with what the options say instead."""
+    from monitor.testsets.gate import GatePolicy
+
     found: dict[str, Any] = GatePolicy.read(file).model_dump() if file else {}
     if max_drop is not None:
-        found["max_drop"] = parse_share(max_drop)
+        found["max_drop"] = console.parse_share(max_drop)
     if critical_metrics:
         found["critical_metrics"] = tuple(critical_metrics)
     for each in floors or ():
         metric, sign, value = each.partition("=")
         if not sign:
             raise typer.BadParameter(f"Invalid floor {each!r}: expected METRIC=0.95")
-        found.setdefault("floors", {})[metric.strip()] = parse_share(value)
+        found.setdefault("floors", {})[metric.strip()] = console.parse_share(value)
     return GatePolicy(**found)
 
 
@@ -206,15 +201,17 @@ def _gate_live(
     since: str, *, as_json: bool,
 ) -> int:  # fmt: skip
     """Print the verdicts on a live release; return 0 all ok, 1 worse, 2 open, 3 not comparable."""
-    drop = parse_share(max_drop)
+    from monitor.testsets.releases import ReleaseStatus, judge_release, read_parts
+
+    drop = console.parse_share(max_drop)
     if not 0 < drop < 1:
         raise typer.BadParameter(f"Invalid share {max_drop!r}: expected 3% or 0.03")
-    settings, now = Settings.from_env(), datetime.now(UTC)
-    store = open_store(settings)
-    name = the_app(store, app)
+    settings, now = console.read_settings(), datetime.now(UTC)
+    store = console.open_store(settings)
+    name = console.the_app(store, app)
     with store.read() as connection:
         parts = read_parts(
-            connection, app=name, by="release", now=now, since=parse_time(since, now),
+            connection, app=name, by="release", now=now, since=console.parse_time(since, now),
             bucket_s=settings.windows.bucket_s, values=frozenset({release, against}),
         )  # fmt: skip
     of = {one: sides for one, sides in parts.of.items() if not metrics or one in metrics}
@@ -242,16 +239,16 @@ def _gate_live(
     else:
         code = 2 if ReleaseStatus.NOT_YET in statuses else 0
     if as_json:
-        print_json({"exit_code": code, "verdicts": verdicts, "not_comparable": refused})
+        console.print_json({"exit_code": code, "verdicts": verdicts, "not_comparable": refused})
         return code
     title = f"{name}: {release} against {against}, allowed drop {percent(drop)}"
     out.print(Text(plain_text(title, 200), style="bold"))
     for verdict in verdicts:
-        say(_sentence(verdict))
+        console.say(_sentence(verdict))
     for one, why in sorted(refused.items()):
-        say(f"{plain_text(one, 60)}  not comparable: {plain_text(why, 120)}")
+        console.say(f"{plain_text(one, 60)}  not comparable: {plain_text(why, 120)}")
     if not of:
-        say(
+        console.say(
             f"{plain_text(name, 60)} has no scores of release {plain_text(release, 60)!r} or"
             f" {plain_text(against, 60)!r}; set it with init(release=...) or GROUNDWATCH_RELEASE"
         )
@@ -259,6 +256,8 @@ def _gate_live(
 
 
 def _sentence(verdict: ReleaseVerdict) -> str:
+    from monitor.testsets.releases import ReleaseStatus
+
     words = f"{plain_text(verdict.metric, 60)}  {verdict.status.value}: "
     if verdict.before is None or verdict.after is None:
         return words + "no scores in a finished minute"

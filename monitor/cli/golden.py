@@ -1,4 +1,5 @@
 """Where test sets come from: ``golden`` takes production samples, ``synthesize`` documents."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
@@ -9,34 +10,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from monitor.cli.console import (
-    Output,
-    complete_app,
-    err,
-    out,
-    parse_share,
-    reading,
-    say,
-    write_or_print,
-)
+from monitor.cli import console
+from monitor.cli.console import err, out
 from monitor.errors import RecordError, SettingsError
-from monitor.queue.consumer import connect
 from monitor.report.format import count, percent, plain_text, score
-from monitor.scoring.limits.budget import caps_from
-from monitor.scoring.registry import make_chat
-from monitor.settings import Settings
-from monitor.settings.kinds import is_loopback
-from monitor.store.labels import USUAL_METRIC, labels_of
-from monitor.store.samples import read_sample
-from monitor.testsets.cases import TestSet
-from monitor.testsets.golden import golden_case, golden_set, human_ai_records
-from monitor.testsets.synthesis import (
-    KINDS,
-    USUAL_SHARES,
-    Synthesizer,
-    chunks_of,
-    read_documents,
-)
 
 _SHOWN = 5
 #: Why a question was dropped, in words.
@@ -49,12 +26,10 @@ _WORDS = {
     "answerable": "answerable though it should not be",
 }
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Golden sets: test cases from production samples and their labels.",
-)
-Of = Annotated[str, typer.Option("--app", help="Name of the app.", autocompletion=complete_app)]
+app = console.group("Golden sets: test cases from production samples and their labels.")
+Of = Annotated[
+    str, typer.Option("--app", help="Name of the app.", autocompletion=console.complete_app)
+]
 Metric = Annotated[str, typer.Option(help="The metric.")]
 _GOLDEN = Path("golden.jsonl")
 
@@ -74,11 +49,16 @@ def add(
 
     The app's answer stays in the metadata; it is expected again only where people passed it.
     """
+    from monitor.store.labels import labels_of
+    from monitor.store.samples import read_sample
+    from monitor.testsets.cases import TestSet
+    from monitor.testsets.golden import golden_case
+
     if answer is not None and len(sample_ids) > 1:
         raise typer.BadParameter("--answer is for one sample")
     cases = TestSet.read(to) if to.exists() else TestSet(to.stem)
     there, before = {case.id for case in cases}, len(cases)
-    with reading() as connection:
+    with console.reading() as connection:
         for sample_id in dict.fromkeys(sample_ids):
             if sample_id in there:
                 err.print(f"{plain_text(sample_id, 64)} is in {to} already", markup=False)
@@ -93,18 +73,21 @@ def add(
     if len(cases) > before:
         cases.write(to)
     added, whole = count(len(cases) - before, "case"), count(len(cases), "case")
-    say(f"{added} added to {to}, which has {whole}")
+    console.say(f"{added} added to {to}, which has {whole}")
 
 
 @app.command()
 def export(
     of: Of,
-    metric: Metric = USUAL_METRIC,
+    metric: Metric = "groundedness",
     annotators: Annotated[int, typer.Option(min=1, help="Annotators that a sample needs.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="Test set.")] = _GOLDEN,
 ) -> None:
     """Write the samples that people labelled as a test set, by majority; ties are left out."""
-    with reading() as connection:
+    from monitor.testsets.cases import TestSet
+    from monitor.testsets.golden import golden_set
+
+    with console.reading() as connection:
         found = golden_set(connection, app=of, metric=metric, annotators=annotators)
     if not found.cases:
         raise RecordError(
@@ -112,25 +95,27 @@ def export(
             f" on {plain_text(metric, 60)}; label some with: groundwatch label --app NAME"
         )
     TestSet(output.stem, found.cases).write(output)
-    say(f"{count(len(found.cases), 'case')} written to {output}")
+    console.say(f"{count(len(found.cases), 'case')} written to {output}")
     if found.single:
-        say(f"{count(found.single, 'sample')} with fewer than {annotators} annotators")
+        console.say(f"{count(found.single, 'sample')} with fewer than {annotators} annotators")
     if found.gone:
-        say(f"{count(found.gone, 'sample')} without texts, or no longer stored")
+        console.say(f"{count(found.gone, 'sample')} without texts, or no longer stored")
     if found.disputed:
         shown = ", ".join(plain_text(one, 64) for one in found.disputed[:_SHOWN])
         disputed = count(len(found.disputed), "sample")
-        say(f"{disputed} disputed, which `groundwatch label` offers first: {shown}")
+        console.say(f"{disputed} disputed, which `groundwatch label` offers first: {shown}")
     if found.alpha is not None:
-        say(f"Krippendorff's alpha between annotators {score(found.alpha)}")
+        console.say(f"Krippendorff's alpha between annotators {score(found.alpha)}")
 
 
 @app.command()
-def records(of: Of, metric: Metric = USUAL_METRIC, output: Output = None) -> None:
+def records(of: Of, metric: Metric = "groundedness", output: console.Output = None) -> None:
     """Write a human-versus-AI record for each label, as JSONL."""
-    with reading() as connection:
+    from monitor.testsets.golden import human_ai_records
+
+    with console.reading() as connection:
         found = human_ai_records(connection, app=of, metric=metric)
-        write_or_print("".join(f"{each.model_dump_json()}\n" for each in found), output)
+        console.write_or_print("".join(f"{each.model_dump_json()}\n" for each in found), output)
 
 
 def synthesize(  # the options of a command
@@ -155,7 +140,12 @@ def synthesize(  # the options of a command
     Kinds: single_hop, multi_hop, reasoning, conditional, summary, unanswerable. Personal data is
     masked before anything is sent; the judge's budget and limits apply.
     """
-    settings = Settings.from_env()
+    from monitor.scoring.registry import budget_client, make_chat
+    from monitor.settings.kinds import is_loopback
+    from monitor.testsets.cases import TestSet
+    from monitor.testsets.synthesis import Synthesizer, chunks_of, read_documents
+
+    settings = console.read_settings()
     shares = _shares(share or [])
     host = urlsplit(settings.openai_base_url or "").hostname or ""
     if settings.openai_api_key is None and not is_loopback(host):
@@ -164,8 +154,7 @@ def synthesize(  # the options of a command
             " an endpoint on this machine"
         )
     chunks = chunks_of(read_documents(documents))
-    client = connect(settings.broker_url) if caps_from(settings) else None
-    chat = make_chat(settings, client)
+    chat = make_chat(settings, budget_client(settings))
     words = f"{count(len(chunks), 'passage')}, {count(n, 'case')}, {settings.judge_model}"
     err.print(plain_text(words, 200), markup=False)
     with closing(chat):
@@ -176,7 +165,7 @@ def synthesize(  # the options of a command
         made = maker.run(chunks, n, shares)
     if made.cases:
         TestSet(output.stem, made.cases).write(output)
-    say(count(len(made.cases), "case") + (f" written to {output}" if made.cases else ""))
+    console.say(count(len(made.cases), "case") + (f" written to {output}" if made.cases else ""))
     for kind, wanted in sorted(made.wanted.items()):
         have = wanted - made.missing.get(kind, 0)
         out.print(f"  {kind}: {have} of {wanted} ({percent(have / n)} of all)")
@@ -185,13 +174,15 @@ def synthesize(  # the options of a command
     if made.masked:
         out.print(f"personal data was masked in {count(made.masked, 'text')}")
     if made.stopped:
-        say(f"stopped early: {plain_text(made.stopped, 300)}")
+        console.say(f"stopped early: {plain_text(made.stopped, 300)}")
     if len(made.cases) < n:
         raise typer.Exit(1)
 
 
 def _shares(given: list[str]) -> dict[str, float]:
     """Return the share of each kind: as given; the other kinds share the rest as usual."""
+    from monitor.testsets.synthesis import KINDS, USUAL_SHARES
+
     asked: dict[str, float] = {}
     for each in given:
         kind, sign, share = each.partition("=")
@@ -199,7 +190,7 @@ def _shares(given: list[str]) -> dict[str, float]:
             raise typer.BadParameter(
                 f"Invalid share {each!r}: expected KIND=20%, of the kinds {', '.join(KINDS)}"
             )
-        asked[kind.strip()] = parse_share(share)
+        asked[kind.strip()] = console.parse_share(share)
     left = 1 - sum(asked.values())
     if left < -1e-9:  # noqa: PLR2004  # rounding
         raise typer.BadParameter("the shares are more than 100 % together")

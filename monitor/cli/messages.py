@@ -1,4 +1,5 @@
 """``groundwatch alerts``: where messages go, what became of them, and trying that out."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
@@ -7,55 +8,31 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from alerts import dispatch
-from alerts import drill as drills
-from alerts.channels.base import Channel
-from alerts.conditions import MONITOR_PREFIX
-from alerts.dispatch import Dispatcher
-from alerts.drill import MessageForm, rendered, send_test
-from alerts.queries import (
-    deliveries,
-)
-from alerts.routes_file import wiring_from
-from alerts.routing import (
-    Recipient,
-    SilenceRule,
-    silence_for,
-)
-from alerts.store import silences_after
-from monitor.cli.console import (
-    AsJson,
-    Cell,
-    err,
-    open_store,
-    out,
-    parse_time,
-    print_rows,
-    quiet_logs,
-    reading,
-    safe,
-    say,
-    warn,
-    writing,
-)
+from alerts import MessageForm
+from monitor.cli import console
+from monitor.cli.console import err, out
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
-from monitor.models.alerting import AlertEvent, Delivery, DeliveryStatus, Severity
+from monitor.models.alerting import AlertEvent, Severity
 from monitor.report.format import plain_text, short_id, utc_time
-from monitor.settings import Settings, variable
+
+if TYPE_CHECKING:
+    from alerts.channels.base import Channel
+    from alerts.routing import SilenceRule
+    from monitor.models.alerting import Delivery
 
 #: Where the address of a channel comes from; of all others it is the routes file.
 _SETTINGS = {"slack": "slack_webhook_url", "email": "smtp_url"}
 
 #: What lists of messages have in common.
-MESSAGE_COLUMNS: dict[str, Callable[[Delivery], Cell]] = {
+MESSAGE_COLUMNS: dict[str, Callable[[Delivery], console.Cell]] = {
     "event": lambda item: item.event,
     "channel": lambda item: item.channel,
-    "recipient": lambda item: safe(item.recipient, 40),
+    "recipient": lambda item: console.safe(item.recipient, 40),
     "state": lambda item: item.status,
     "last error": lambda item: item.error_code or "",
 }
@@ -77,15 +54,18 @@ def outbox(context: typer.Context) -> None:
 @outbox_app.command("ls")
 def list_messages(
     dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
-    as_json: AsJson = False,
+    as_json: console.AsJson = False,
 ) -> None:
     """List messages, the newest first."""
+    from alerts.queries import deliveries
+    from monitor.models.alerting import DeliveryStatus
+
     now = datetime.now(UTC)
     status = DeliveryStatus.DEAD if dead else None
     none = "no messages were given up" if dead else "no messages yet"
-    with reading() as connection:
+    with console.reading() as connection:
         found = deliveries(connection, status=status)
-    print_rows(found, {
+    console.print_rows(found, {
         "id": lambda item: short_id(item.delivery_id),
         "created": lambda item: utc_time(item.created_at, now),
         **MESSAGE_COLUMNS,
@@ -96,7 +76,9 @@ def list_messages(
 @outbox_app.command("retry")
 def retry(name: NamedMessage) -> None:
     """Retry a message that was given up."""
-    with writing() as connection:
+    from alerts import dispatch
+
+    with console.writing() as connection:
         found = dispatch.retry(connection, name, datetime.now(UTC))
     out.print(f"message {found} waits to be sent again")
 
@@ -104,7 +86,9 @@ def retry(name: NamedMessage) -> None:
 @outbox_app.command("drop")
 def drop(name: NamedMessage) -> None:
     """Delete a message that waits or was given up."""
-    with writing() as connection:
+    from alerts import dispatch
+
+    with console.writing() as connection:
         found = dispatch.drop(connection, name, datetime.now(UTC))
     out.print(f"message {found} was deleted")
 
@@ -117,8 +101,13 @@ def route(
     at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
 ) -> None:
     """Show where an alert would be sent, and why, without sending it."""
-    settings = Settings.from_env()
-    now = parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
+    from alerts.conditions import MONITOR_PREFIX
+    from alerts.routes_file import wiring_from
+    from alerts.routing import silence_for
+    from alerts.store import silences_after
+
+    settings = console.read_settings()
+    now = console.parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
     plan = wiring_from(settings).plan
     labels = plan.app_labels.of(app) | {
         "app": app, "metric": metric, "segment": "*", "severity": severity.value,
@@ -131,26 +120,28 @@ def route(
         labels[name] = value
     for step in plan.router.explain(labels, now):
         verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
-        say(plain_text(f"{step.route.name}: {verdict}", 200))
+        console.say(plain_text(f"{step.route.name}: {verdict}", 200))
     places = plan.recipients(labels, now)
     for to, fallback in places.items():
         instead = f", else {fallback}" if fallback else ""
-        out.print(Text(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200)))
+        console.say(plain_text(f"-> {to.channel} {to.address}".rstrip() + instead, 200))
     if not places:
         out.print("-> nobody: no channel is configured")
     silences: list[SilenceRule] = []
     # A machine without a store has none.
-    with suppress(GroundwatchError), open_store(settings).read() as connection:
+    with suppress(GroundwatchError), console.open_store(settings).read() as connection:
         silences += silences_after(connection, now)
     silence = silence_for([*silences, *plan.maintenance], labels, now)
     if silence is not None:
         text = f"but it is silenced now: {silence.silence_id}, by {silence.author}"
-        out.print(Text(plain_text(text, 200), style="yellow"))
+        console.say(plain_text(text, 200), style="yellow")
 
 
 def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")]) -> None:
     """Send one real message marked TEST, and show the reply."""
-    channels = wiring_from(Settings.from_env()).channels
+    from alerts.routes_file import wiring_from
+
+    channels = wiring_from(console.read_settings()).channels
     if channel not in channels:
         there = ", ".join(channels) or "none; set GROUNDWATCH_SLACK_WEBHOOK_URL or _SMTP_URL"
         raise SettingsError(f"no channel {channel!r} is set up; there is: {there}")
@@ -164,6 +155,8 @@ def render(
     event: Annotated[AlertEvent, typer.Option(help="The event it announces.")] = AlertEvent.FIRED,
 ) -> None:
     """Print a message as it would be sent, without sending it."""
+    from alerts.drill import rendered
+
     typer.echo(rendered(form, event, datetime.now(UTC)))
 
 
@@ -171,15 +164,21 @@ def drill(
     watched: Annotated[str, typer.Argument(metavar="APP", help="App whose routes are tried.")],
 ) -> None:
     """Fire, escalate and resolve a test alert through the real outbox, marked TEST."""
-    settings = Settings.from_env()
+    from alerts import drill as drills
+    from alerts.dispatch import Dispatcher
+    from alerts.queries import deliveries
+    from alerts.routes_file import wiring_from
+    from alerts.routing import Recipient
+
+    settings = console.read_settings()
     channels, plan = wiring_from(settings)
     if not channels:
         raise SettingsError(
             "no channel is configured, so nobody would be notified; set"
             " GROUNDWATCH_SLACK_WEBHOOK_URL, GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
         )
-    quiet_logs()
-    store, told = open_store(settings), dict[Recipient, str | None]()
+    console.quiet_logs()
+    store, told = console.open_store(settings), dict[Recipient, str | None]()
     dispatcher = Dispatcher(store, channels, Random())  # noqa: S311
     began = drills.begin_drill(store, watched, datetime.now(UTC))
     held: dict[str, None] = {}
@@ -193,18 +192,21 @@ def drill(
     sent.sort(key=lambda item: item.sequence)
     if held:
         names = ", ".join(map(plain_text, held))
-        warn(f"a drill is always sent; silence {names} would mute an alert")
+        console.warn(f"a drill is always sent; silence {names} would mute an alert")
     print_sent(sent, none=f"the routes name no channel for {plain_text(watched)}")
 
 
 def print_sent(sent: Sequence[Delivery], *, none: str) -> None:
     """Print what became of messages; end with 1 unless all were delivered."""
-    print_rows(sent, MESSAGE_COLUMNS, none=none)
+    console.print_rows(sent, MESSAGE_COLUMNS, none=none)
     if not sent or any(item.status in {"waiting", "dead"} for item in sent):
         raise typer.Exit(1)
 
 
 def _try(channel: Channel, address: str) -> bool:
+    from alerts.drill import send_test
+    from monitor.settings import variable
+
     where = Text(f"{channel.name} {plain_text(address, 60)}".strip())
     started_s = time.monotonic()
     try:

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from monitor.cli.console import PRIVATE, err, open_store, out, say, warn
+from monitor.cli import console
+from monitor.cli.console import err, out
 from monitor.errors import GroundwatchError, MissingExtraError, SettingsError
-from monitor.settings import Settings, masked_url, variable
-from monitor.settings.kinds import is_loopback
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from monitor.settings import Settings
     from workers.stack import Stack
 
 #: How long requests under way may take to end when the process is told to.
@@ -57,8 +57,8 @@ def up(
     from workers.stack import announced, plan_stack
     from workers.supervise import Supervisor
 
-    os.umask(PRIVATE)
-    settings = Settings.from_env()
+    os.umask(console.PRIVATE)
+    settings = console.read_settings()
     os.environ[_KEEP_TITLE] = "1"  # noqa: TID251
     environment = dict(os.environ)  # noqa: TID251
     if processes is not None:
@@ -99,10 +99,13 @@ def up(
 
 def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     """Lay out where everything is, what scores, and what to do next."""
+    from rich.table import Table
+
     from monitor.scoring.metric_config import resolve_metrics, unmet_needs
     from monitor.scoring.registry import describe_scorer
+    from monitor.settings import masked_url
 
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, 2, 0, 0))
     table.add_row("Redis", f"{masked_url(stack.redis_url)}  ({stack.redis_kind})")
     table.add_row("store", where)
     table.add_row("data", str(settings.home))
@@ -142,7 +145,7 @@ def _hints_until_scored(settings: Settings) -> Iterator[None]:
             continue
         look_at_s = time.monotonic() + _HINT_EVERY_S
         # No connection stays open: the next service that dies is restarted by a fork.
-        with suppress(GroundwatchError), closing(open_store(settings)) as store:
+        with suppress(GroundwatchError), closing(console.open_store(settings)) as store:
             apps = read_status(store, settings, now=datetime.now(UTC)).apps
             if any(app.ledger.scored for app in apps):
                 return
@@ -150,7 +153,7 @@ def _hints_until_scored(settings: Settings) -> Iterator[None]:
                 state = (app.app, app.ledger.sampled > 0)
                 hint = first_run_hint(app.app, app.ledger, settings.min_n)
                 if hint and state not in said:
-                    say(hint, style="yellow")
+                    console.say(hint, style="yellow")
                     said.add(state)
 
 
@@ -179,11 +182,11 @@ def worker(
     from workers.context import worker_context
     from workers.stack import worker_name
 
-    os.umask(PRIVATE)
+    os.umask(console.PRIVATE)
     worker_context().check()
     settings = worker_context().settings
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
-        warn(f"{name} needs {needs} to be scored")
+        console.warn(f"{name} needs {needs} to be scored")
     os.environ[_KEEP_TITLE] = "1"  # noqa: TID251
     from celery.worker import state
 
@@ -191,11 +194,9 @@ def worker(
 
     app.worker_main(
         [
-            "--quiet",
-            "worker",
+            *("--quiet", "worker", "--without-gossip", "--without-mingle"),
             *("--pool", "prefork", "--concurrency", str(processes or settings.worker_processes)),
             *("--loglevel", settings.log_level.upper(), "--hostname", worker_name(os.getpid())),
-            *("--without-gossip", "--without-mingle"),
         ]
     )
     # Celery keeps to itself what a worker ended with.
@@ -207,8 +208,8 @@ def scheduler() -> None:
     from workers.context import configure_logs, worker_context
     from workers.scheduler import Scheduler
 
-    os.umask(PRIVATE)
-    configure_logs(Settings.from_env())
+    os.umask(console.PRIVATE)
+    configure_logs(console.read_settings())
     worker_context().check()
     Scheduler(worker_context()).run(_stop_on_signals())
     sys.exit(0)
@@ -227,15 +228,16 @@ def migrate() -> None:
     from monitor.store.engine import Store
     from monitor.store.engine import migrate as upgrade
 
-    os.umask(PRIVATE)
-    store = Store(Settings.from_env().sql_url)
+    os.umask(console.PRIVATE)
+    store = Store(console.read_settings().sql_url)
     before, after = upgrade(store)
     where = store.engine.url.render_as_string(hide_password=True)
     store.close()
-    if before == after:
-        out.print(Text(f"{where} is up to date ({after})"))
-    else:
-        out.print(Text(f"{where} migrated from {before or 'nothing'} to {after}"))
+    is_new = before != after
+    said = (
+        f"migrated from {before or 'nothing'} to {after}" if is_new else f"is up to date ({after})"
+    )
+    console.say(f"{where} {said}")
 
 
 def demo(
@@ -284,59 +286,41 @@ def web(
         return
     import uvicorn
 
+    from monitor.settings import variable
     from monitor.web.app import make_app
     from monitor.web.auth import check_address
     from monitor.web.site import Site
     from workers.context import configure_logs
 
-    os.umask(PRIVATE)
-    settings = Settings.from_env()
+    os.umask(console.PRIVATE)
+    settings = console.read_settings()
     configure_logs(settings)
     host, port = host or settings.web_host, settings.web_port if port is None else port
     check_address(settings, host)
-    site = Site(open_store(settings), settings)
-    listener = _listen(host, port)
+    site = Site(console.open_store(settings), settings)
+    try:
+        # Opened before anything is said of it: whoever comes at once waits until it serves.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        why = str(error.strerror or error).partition(" (while")[0]
+        raise SettingsError(
+            f"cannot listen on {host} port {port}: {why}; choose another with"
+            f" {variable('web_port')}"
+        ) from None
     shown = listener.getsockname()
     address = f"http://{f'[{shown[0]}]' if ':' in shown[0] else shown[0]}:{shown[1]}/"
     err.print(f"the page is at {address}", soft_wrap=True)
+    # Whose address a proxy names is for monitor.web.auth to judge.
     config = uvicorn.Config(
-        make_app(site),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # Whose address a proxy names is for monitor.web.auth to judge.
-        proxy_headers=False,
-        timeout_graceful_shutdown=_LONGEST_END_S,
-    )
+        make_app(site), log_config=None, access_log=False, server_header=False,
+        proxy_headers=False, timeout_graceful_shutdown=_LONGEST_END_S,
+    )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """
-    Open the port before anything is said of it.
-
-    Raises
-    ------
-    SettingsError
-        If it is taken, or the address is not this machine's.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host.strip("[]"), port))
-        # Whoever reads the address may come at once, and waits until the server is up.
-        listener.listen()
-    except OSError as error:
-        listener.close()
-        raise SettingsError(
-            f"cannot listen on {host} port {port}: {error.strerror or error};"
-            f" choose another with {variable('web_port')}"
-        ) from None
-    return listener
-
-
 def _make_entry(token_for: str | None, password_for: str | None) -> None:
+    from monitor.settings import variable
     from monitor.web.auth import Role, new_token, password_entry
 
     text = token_for or password_for or ""
@@ -373,6 +357,9 @@ def otlp(
     max_mb: Annotated[int, typer.Option(min=1, help="Largest request in MB, decompressed.")] = 16,
 ) -> None:
     """Receive OTLP/HTTP traces and sample the interactions in them."""
+    from monitor.settings import variable
+    from monitor.settings.kinds import is_loopback
+
     try:
         import uvicorn
     except ModuleNotFoundError:
@@ -380,7 +367,7 @@ def otlp(
     from monitor.ingest.receiver import OtlpReceiver, Services
     from workers.context import configure_logs
 
-    settings = Settings.from_env()
+    settings = console.read_settings()
     configure_logs(settings)
     token = settings.otlp_token.get_secret_value() if settings.otlp_token else None
     if token is None and not is_loopback(host):
@@ -390,16 +377,10 @@ def otlp(
         )
     services = Services(app)
     if app is not None:
-        try:
+        with console.usage_errors():
             services.hook({})
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
     receiver = OtlpReceiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
     uvicorn.run(
-        receiver.app(),
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
+        receiver.app(), host=host, port=port, log_config=None, access_log=False,
         timeout_graceful_shutdown=_LONGEST_END_S,
-    )
+    )  # fmt: skip

@@ -1,4 +1,5 @@
 """What there is to set and to score: ``groundwatch config`` and ``groundwatch metrics``."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
@@ -9,13 +10,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from monitor.cli.console import AsJson, out, print_json
+from monitor.cli import console
+from monitor.cli.console import out
 from monitor.report.format import plain_text, setting_value
-from monitor.report.listing import Listing
-from monitor.scoring.metric_config import known_metrics, read_metrics_file
-from monitor.scoring.metric_config import manual as metrics_manual
-from monitor.settings import FILE_SUFFIX, TABLE_OF, Settings, setting_field, variable
-from monitor.settings.fields import TOPICS
 
 
 class ListFormat(StrEnum):
@@ -33,13 +30,16 @@ def config(
     changed: Annotated[
         bool, typer.Option("--changed", help="Only settings that differ from their default.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: console.AsJson = False,
 ) -> None:
     """List every setting with its value, secrets masked; bold ones are set by you."""
+    from monitor.report.listing import Listing
+    from monitor.settings import FILE_SUFFIX, TABLE_OF, setting_field, variable
+
     if form is ListFormat.MARKDOWN:
         typer.echo(manual(), nl=False)
         return
-    settings = Settings.from_env()
+    settings = console.read_settings()
     listed, found = Listing.of("variable", "value", "what it is"), {}
     for name in TABLE_OF:
         field, value = setting_field(name), settings.value_of(name)
@@ -55,12 +55,12 @@ def config(
             style="bold" if is_set else "",
         )
     if as_json:
-        print_json(found)
+        console.print_json(found)
     else:
         out.print(listed)
 
 
-_SETTINGS_HEAD = f"""# Settings
+_SETTINGS_HEAD = """# Settings
 
 Set what you need as environment variables or in a file, `groundwatch.toml`.
 Variables win.
@@ -77,13 +77,16 @@ Variables win.
   keep_texts_days = 14
   ```
 - Secrets are read from variables only. To read one from a file, put the file's path into
-  the variable with `{FILE_SUFFIX}` appended to its name.
+  the variable with `_FILE` appended to its name.
 - An unknown name is refused, so a misspelt setting cannot go unnoticed."""
 _TABLE_HEAD = ["| variable | default | what it is |", "|---|---|---|"]
 
 
 def manual() -> str:
     """Return the manual's page on settings: name, default and meaning of each, by topic."""
+    from monitor.settings import TABLE_OF, Settings
+    from monitor.settings.fields import TOPICS
+
     lines = [_SETTINGS_HEAD]
     for topic, names in TOPICS.items():
         lines += ["", f"## {topic}", "", *_TABLE_HEAD]
@@ -96,6 +99,8 @@ def manual() -> str:
 
 
 def _row(name: str) -> str:
+    from monitor.settings import setting_field, variable
+
     field = setting_field(name)
     value = field.default
     if isinstance(value, bool):
@@ -111,13 +116,22 @@ def metrics(
         ListFormat,
         typer.Option("--format", help="text: with your own metrics; md: the page of the manual."),
     ] = ListFormat.TEXT,
-    as_json: AsJson = False,
+    as_json: console.AsJson = False,
 ) -> None:
     """List every metric; bold ones are scored now."""
+    from monitor.report.listing import Listing
+    from monitor.scoring.metric_config import (
+        known_metrics,
+        read_metrics_file,
+    )
+    from monitor.scoring.metric_config import (
+        manual as metrics_manual,
+    )
+
     if form is ListFormat.MARKDOWN:
         typer.echo(metrics_manual(), nl=False)
         return
-    settings = Settings.from_env()
+    settings = console.read_settings()
     known = known_metrics(read_metrics_file(settings.metrics_file))
     listed, found = Listing.of("metric", "better", "cost", "needs", "what it is"), []
     for name, metric in known.items():
@@ -130,6 +144,6 @@ def metrics(
         style = "bold" if is_scored else ""
         listed.add_row(name, better, cost, ", ".join(of.requires), what, style=style)
     if as_json:
-        print_json(found)
+        console.print_json(found)
     else:
         out.print(listed)

@@ -1,51 +1,41 @@
 """``groundwatch replay``: send the records of a file through the real hook, every one sampled."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import redis
 import typer
-from rich.table import Table
 
-from monitor.cli.console import (
-    FromTool,
-    Records,
-    open_store,
-    out,
-    parse_duration_s,
-    progress_bar,
-    warn,
-)
+from monitor.cli import console
+from monitor.cli.console import out
 from monitor.errors import QueueUnavailableError, StoreError
-from monitor.hook import Hook
-from monitor.hook.options import check
-from monitor.models import Interaction
-from monitor.queue.consumer import backlog, connect, live_workers, translated
-from monitor.report.words import reasons
-from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.lease import current_owner
-from monitor.store.ledger import Booking, Kind, read_totals
-from monitor.store.verdicts import read_verdicts
-from monitor.testsets.records import RecordFile
 
-_ENDED = (Kind.SCORED, Kind.FAILED, Kind.SKIPPED, Kind.EXPIRED)
+if TYPE_CHECKING:
+    import redis
+
+    from monitor.hook import Hook
+    from monitor.models import Interaction
+    from monitor.settings import Settings
+    from monitor.store.engine import Store
+    from monitor.store.ledger import Booking
+
+_ENDED = ("scored", "failed", "skipped", "expired")  #: kinds of the ledger
 _CHECK_QUEUE_EVERY = 500
 _PAUSE_S, _POLL_EVERY_S = 0.05, 0.25
 _GIVE_UP_AFTER_S = 120.0
 
 
 def replay(
-    file: Records,
+    file: console.Records,
     app: Annotated[str, typer.Option(help="App that the records count for.")],
-    source: FromTool = None,
+    source: console.FromTool = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Records per second; unset: at full speed.")
     ] = None,
@@ -55,25 +45,31 @@ def replay(
     ] = "30s",
 ) -> None:
     """Send recorded answers through the real hook, every one sampled."""
-    within_s = parse_duration_s(worker_within)
-    settings = Settings.from_env()
-    try:
+    from rich.table import Table
+
+    from monitor.hook import Hook
+    from monitor.hook.options import check
+    from monitor.queue.consumer import connect, translated
+    from monitor.report.words import reasons
+    from monitor.store.ledger import Booking
+
+    within_s = console.parse_duration_s(worker_within)
+    settings = console.read_settings()
+    with console.usage_errors():
         check({"app": app})
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
     if wait:
         await_worker(settings, within_s=within_s)
     client = connect(settings.broker_url)
     with translated():
         client.ping()
-    store = open_store(settings) if wait else None
+    store = console.open_store(settings) if wait else None
     before = _counts(store, app) if store else Counter[Booking]()
     hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
     limit, started_s = settings.hook_limits.max_text_chars, time.monotonic()
     count = cut = 0
     with (
-        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source) as records,
-        progress_bar() as progress,
+        console.opened_records(file, source) as records,
+        console.progress_bar() as progress,
     ):
         task = progress.add_task("sent", total=records.lines)
         for record in records:
@@ -83,7 +79,7 @@ def replay(
             progress.update(task, completed=count)
             if record.size_bytes > limit:
                 cut += 1
-                warn(
+                console.warn(
                     f"line {record.line}: {record.size_bytes:,} bytes are more than {limit:,};"
                     " its texts are cut (GROUNDWATCH_MAX_TEXT_CHARS)"
                 )
@@ -94,31 +90,38 @@ def replay(
         if store is not None:
             sent = int(hook.stats()["sent"])
             scored = progress.add_task("scored", total=sent)
-            _await_scores(
-                store, app, before, sent, lambda done: progress.update(scored, completed=done)
-            )
+            for done in _scored_until(store, app, before, sent):
+                progress.update(scored, completed=done)
             _await_verdict(store, app, settings)
     stats = hook.stats()
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_row("records sent", f"{count:,}", f"{cut:,} of them cut to size")
-    table.add_row("bad lines", reasons(records.unreadable))
-    table.add_row("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0")
-    table.add_row("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}")
-    if store is not None:
-        ended = _counts(store, app) - before
-        for kind in _ENDED:
-            parts = {reason: n for (k, reason), n in sorted(ended.items()) if k is kind}
-            table.add_row(kind.value, reasons(parts))
+    rows = [
+        ("records sent", f"{count:,}", f"{cut:,} of them cut to size"),
+        ("bad lines", reasons(records.unreadable)),
+        ("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0"),
+        ("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}"),
+    ]
+    ended = (_counts(store, app) - before) if store is not None else {}
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for row in (*rows, *((kind, _reasons(ended, kind)) for kind in _ENDED if store is not None)):
+        table.add_row(*row)
     out.print(table)
     hook.close()
     if records.unreadable or hook.stats()["dropped"]:
         raise typer.Exit(1)
 
 
+def _reasons(counts: Mapping[Booking, int], kind: str) -> str:
+    from monitor.report.words import reasons
+
+    return reasons({b.reason: n for b, n in sorted(counts.items()) if b.kind.value == kind})
+
+
 def _await_turn(
     hook: Hook, client: redis.Redis, settings: Settings, count: int, due_s: float
 ) -> None:
     """Send no record before it is due, and no faster than the hook and the queue take them."""
+    from monitor.queue.consumer import backlog, translated
+
     time.sleep(max(0.0, due_s - time.monotonic()))
     limits = settings.hook_limits
     while int(hook.stats()["buffered"]) >= limits.buffer_samples // 2:
@@ -144,24 +147,24 @@ def _send(hook: Hook, item: Interaction) -> None:
 
 
 def _counts(store: Store, app: str) -> Counter[Booking]:
+    from monitor.store.ledger import read_totals
+
     with store.read() as connection:
         return read_totals(connection, app).get(app, Counter())
 
 
-def _await_scores(
-    store: Store, app: str, before: Counter[Booking], sent: int, show: Callable[[int], None]
-) -> None:
-    """Wait until what was sent has ended somewhere."""
+def _scored_until(store: Store, app: str, before: Counter[Booking], n: int) -> Iterator[int]:
+    """Yield how many of *n* samples have ended somewhere, until all have."""
     last, last_s = -1, time.monotonic()
-    while last < sent:
+    while last < n:
         ended = _counts(store, app) - before
-        done = sum(n for (kind, _), n in ended.items() if kind in _ENDED)
-        show(done)
+        done = sum(count for (kind, _), count in ended.items() if kind.value in _ENDED)
+        yield done
         if done != last:
             last, last_s = done, time.monotonic()
         elif time.monotonic() - last_s > _GIVE_UP_AFTER_S:
             raise QueueUnavailableError(
-                f"nothing was scored for {_GIVE_UP_AFTER_S:.0f} s; {sent - done} samples wait;"
+                f"nothing was scored for {_GIVE_UP_AFTER_S:.0f} s; {n - done} samples wait;"
                 " see the worker's log, or run: groundwatch doctor"
             )
         time.sleep(_POLL_EVERY_S)
@@ -169,6 +172,9 @@ def _await_scores(
 
 def _await_verdict(store: Store, app: str, settings: Settings) -> None:
     """Wait until the scheduler, if one runs, has evaluated the last score as well."""
+    from monitor.store.lease import current_owner
+    from monitor.store.verdicts import read_verdicts
+
     scored_at = datetime.now(UTC)
     with store.read() as connection:
         if current_owner(connection, "scheduler") is None:
@@ -200,19 +206,21 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
                 f"{missing}; nothing was sent; start everything with: groundwatch up"
             )
         if missing != told:
-            warn(f"{missing}; waiting up to {left_s:.0f} s, in case it is starting")
+            console.warn(f"{missing}; waiting up to {left_s:.0f} s, in case it is starting")
             told = missing
         time.sleep(min(_POLL_EVERY_S, left_s))
 
 
 def _missing(settings: Settings) -> str:
     """Name the first thing without which nothing is scored; empty when all is there."""
+    from monitor.queue.consumer import connect, live_workers, translated
+
     try:
         # Read again at every look: `up` writes down where its Redis is.
         with closing(connect(settings.broker_url)) as client, translated():
             client.ping()
             workers = live_workers(client, now_s=time.time())
-        open_store(settings).close()
+        console.open_store(settings).close()
     except (QueueUnavailableError, StoreError) as error:
         return str(error)
     return "" if workers else "no worker is alive"

@@ -1,53 +1,41 @@
 """``samples`` finds, follows and writes samples; ``export`` writes a report as sheets."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
 import csv
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from monitor.cli.console import (
-    PRIVATE_FILE,
-    AsJson,
-    OnlyApp,
-    check_app,
-    complete_app,
-    complete_metric,
-    err,
-    open_store,
-    out,
-    parse_duration_s,
-    say,
-    warn,
-)
+from monitor.cli import console
+from monitor.cli.console import out
 from monitor.errors import MissingExtraError
 from monitor.report.format import plain_text, score, utc_time
-from monitor.report.sheets import Sheet, run_sheets, sheets_of
-from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.insights import read_runs
-from monitor.store.search import FoundSample, SampleFilter, SamplePage, Sort, find_samples
-from monitor.web.samples import write_csv, write_jsonl
-from monitor.web.schema import SamplesPage
-from workers.reports import read_report
+from monitor.store import Sort
+
+if TYPE_CHECKING:
+    from monitor.report.sheets import Sheet
+    from monitor.store.engine import Store
+    from monitor.store.search import FoundSample, SampleFilter, SamplePage
 
 _AT_ONCE = 500
 _FOLLOW_EVERY_S = 2.0
-_WRITERS = {".jsonl": write_jsonl, ".csv": write_csv}
 
 
 def samples(  # noqa: PLR0913, PLR0917  # one option a filter
-    app: Annotated[str, typer.Option(help="Only this app.", autocompletion=complete_app)] = "",
+    app: Annotated[
+        str, typer.Option(help="Only this app.", autocompletion=console.complete_app)
+    ] = "",
     metric: Annotated[
-        str, typer.Option(help="Only with this metric.", autocompletion=complete_metric)
+        str, typer.Option(help="Only with this metric.", autocompletion=console.complete_metric)
     ] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only samples that failed.")] = False,
     passed: Annotated[bool, typer.Option("--passed", help="Only samples that passed.")] = False,
@@ -75,7 +63,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to FILE.jsonl or FILE.csv.")
     ] = None,
-    json: AsJson = False,
+    json: console.AsJson = False,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep running and show new ones.")
     ] = False,
@@ -85,11 +73,16 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
 
     Texts are as they were stored, masked by the app.
     """
+    from monitor.store.search import SampleFilter
+    from monitor.web.samples import write_csv, write_jsonl
+    from monitor.web.schema import SamplesPage
+
     outcomes = {"failed": failed, "passed": passed, "unscored": unscored}
     asked = [name for name, wanted in outcomes.items() if wanted]
     if len(asked) > 1:
         raise typer.BadParameter(f"--{asked[0]} and --{asked[1]} exclude each other")
-    if output is not None and output.suffix not in _WRITERS:
+    writers = {".jsonl": write_jsonl, ".csv": write_csv}
+    if output is not None and output.suffix not in writers:
         raise typer.BadParameter(f"'{output}': expected a file that ends with .jsonl or .csv")
     given = {
         "app": app, "metric": metric, "outcome": "".join(asked), "reason": reason,
@@ -99,29 +92,27 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     }  # fmt: skip
     values = {name: [value] for name, value in given.items()}
     values |= {"segment": segment or [], "tag": tag or []}
-    settings = Settings.from_env()
-    with closing(open_store(settings)) as store:
-        check_app(store, app or None)
-        try:
+    with console.opened() as (_, store):
+        console.check_app(store, app or None)
+
+        with console.usage_errors():
             wanted = SampleFilter.parse(values, datetime.now(UTC))
             pages = _pages(store, wanted, sort, cursor, limit)
             first = next(pages)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
         if json:
             read = [first, *pages]
             items = [item for page in read for item in page.items]
             typer.echo(SamplesPage(items=items, next=read[-1].next).model_dump_json(indent=2))
         elif output is not None:
-            output.touch(mode=PRIVATE_FILE)
-            items_of = (item for page in (first, *pages) for item in page.items)
+            output.touch(mode=console.PRIVATE_FILE)
             with output.open("w", newline="", encoding="utf-8") as file:
-                file.writelines(_WRITERS[output.suffix](items_of))
-            err.print(Text(f"written to {output}"), soft_wrap=True)
+                items_of = (item for page in (first, *pages) for item in page.items)
+                file.writelines(writers[output.suffix](items_of))
+            console.tell(f"written to {output}")
         else:
             for page in (first, *pages):
                 for item in reversed(page.items) if follow else page.items:
-                    _show(item)
+                    print_sample(item)
             if not first.items and not follow:
                 out.print("no samples match" if wanted != SampleFilter() else "no samples yet")
         if follow:
@@ -132,20 +123,30 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
 def _pages(
     store: Store, wanted: SampleFilter, sort: Sort, cursor: str, limit: int
 ) -> Iterator[SamplePage]:
-    left, after = limit, cursor
-    while True:
+    from monitor.store.search import find_samples
+
+    left: int = limit
+    after: str | None = cursor
+    while left > 0 and after is not None:
         with store.read() as connection:
             page = find_samples(
                 connection, wanted, sort=sort, cursor=after, limit=min(left, _AT_ONCE)
             )
         yield page
-        left -= len(page.items)
-        if page.next is None or left <= 0:
-            return
-        after = page.next
+        left, after = left - len(page.items), page.next
 
 
-def _show(item: FoundSample) -> None:
+def _follow(store: Store, wanted: SampleFilter, seen: set[str]) -> None:
+    while True:
+        time.sleep(_FOLLOW_EVERY_S)
+        page = next(_pages(store, wanted, Sort.NEWEST, "", _AT_ONCE))
+        for item in reversed(page.items):
+            if item.sample_id not in seen:
+                print_sample(item)
+        seen = {item.sample_id for item in page.items}
+
+
+def print_sample(item: FoundSample) -> None:
     """Print one sample: when and how it ended, what was asked and answered."""
     line = Text(f"{utc_time(item.occurred_at)}  {plain_text(item.app, 40)}", style="bold")
     for evaluation in item.evaluations:
@@ -164,18 +165,7 @@ def _show(item: FoundSample) -> None:
     more += [f"user={item.user_id}"] * bool(item.user_id)
     known += [("", "  ".join(more))] if more else []
     for name, value in known:
-        say(f"  {name:2} {plain_text(value, 300)}")
-
-
-def _follow(store: Store, wanted: SampleFilter, seen: set[str]) -> None:
-    while True:
-        time.sleep(_FOLLOW_EVERY_S)
-        with store.read() as connection:
-            page = find_samples(connection, wanted, limit=_AT_ONCE)
-        for item in reversed(page.items):
-            if item.sample_id not in seen:
-                _show(item)
-        seen = {item.sample_id for item in page.items}
+        console.say(f"  {name:2} {plain_text(value, 300)}")
 
 
 class To(StrEnum):
@@ -196,8 +186,8 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder or file to write.")
     ] = None,
-    app: OnlyApp = None,
-    window: Annotated[str, typer.Option(help="How far back: 90s, 15m, 24h, 7d.")] = "24h",
+    app: console.OnlyApp = None,
+    window: console.Window = "24h",
     runs: Annotated[
         int, typer.Option(min=0, help="Export at most so many runs, newest first; 0: totals only.")
     ] = _MOST_RUNS,
@@ -211,35 +201,38 @@ def export(
     api_url: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Export runs, statuses, trends, incidents and changes as spreadsheets."""
+    from monitor.report.sheets import run_sheets, sheets_of
+    from monitor.store.insights import read_runs
+    from workers.reports import read_report
+
     if to is To.GOOGLE and (spreadsheet is None or account is None):
         raise typer.BadParameter("google-sheets needs --spreadsheet and --account")
     if to is not To.GOOGLE and output is None:
         raise typer.BadParameter(f"{to} needs --output: where to write")
-    settings, now = Settings.from_env(), datetime.now(UTC)
-    window_s = parse_duration_s(window)
-    store = open_store(settings)
-    check_app(store, app)
-    report = read_report(store, settings, now=now, window_s=window_s, app=app)
-    with store.read() as connection:
-        since = now - timedelta(seconds=window_s)
-        found, total = read_runs(connection, since=since, limit=runs, app=app)
+    now, window_s = datetime.now(UTC), console.parse_duration_s(window)
+    with console.opened() as (settings, store):
+        console.check_app(store, app)
+        report = read_report(store, settings, now=now, window_s=window_s, app=app)
+        with store.read() as connection:
+            since = now - timedelta(seconds=window_s)
+            found, total = read_runs(connection, since=since, limit=runs, app=app)
     if 0 < runs < total:
-        warn(f"only the newest {runs:,} of {total:,} runs are written; see --runs")
+        console.warn(f"only the newest {runs:,} of {total:,} runs are written; see --runs")
     sheets = [*run_sheets(found), *sheets_of(report)]
     if spreadsheet is not None and account is not None and to is To.GOOGLE:
         try:
-            from monitor.contrib.google_sheets import write_google  # noqa: PLC0415  # an extra
+            from monitor.contrib.google_sheets import write_google  # an extra
         except ModuleNotFoundError:
             raise MissingExtraError("export to Google", "sheets") from None
         done = write_google(sheets, spreadsheet, account, api_url=api_url)
         changed = [item for item in done if item.added or item.renewed]
         said = ", ".join(f"{each.name} +{each.added:,} ~{each.renewed:,}" for each in changed)
-        err.print(Text(said or "nothing is new"), soft_wrap=True)
+        console.tell(said or "nothing is new")
     elif output is not None:
         (write_workbook if to is To.XLSX else write_folder)(sheets, output)
     where = f"spreadsheet {spreadsheet}" if to is To.GOOGLE else output
     rows = ", ".join(f"{sheet.name} {len(sheet.rows):,}" for sheet in sheets if sheet.rows)
-    err.print(Text(f"written to {where}; rows: {rows or 'none'}"), soft_wrap=True)
+    console.tell(f"written to {where}; rows: {rows or 'none'}")
 
 
 def write_folder(sheets: Sequence[Sheet], folder: Path) -> None:
@@ -247,7 +240,7 @@ def write_folder(sheets: Sequence[Sheet], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for sheet in sheets:
         path = folder / f"{sheet.name}.csv"
-        path.touch(mode=PRIVATE_FILE)
+        path.touch(mode=console.PRIVATE_FILE)
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(sheet.columns)
@@ -264,10 +257,10 @@ def write_workbook(sheets: Sequence[Sheet], file: Path) -> None:
         If openpyxl is not installed.
     """
     try:
-        from openpyxl import Workbook  # noqa: PLC0415  # an extra
+        from openpyxl import Workbook  # an extra
     except ModuleNotFoundError:
         raise MissingExtraError("export to xlsx", "sheets") from None
-    file.touch(mode=PRIVATE_FILE)
+    file.touch(mode=console.PRIVATE_FILE)
     # Opened first: a book that is begun and cannot be written leaves noise behind.
     with file.open("wb") as target:
         book = Workbook(write_only=True)

@@ -1,4 +1,5 @@
 """``groundwatch evaluate``: evaluate the records of a file, without any server."""
+# ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
@@ -13,21 +14,20 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from monitor.cli.console import FromTool, Judge, Metrics, Records, err, progress_bar, warn
+from monitor.cli import console
+from monitor.cli.console import err
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError, RecordError
-from monitor.models import Interaction
-from monitor.queue.consumer import connect
-from monitor.report.words import reasons
-from monitor.scoring.base import Scorer
-from monitor.scoring.limits.budget import caps_from
-from monitor.scoring.registry import asks_judge, make_scorer
-from monitor.settings import Settings, kinds
-from monitor.testsets.records import RecordFile
-from monitor.testsets.runs import LineFile
+
+if TYPE_CHECKING:
+    from monitor.models import Interaction
+    from monitor.scoring.base import Scorer
+    from monitor.settings import Settings
+    from monitor.testsets.records import RecordFile
+    from monitor.testsets.runs import LineFile
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -37,10 +37,10 @@ _FEW = 256
 
 
 def score(
-    file: Records,
-    source: FromTool = None,
-    metrics: Metrics = "groundedness,relevance",
-    judge: Judge = None,
+    file: console.Records,
+    source: console.FromTool = None,
+    metrics: console.Metrics = "groundedness,relevance",
+    judge: console.Judge = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSONL file; unset: stdout.")
     ] = None,
@@ -53,17 +53,20 @@ def score(
 
     Run it again with the same output to resume after the last complete line.
     """
+    from monitor.report.words import reasons
+    from monitor.scoring.registry import asks_judge, budget_client, make_scorer
+    from monitor.settings import kinds
+
     chosen: dict[str, object] = {} if judge is None else {"scorer": judge.value}
-    settings = Settings.from_env().model_copy(
+    settings = console.read_settings().model_copy(
         update={"metrics": kinds.split_commas(metrics), **chosen}
     )
     # What it shares with the workers is the budget, and nothing else.
-    client = connect(settings.broker_url) if asks_judge(settings) and caps_from(settings) else None
-    scorer = make_scorer(settings, client=client, once=True)
+    scorer = make_scorer(settings, client=budget_client(settings), once=True)
     found: Counter[str] = Counter()
     with (
         closing(scorer),
-        RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source) as records,
+        console.opened_records(file, source) as records,
         closing(ScoreOutput(output, not_over=records.path, overwrite=overwrite)) as target,
     ):
         target.check(scorer.versions)
@@ -71,7 +74,7 @@ def score(
             err.print(f"{len(target.done):,} records are scored already; resuming", soft_wrap=True)
         # Who waits for an answer needs no further process.
         work = score_here if asks_judge(settings) else score_on_all_cores
-        with progress_bar() as bar:
+        with console.progress_bar() as bar:
             task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
                 for scored in work(_rest(records, target), settings, scorer):
@@ -104,6 +107,8 @@ class ScoreOutput:
     """
 
     def __init__(self, path: Path | None, *, not_over: Path, overwrite: bool = False) -> None:
+        from monitor.testsets.runs import LineFile
+
         self.path = path
         self.done: list[str] = []
         self._first: dict[str, str | None] = {}
@@ -248,6 +253,7 @@ _scorers: list[Scorer] = []  #: the one of this process
 
 def begin_process(settings: Settings) -> None:
     """Make the scorer of this process, which ends with its parent, even one that is killed."""
+    from monitor.scoring.registry import make_scorer
 
     def end_with_parent() -> None:
         if (parent := multiprocessing.parent_process()) is not None:

@@ -16,10 +16,6 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from pydantic import SecretStr
-
-from monitor.settings import masked_url
-
 #: Written in place of a value that does not exist.
 NONE = "–"
 
@@ -172,6 +168,11 @@ def short_id(identifier: str) -> str:
 
 def setting_value(value: object) -> str:
     """Return the value of a setting without secrets; a dash if it is unset."""
+    # The rest of this module needs the standard library alone, as the help of a command does.
+    from pydantic import SecretStr  # noqa: PLC0415
+
+    from monitor.settings import masked_url  # noqa: PLC0415
+
     if value is None:
         return NONE
     if isinstance(value, SecretStr):

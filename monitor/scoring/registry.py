@@ -12,12 +12,13 @@ import redis
 import structlog
 
 from monitor.errors import SettingsError
+from monitor.queue.consumer import connect
 from monitor.scoring.base import Judge, Scorer
 from monitor.scoring.calibration import Calibration, VerdictHistory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
 from monitor.scoring.declaration import ConfiguredMetric, JudgementMetric, RubricMetric
 from monitor.scoring.judges.prices import Prices
-from monitor.scoring.limits.budget import Meter
+from monitor.scoring.limits.budget import Meter, caps_from
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge, Rewriter
@@ -58,6 +59,15 @@ def describe_scorer(settings: Settings) -> str:
     if settings.scorer == "judge":
         return f"judge: sees {judge}; its level is not verified against people {verify}"
     return f"nli: sees sentences that no passage entails; level not verified {verify}"
+
+
+def budget_client(settings: Settings) -> redis.Redis | None:
+    """
+    Return the Redis that keeps the judge's budget, for a run of its own beside the workers.
+
+    None where there is no cap: such a run shares nothing with them.
+    """
+    return connect(settings.broker_url) if caps_from(settings) else None
 
 
 def make_scorer(

@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,6 +19,7 @@ from sqlalchemy import Connection, select, text
 from monitor.errors import own_words
 from monitor.queue.names import DOCTOR_APP
 from monitor.settings.kinds import parse_time
+from monitor.store import Sort
 from monitor.store.sample_index import (
     LATEST_MS,
     TERMS,
@@ -37,15 +37,6 @@ _NEAR, _FEW = 3_000, 5_000
 _BINS_AT_ONCE = 10
 #: A facet that no sample has.
 _NOTHING = facet()
-
-
-class Sort(StrEnum):
-    """The order of a list; scores are compared to the hundredth, the newest first within one."""
-
-    NEWEST = "newest"
-    OLDEST = "oldest"
-    LOWEST = "lowest"
-    HIGHEST = "highest"
 
 
 class SampleFilter(BaseModel):

@@ -11,7 +11,9 @@ The same metrics, judge and budget as in production; no server. Names are loaded
 
 from __future__ import annotations
 
+from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +22,21 @@ if TYPE_CHECKING:
     from monitor.testsets.grading import assert_grounded
     from monitor.testsets.runner import EvaluationRunner
     from monitor.testsets.runs import EvaluationRun, read_run
+
+STDIN = Path("-")  #: of commands that read a file
+
+
+class Source(StrEnum):
+    """Which tool has written a file."""
+
+    RAGAS = "ragas"
+    DEEPEVAL = "deepeval"
+    HF = "hf"
+    LANGFUSE = "langfuse"
+    LANGSMITH = "langsmith"
+    PHOENIX = "phoenix"
+    OPENAI = "openai"
+
 
 _HOMES = {
     "assert_grounded": "grading",
@@ -34,6 +51,7 @@ __all__ = [
     "EvaluationRun",
     "EvaluationRunner",
     "GatePolicy",
+    "Source",
     "TestCase",
     "TestSet",
     "assert_grounded",

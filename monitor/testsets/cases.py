@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from monitor.errors import RecordError, own_words
 from monitor.models import Interaction
 from monitor.models.interaction import Name, Passage
-from monitor.testsets.exports import Source
+from monitor.testsets import Source
 from monitor.testsets.records import (
     ALIASES,
     EXPECTED_COLUMNS,

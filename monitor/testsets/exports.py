@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from monitor.integrations.messages import (
@@ -20,18 +19,7 @@ from monitor.integrations.messages import (
 )
 from monitor.integrations.spans import kind_of, read
 from monitor.integrations.traces import Trace
-
-
-class Source(StrEnum):
-    """Which tool has written a file."""
-
-    RAGAS = "ragas"
-    DEEPEVAL = "deepeval"
-    HF = "hf"
-    LANGFUSE = "langfuse"
-    LANGSMITH = "langsmith"
-    PHOENIX = "phoenix"
-    OPENAI = "openai"
+from monitor.testsets import Source
 
 
 class RawRecord(NamedTuple):

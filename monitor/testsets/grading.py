@@ -13,13 +13,11 @@ from monitor.metrics import evaluate
 from monitor.models import Evaluation, EvaluationStatus
 from monitor.models.evaluation import AnyEvaluation
 from monitor.models.passing import Direction, PassRule, band_of
-from monitor.queue.consumer import connect
 from monitor.report.format import plain_text, score
-from monitor.scoring.limits.budget import caps_from
 from monitor.scoring.measures import weighted_average
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import MetricPipeline
-from monitor.scoring.registry import asks_judge, make_scorer
+from monitor.scoring.registry import budget_client, make_scorer
 from monitor.settings import Settings
 from monitor.testsets.cases import TestCase
 from monitor.testsets.runs import CaseResult
@@ -107,9 +105,7 @@ class Grader:
             if not names:
                 return None
             mine = settings.model_copy(update={"metrics": names})
-            # What is shared with the workers is the judge's budget, and nothing else.
-            has_cap = asks_judge(mine) and caps_from(mine)
-            client = connect(mine.broker_url) if has_cap else None
+            client = budget_client(mine)
             return make_scorer(mine, client=client, once=True, parameters=parameters)
 
         self._single, self._several = scorer(single), scorer(several)

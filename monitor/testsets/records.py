@@ -28,7 +28,8 @@ from pydantic import ValidationError
 
 from monitor.errors import MissingExtraError, RecordError, own_words
 from monitor.models import Interaction
-from monitor.testsets.exports import RawRecord, Source, from_tool, hint
+from monitor.testsets import STDIN, Source
+from monitor.testsets.exports import RawRecord, from_tool, hint
 
 _SHOWN_MISTAKES = 5
 _SHOWN_COLUMNS = 8
@@ -43,7 +44,6 @@ ALIASES = {
 }
 #: An object with one of these is a record, though one list is all that it holds.
 _OF_A_RECORD = {"output", "outputs", "messages", "query", "input", "inputs", "question"}
-STDIN = Path("-")
 Form = Literal["groundwatch", "golden", "ragas", "deepeval", "huggingface"]
 
 #: How a reference answer says that there is none.

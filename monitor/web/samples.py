@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from monitor.report.sheets import inert
+from monitor.store import Sort
 from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
 from monitor.store.samples import StoredSample, read_sample, session_scores
@@ -20,7 +21,6 @@ from monitor.store.search import (
     FoundSample,
     SampleFilter,
     SamplePage,
-    Sort,
     find_samples,
     neighbours,
 )

@@ -62,6 +62,18 @@ def test_list_of_commands_loads_none_of_them():
     assert shown.strip().endswith("[]")
 
 
+def test_help_of_no_command_loads_what_only_its_work_needs():
+    heavy = [*HEAVY[:8], "starlette", "redis", "workers", "monitor.settings"]
+    code = (
+        "import contextlib, sys; from monitor.cli.app import COMMANDS, app\n"
+        "for name in COMMANDS:\n"
+        "    with contextlib.suppress(SystemExit): app([name, '--help'])\n"
+        "    loaded = [m for m in HEAVY if m in sys.modules]\n"
+        "    if loaded: print('LOADED', name, loaded)"
+    ).replace("HEAVY", repr(heavy))
+    assert [line for line in run(code).splitlines() if line.startswith("LOADED")] == []
+
+
 def test_processes_of_the_monitor_load_no_part_of_scipy_but_its_functions():
     code = (
         "import sys, workers.scheduler\n"

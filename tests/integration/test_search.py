@@ -7,9 +7,10 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from monitor.models import Evaluation
+from monitor.store import Sort
 from monitor.store.retention import Ages, Retention, blank
 from monitor.store.sample_index import index_older
-from monitor.store.search import SampleFilter, Sort, find_samples, neighbours
+from monitor.store.search import SampleFilter, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from alerts.drill import MessageForm, sample_snapshot, written
+from alerts import MessageForm
+from alerts.drill import sample_snapshot, written
 from alerts.message import Example, render
 from alerts.model import Background, Other
 from monitor.models.alerting import AlertEvent

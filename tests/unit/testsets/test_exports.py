@@ -6,8 +6,8 @@ import json
 import pytest
 
 from monitor.errors import RecordError
+from monitor.testsets import Source
 from monitor.testsets.cases import TestSet
-from monitor.testsets.exports import Source
 from monitor.testsets.records import RecordFile
 
 Q, A, C, WANTED = "How long does a refund take?", "Five days.", "Refunds take five days.", "5 days"
