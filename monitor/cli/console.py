@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -86,11 +87,14 @@ def complete_metric(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _scored_pairs() -> list[tuple[str, str]]:
     """Return apps and metrics; none, within a second, where there is no store that answers."""
+    # Before the time runs: only a store that does not answer is given up.
+    for name in ("monitor.settings", "monitor.store.engine"):
+        import_module(name)
+    from monitor.store.verdicts import read_verdicts
+
     found: list[tuple[str, str]] = []
 
     def read() -> None:
-        from monitor.store.verdicts import read_verdicts
-
         with suppress(Exception), reading() as connection:
             found.extend((each.app, each.metric) for each in read_verdicts(connection).values())
 
