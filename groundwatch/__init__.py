@@ -10,7 +10,7 @@ from pathlib import Path
 
 __path__.append(str(Path(__file__).resolve().parent.parent / "monitor"))
 
-from .hook.api import Hook
+from .hook.api import Hook, replayable
 from .hook.sampling import Rule
 
 __version__ = "0.2.0"
@@ -36,6 +36,7 @@ __all__ = [
     "flush",
     "init",
     "interaction",
+    "replayable",
     "sample",
     "stats",
     "watch",

@@ -1,6 +1,6 @@
 """Asynchronous production monitor for LLM and RAG applications: the app's whole API."""
 
-from .hook.api import Hook
+from .hook.api import Hook, replayable
 from .hook.sampling import Rule
 
 __version__ = "0.2.0"
@@ -26,6 +26,7 @@ __all__ = [
     "flush",
     "init",
     "interaction",
+    "replayable",
     "sample",
     "stats",
     "watch",

@@ -31,6 +31,7 @@ PANELS = {
     "See how your apps are doing": {
         "status": _Command("status", "status", "Show the status of every app and metric."),
         "why": _Command("explain", "why", "Explain failures: cause, changes, failure modes."),
+        "rerun": _Command("compare", "rerun", "Ask failing questions again, a component changed."),
         "plan": _Command("explain", "plan", "Plan the sample rate that finds a fall in time."),
         "samples": _Command("samples", "samples", "Find samples by text, result, user, time."),
         "report": _Command("status", "report", "Report what happened; send the digest."),

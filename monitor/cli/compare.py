@@ -1,13 +1,18 @@
-"""``groundwatch compare``: two runs on one test set, or the variants of an app in production."""
+"""
+``groundwatch compare``: two runs on one test set, or the variants of an app in production;
+``groundwatch rerun``: an incident's failing questions again, with a component changed.
+"""
 # ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,8 +25,106 @@ if TYPE_CHECKING:
     from monitor.models import CustomEvaluation
     from monitor.testsets.compare import Comparison
     from monitor.testsets.releases import TrafficParts
+    from monitor.testsets.rerun import Change
 
 _MOST_SHOWN = 100
+#: Of an incident's failing samples, the newest from which questions are drawn.
+_MOST_FAILING = 2_000
+_MEANS = {"explains": "explains the fall", "does not": "does not explain it"}
+
+
+def rerun(
+    incident: Annotated[str, typer.Argument(help="The incident, or how its id begins.")],
+    *,
+    reply: Annotated[
+        str,
+        typer.Option(help="Module that calls groundwatch.replayable(), or module:function."),
+    ],
+    changed: Annotated[
+        list[str], typer.Option("--with", help="What to change: retriever=v11; repeatable.")
+    ],
+    most: Annotated[int, typer.Option(min=1, help="Ask so many questions at most.")] = 60,
+    as_json: console.AsJson = False,
+) -> None:
+    """
+    Ask an incident's failing questions again, as the app is and with a component changed.
+
+    Says for each change, by a test in pairs that is valid after each question, whether it explains
+    the fall: whether it fixes more than half of what still fails. Runs your function in this
+    process; stores nothing. Exit code: 0 one explains it, 1 none does, 2 undecided.
+    """
+    from alerts.conditions import MONITOR_PREFIX
+    from alerts.queries import incidents_named
+    from monitor.errors import BudgetReachedError, JudgeOutageError, SettingsError
+    from monitor.report.words import reasons
+    from monitor.store.query import read_pass_lines
+    from monitor.store.samples import read_sample, scored_exchanges
+    from monitor.testsets.apps import imported
+    from monitor.testsets.golden import golden_case
+    from monitor.testsets.rerun import Rerun, read_changes
+
+    console.quiet_logs()
+    # Of the app's hook: nobody asks these questions.
+    os.environ["GROUNDWATCH_ENABLED"] = "false"  # noqa: TID251
+    changes, function = read_changes(changed), imported(reply)
+    with console.opened() as (settings, store), store.read() as connection:
+        found = incidents_named(connection, incident)
+        if len(found) != 1 or found[0].metric.startswith(MONITOR_PREFIX):
+            raise SettingsError(
+                f"no incident about answers is named {plain_text(incident, 64)!r}:"
+                " see `groundwatch incidents`"
+            )
+        app, metric, since = found[0].app, found[0].metric, found[0].since
+        failing = [
+            each for each in scored_exchanges(
+                connection, app, metric, since, found[0].resolved_at, limit=_MOST_FAILING
+            ) if not each.passed and each.interaction.query
+        ]  # fmt: skip
+        Random(found[0].incident_id).shuffle(failing)  # noqa: S311
+        questions = [
+            golden_case(stored) for each in failing[:most]
+            if (stored := read_sample(connection, each.sample_id)) is not None
+        ]  # fmt: skip
+        own = read_pass_lines(connection)
+    work = Rerun(function, changes, metric, settings)
+    if line := own.get((app, metric, work.version)):
+        work.line = line.line
+    stopped = ""
+    with console.progress_bar() as bar:
+        task = bar.add_task("asking again", total=len(questions))
+        try:
+            work.run(questions, lambda n: bar.update(task, completed=n))
+        except (JudgeOutageError, BudgetReachedError) as error:
+            stopped = str(error)
+    if as_json:
+        console.print_json({
+            "incident": found[0].incident_id, "app": app, "metric": metric, "stopped": stopped,
+            "unusable": dict(work.unusable), "changes": [
+                {"change": each.name, "fixed": each.fixed, "not_fixed": each.not_fixed,
+                 "passed_both": each.passed, **each.decided._asdict()} for each in changes
+            ],
+        })  # fmt: skip
+    else:
+        for each in changes:
+            console.say(_rerun_sentence(each, left=len(failing) - len(questions)))
+        for said in (work.unusable and f"no result: {reasons(work.unusable)}", stopped):
+            if said:
+                console.warn(said)
+    answers = {each.decided.answer for each in changes}
+    raise typer.Exit(0 if "explains" in answers else 2 if "undecided" in answers else 1)
+
+
+def _rerun_sentence(change: Change, *, left: int) -> str:
+    n, decided = change.fixed + change.not_fixed, change.decided
+    name = plain_text(change.name, 60)
+    counts = f"fixed {change.fixed} of {count(n, 'question')} that failed again"
+    if change.passed:
+        counts += f"; {change.passed} passed without it"
+    if decided.answer != "undecided":
+        return f"{name} {_MEANS[decided.answer]}: {counts}"
+    more = "more" if decided.more is None else f"about {count(decided.more, 'more question')}"
+    there = f"{left:,} are left, see --most" if left > 0 else "no more failed in this incident"
+    return f"{name} is undecided: {counts}; {more} would decide it ({there})"
 
 
 def compare(  # the options of a command

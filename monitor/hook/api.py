@@ -34,7 +34,29 @@ _MOST_LOGGED = 20
 _NO_FAILURES = frozenset({"GraphInterrupt", "NodeInterrupt", "ParentCommand", "StopIteration",
                           "StopAsyncIteration"})  # fmt: skip
 
+#: Marks a function that `groundwatch rerun` may call; its module may be imported for that alone.
+REPLAYABLE = "__groundwatch_replayable__"
+
 logger = logging.getLogger("groundwatch.hook")
+
+
+def replayable(reply: F) -> F:
+    """
+    Register the function that answers a question, so that ``groundwatch rerun`` finds it.
+
+    It takes the question first, and the components that may be exchanged as keyword arguments:
+    ``reply(question, retriever="v11")``. It returns the answer, (answer, passages) or
+    ``{"output": ..., "contexts": [...]}``; it may be async. Nothing else about it changes.
+
+    Raises
+    ------
+    TypeError
+        If it is not a function.
+    """
+    if not hasattr(reply, "__dict__"):
+        raise TypeError("replayable: should be a function that takes a question")
+    setattr(reply, REPLAYABLE, True)
+    return reply
 
 
 class Hook:

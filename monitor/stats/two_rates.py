@@ -35,13 +35,13 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, stdtrit, xlogy
 
-from monitor.stats.evidence import bernoulli_kl, log_mean
+from monitor.stats.evidence import bernoulli_kl, log_mean, log_payoffs, samples_to_decide
 from monitor.stats.intervals import binomial, log_choose
 
 Floats = NDArray[np.float64]
@@ -262,6 +262,51 @@ def p_values(n_before: int, n_after: int) -> Floats:
     found = np.empty(fisher.size)
     found[order] = np.minimum(1.0, most[ends])
     return found.reshape(n_before + 1, n_after + 1)
+
+
+#: Shares that are bet on, against a half.
+_MORE_THAN_HALF: Final = np.linspace(0.55, 0.95, 9)
+
+
+class HalfFixed(NamedTuple):
+    """
+    Whether a change fixes more than half of what fails: explains, does not, or undecided.
+
+    ``more`` pairs would decide it if they go on as so far; None where that cannot be said.
+    """
+
+    answer: Literal["explains", "does not", "undecided"]
+    more: int | None
+
+
+def half_fixed(fixed: int, not_fixed: int, *, alpha: float = 0.05) -> HalfFixed:
+    """
+    Decide by pairs, one after the other, whether a change fixes more than half of the failures.
+
+    A pair is one question answered without and with the change; those that pass both times do not
+    count. If each pair, given those before it, is fixed with a probability of at most a half, then
+    the mean of the bets on more is a nonnegative martingale or less, and exceeds 1/alpha at any
+    time with a probability of at most alpha (Ville). So one may look after each pair and stop. The
+    same holds for "does not", with the sides exchanged.
+
+    Valid for questions in random order; answers may depend on anything but later ones.
+
+    Source: J. Ville, "Étude critique de la notion de collectif", Gauthier-Villars, 1939.
+
+    >>> half_fixed(9, 0).answer, half_fixed(0, 9).answer, half_fixed(3, 3).answer
+    ('explains', 'does not', 'undecided')
+    """
+    counts = np.array([[fixed, not_fixed], [not_fixed, fixed]], dtype=np.float64)
+    explains, does_not = log_mean(log_payoffs(counts[0], counts[1], 0.5, _MORE_THAN_HALF))
+    line = math.log(1.0 / alpha)
+    if explains >= line:
+        return HalfFixed("explains", 0)
+    if does_not >= line:
+        return HalfFixed("does not", 0)
+    n = fixed + not_fixed
+    share = (min(fixed, not_fixed) + 0.5) / (n + 1)
+    leading = float(max(explains, does_not))
+    return HalfFixed("undecided", samples_to_decide(share, 0.5, line - leading))
 
 
 class PairedFall(NamedTuple):

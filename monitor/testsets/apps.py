@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from monitor.errors import MissingExtraError, RecordError, SettingsError
+from monitor.hook.api import REPLAYABLE
 from monitor.models.interaction import Passage, ToolCall
 from monitor.retry import retry_after_s
 from monitor.testsets.cases import TestCase
@@ -135,20 +136,24 @@ def open_app(
     if Path(text).is_file():
         return _Recorded(text, tell)
     if isinstance(app, str) and ":" in app:
-        return _Function(_imported(app), name=app)
+        return _Function(imported(app), name=app)
     raise SettingsError(
         f"Invalid app {text!r}: expected module:function, an http address or a file of answers"
     )
 
 
-def _imported(name: str) -> object:
-    """Import ``module:function`` as seen from the current directory."""
+def imported(name: str) -> object:
+    """
+    Import ``module:function`` as seen from the current directory.
+
+    Of a module alone, what it registered with ``groundwatch.replayable``.
+    """
     module, _, attribute = name.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found: object = import_module(module)
-        for part in attribute.split("."):
+        for part in attribute.split(".") if attribute else ():
             found = getattr(found, part)
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
@@ -160,6 +165,14 @@ def _imported(name: str) -> object:
         ) from None
     except AttributeError:
         raise SettingsError(f"module {module!r} has no {attribute!r}") from None
+    if not attribute:
+        marked = [each for each in vars(found).values() if getattr(each, REPLAYABLE, False) is True]
+        if len(marked) != 1:
+            raise SettingsError(
+                f"module {module!r} has {len(marked)} functions for groundwatch.replayable():"
+                f" name one as {module}:function"
+            )
+        return marked[0]
     if not callable(found) and not callable(getattr(found, "run", None)):
         raise SettingsError(f"{name!r} is not a function")
     return found

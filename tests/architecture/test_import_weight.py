@@ -46,7 +46,7 @@ def test_version_is_the_distributions():
 def test_api_is_a_handful_of_names():
     assert set(monitor.__all__) == {
         "Hook", "Rule", "__version__", "choose", "feedback", "flush", "init", "interaction",
-        "sample", "stats", "watch",
+        "replayable", "sample", "stats", "watch",
     }  # fmt: skip
 
 
