@@ -7,7 +7,7 @@ against the reference, its segments, its deploys.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,7 +18,6 @@ from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding, Insight
 from monitor.rolling.attribution import Mark, explain_change, judge_deploy
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.drift import compare
 from monitor.rolling.input_drift import FEATURES, compare_inputs
 from monitor.rolling.tallies import figures_of, pass_counts, trend_of
 from monitor.settings import Settings
@@ -119,7 +118,6 @@ class Explainer:
             names={stream.stream_id: stream for stream in streams},
             now_s=int(now.timestamp()),
             effects={key: state["design_effect"] for key, state in watched.states.items()},
-            by_hour={key for key, state in watched.states.items() if state["by_hour"]},
         )
         verdicts = read_verdicts(connection)
         lately = read_findings(connection, since=now - timedelta(seconds=DAY_S))
@@ -164,7 +162,6 @@ class StatusExplanation:
     names: Mapping[int, Stream]  #: every stream by its id, segments as well
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
-    by_hour: Container[int]  #: ids of the streams whose scores have a pattern of the day
     _sums: dict[tuple[str, int, int | None, str | None, bool], dict[int, Tally]] = field(
         default_factory=dict
     )
@@ -177,16 +174,6 @@ class StatusExplanation:
         width_s = self.settings.windows.bucket_s
         start_s = self.now_s // width_s * width_s - self.settings.windows.status_window_s + width_s
         window = ReferenceSpan(start_s, self.now_s)
-        current = self._whole(stream, start_s)
-        by_hour = stream.stream_id in self.by_hour
-        reference = self.references.of(stream, window, by_hour=by_hour)
-        comparison = compare(
-            reference.tally,
-            current,
-            described=reference.described,
-            min_n=self.settings.min_n,
-            design_effect=self.effects[stream.stream_id],
-        )
         day_s = _DAY_BUCKETS * width_s
         # From a whole hour on: a day is then a few hours rather than a thousand buckets.
         step_s = _STEP_BUCKETS * width_s
@@ -203,7 +190,6 @@ class StatusExplanation:
             made_at=datetime.fromtimestamp(self.now_s, UTC),
             evaluator_version=stream.key.evaluator_version,
             version_since=None if began_s is None else datetime.fromtimestamp(began_s, UTC),
-            comparison=comparison,
             findings=findings,
             attribution=self._attribution(stream, window) if is_off or findings else None,
             trend=trend_of(steps.get(stream.stream_id, {})),

@@ -18,28 +18,6 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DriftFigure(_Value):
-    """One distance between the window and the reference, with what chance would do."""
-
-    test: str
-    value: float
-    excess: float | None = Field(None, description="The value without the noise of small samples.")
-    p_value: float | None = Field(None, ge=0, le=1, description="For one look; None: no such test.")
-    effect: Literal["none", "small", "medium", "large"]
-    significant: bool = Field(description="Beyond chance at the level of one look, and an effect.")
-
-
-class DriftComparison(_Value):
-    """A window against its reference."""
-
-    reference: str = Field(description="What it was compared with, in words.")
-    reference_n: int
-    reference_mean: float
-    n: int
-    mean: float
-    figures: Sequence[DriftFigure]
-
-
 class DriftFinding(_Value):
     """Drift that was found within the budget of false findings."""
 
@@ -189,7 +167,6 @@ class Insight(_Value):
     version_since: AwareDatetime | None = Field(
         None, description="When this evaluator version began; what was before is another series."
     )
-    comparison: DriftComparison | None = None
     findings: Sequence[DriftFinding] = ()
     attribution: Attribution | None = None
     trend: Trend | None = None

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from monitor.models.insight import DriftComparison, DriftFinding, InputDrift, Insight
+from monitor.models.insight import DriftFinding, InputDrift, Insight
 from monitor.models.status import Status
 from monitor.report import format as formats
 from monitor.report import words
@@ -28,17 +28,8 @@ _NAME_CHARS = 60
 _MOST_CHARS = 500
 _DAY_S = 86_400
 _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
-_EFFECTS = ("none", "small", "medium", "large")
 _SURE, _VERY_SURE = 0.001, 1e-6
 _MOST_FINDINGS = 5
-_TESTS: Mapping[str, str] = {
-    "ks": "Kolmogorov-Smirnov",
-    "mann_whitney": "Mann-Whitney, P(higher)",
-    "psi": "population stability index",
-    "jensen_shannon": "Jensen-Shannon",
-    "wasserstein": "Wasserstein, in s.d.",
-    "cohens_d": "Cohen's d",
-}
 _FEATURES: Mapping[str, str] = {
     "query_chars": "length of the questions",
     "output_chars": "length of the answers",
@@ -77,39 +68,14 @@ def metric_sentences(item: MetricReport, report: Report) -> list[str]:
 
 def insight_lines(insight: Insight, now: datetime) -> list[str]:
     """Return what explains a metric, a sentence a line; few or none while all is well."""
-    comparison = insight.comparison
-    moved = None
-    if comparison is not None and not _needs_explaining(insight) and _has_moved(comparison):
-        moved = max(
-            (figure for figure in comparison.figures if figure.significant),
-            key=lambda figure: (_EFFECTS.index(figure.effect), -(figure.p_value or 0.0)),
-        )
     # The newest of each kind, the whole app first.
     newest: dict[tuple[str, str], DriftFinding] = {
         (item.segment, item.test): item for item in insight.findings
     }
     ordered = sorted(newest.values(), key=lambda f: (f.segment != "*", f.segment, f.test))
-    text = _fill(
-        "insight.txt.j2", i=insight, now=now, moved=moved, findings=ordered[:_MOST_FINDINGS]
-    )
+    text = _fill("insight.txt.j2", i=insight, now=now, findings=ordered[:_MOST_FINDINGS])
     # Two tests may find the same.
     return list(dict.fromkeys(text.splitlines()))
-
-
-def drift_rows(insight: Insight) -> list[tuple[str, str, str, str]]:
-    """Return the distances to the reference as cells, if there is something to explain."""
-    comparison = insight.comparison
-    if comparison is None or not _has_moved(comparison) or not _needs_explaining(insight):
-        return []
-    return comparison_rows(comparison)
-
-
-def comparison_rows(comparison: DriftComparison) -> list[tuple[str, str, str, str]]:
-    """Return each distance to the reference as cells: test, value, effect, significance."""
-    return [
-        (test_name(f.test), f"{f.value:.3f}", f.effect, significance(f.p_value))
-        for f in comparison.figures
-    ]
 
 
 def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
@@ -121,19 +87,6 @@ def input_lines(inputs: Sequence[InputDrift]) -> list[str]:
         for item in inputs
         if item.moved
     ]
-
-
-def _has_moved(comparison: DriftComparison) -> bool:
-    return any(figure.significant for figure in comparison.figures)
-
-
-def _needs_explaining(insight: Insight) -> bool:
-    return bool(insight.findings) or insight.attribution is not None
-
-
-def test_name(test: str) -> str:
-    """Return the usual name of a distance between distributions."""
-    return _TESTS.get(test) or plain_text(test, 40)
 
 
 def significance(p_value: float | None) -> str:

@@ -13,7 +13,7 @@ from monitor.report import words
 from monitor.report.format import duration, percent, plain_text, score, usd, utc_time
 from monitor.report.listing import Column, Listing, SparklineRow
 from monitor.report.model import AppReport, MetricReport, Report
-from monitor.report.render import drift_rows, input_lines, insight_lines, metric_sentences
+from monitor.report.render import input_lines, insight_lines, metric_sentences
 
 STYLES: Mapping[Status, str] = {
     Status.HEALTHY: "green",
@@ -173,12 +173,6 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     yield from (Text(said, style="dim") for said in metric_sentences(item, report))
     if item.insight is not None:
         yield from (Text(line) for line in insight_lines(item.insight, now))
-        if rows := drift_rows(item.insight):
-            names = ("distance to the reference", "value", "effect", "significance")
-            listed = Listing.of(*names, right=("value",))
-            for row in rows:
-                listed.add_row(*row)
-            yield listed
     for sample in item.worst:
         yield Text(
             f"{sample.score:.2f}  {plain_text(sample.interaction_id, 60)}"

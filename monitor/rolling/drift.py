@@ -3,53 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from monitor.models import Status, Tally
-from monitor.models.insight import DriftComparison, DriftFigure
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.score_drift import ScoreReference
 from monitor.rolling.tallies import histogram, window_stats
-from monitor.stats.distance import (
-    Moments,
-    g_test,
-    jensen_shannon,
-    ks_test,
-    mann_whitney,
-    merge_equal_mass,
-    psi_test,
-    standardized_difference,
-    wasserstein,
-)
+from monitor.stats.distance import Moments, ks_test, mann_whitney
 
-#: Beyond chance in one look; what is found in many looks has its own, far smaller level.
-_ONE_LOOK = 0.01
-#: Where small, medium and large begin; the chi-square forms do not decide below so many scores.
-_STEPS: dict[str, tuple[float, float, float]] = {
-    "ks": (0.10, 0.20, 0.35),
-    "mann_whitney": (0.06, 0.14, 0.21),
-    "psi": (0.10, 0.25, 0.50),
-    "jensen_shannon": (0.10, 0.20, 0.30),
-    "wasserstein": (0.10, 0.30, 0.60),
-    "cohens_d": (0.20, 0.50, 0.80),
-}
-_LEAST_FOR_CHI2 = 200
-_DIVERGENCES: Final = {
-    "psi": psi_test,
-    "jensen_shannon": jensen_shannon,
-    "wasserstein": wasserstein,
-}
 #: Over the root of mn/(m+n): the mean of the KS distance, 1.64 standard errors of the ranks.
 _KS_NOISE, _RANK_NOISE = 0.87, 0.473
-
-_SIZES: Final[Sequence[Literal["none", "small", "medium", "large"]]] = (
-    "none", "small", "medium", "large",
-)  # fmt: skip
+#: The smallest effects, of the KS distance and of the ranks, that are worth a finding.
+_LEAST_GAP, _LEAST_LEAD = 0.10, 0.06
 
 
 class ChunkTest(NamedTuple):
@@ -59,47 +29,6 @@ class ChunkTest(NamedTuple):
     value: float
     p_value: float
     worth_it: bool
-
-
-def compare(
-    reference: Tally, current: Tally, *, described: str, min_n: int, design_effect: float = 1.0
-) -> DriftComparison | None:
-    """
-    Compare a window with its reference; None when either has under *min_n* scores.
-
-    The p-values are each for one look at one window; a table that is drawn every few
-    seconds will show a chance finding now and then. Findings are made elsewhere, within a
-    budget. Distances and ranks count scores as sampled; mean and d are weighted.
-    """
-    if reference.n < max(2, min_n) or current.n < max(2, min_n):
-        return None
-    before, now = histogram(reference), histogram(current)
-    sides = [moments(tally) for tally in (reference, current)]
-    # As small as a sample is worth; never so small that it has no spread.
-    worth = [side._replace(n=max(1.5, side.n / design_effect)) for side in sides]
-    effect = standardized_difference(*worth)
-    ks = ks_test(before, now, exact_below=0.05, design_effect=design_effect)
-    ranks = mann_whitney(before, now, design_effect=design_effect)
-    exact = g_test(*merge_equal_mass(before, now), design_effect=design_effect).p_value
-    small = min(reference.n, current.n) < _LEAST_FOR_CHI2
-    ahead = abs(ranks.superiority - 0.5)
-    figures = [
-        _figure("ks", ks.distance, ks.p_value, ks.distance),
-        _figure("mann_whitney", ranks.superiority, ranks.p_value, ahead),
-    ]
-    for name, test in _DIVERGENCES.items():
-        found = test(before, now, design_effect=design_effect)
-        p_value = exact if small and found.p_value is not None else found.p_value
-        figures.append(_figure(name, found.value, p_value, found.excess, found.excess))
-    figures.append(_figure("cohens_d", effect.d, effect.p_value, abs(effect.d)))
-    return DriftComparison(
-        reference=described,
-        reference_n=reference.n,
-        reference_mean=sides[0].mean,
-        n=current.n,
-        mean=sides[1].mean,
-        figures=figures,
-    )
 
 
 def chunk_tests(
@@ -116,13 +45,11 @@ def chunk_tests(
     ks = ks_test(before, now, exact_below=20 * alpha, design_effect=design_effect)
     ranks = mann_whitney(before, now, design_effect=design_effect)
     size = reference.n * chunk.n / (reference.n + chunk.n) / design_effect
-    gap = ks.distance - _KS_NOISE / math.sqrt(size) >= _STEPS["ks"][0]
+    gap = ks.distance - _KS_NOISE / math.sqrt(size) >= _LEAST_GAP
     lead = abs(ranks.superiority - 0.5) - _RANK_NOISE / math.sqrt(size)
     return [
         ChunkTest("ks", ks.distance, ks.p_value, gap),
-        ChunkTest(
-            "mann_whitney", ranks.superiority, ranks.p_value, lead >= _STEPS["mann_whitney"][0]
-        ),
+        ChunkTest("mann_whitney", ranks.superiority, ranks.p_value, lead >= _LEAST_LEAD),
     ]
 
 
@@ -144,20 +71,6 @@ def score_reference(tally: Tally) -> ScoreReference:
     mean = tally.sum_x / tally.n
     variance = max(0.0, tally.sum_x2 / tally.n - mean * mean)
     return ScoreReference(mean, math.sqrt(variance), tally.n)
-
-
-def _figure(
-    name: str, value: float, p_value: float | None, effect: float, excess: float | None = None
-) -> DriftFigure:
-    size = _SIZES[sum(effect >= least for least in _STEPS[name])]
-    return DriftFigure(
-        test=name,
-        value=value if math.isfinite(value) else math.copysign(99.0, value),
-        excess=excess,
-        p_value=p_value,
-        effect=size,
-        significant=size != "none" and p_value is not None and p_value < _ONE_LOOK,
-    )
 
 
 _HOUR_S: Final = 3600

@@ -195,7 +195,7 @@ def _languages(first: Bins, second: Bins) -> _Found:
     moved = int(np.argmax(np.abs(shares[1] - shares[0])))
     old, new = (f"{LANGUAGES[moved]} {100 * share[moved]:.0f} %" for share in shares)
     distance = float(np.abs(shares[1] - shares[0]).sum() / 2)
-    return _Found(distance, 1.0 if p_value is None else p_value, old, new)
+    return _Found(distance, p_value, old, new)
 
 
 def _topics(first: Bins, n_first: int, second: Bins, n_second: int) -> _Found:

@@ -187,7 +187,9 @@ def read_insights(
     of_apps: dict[str, AppInsight] = {}
     for row in connection.execute(query):
         if row.metric:
-            of_metrics[row.app, row.metric] = Insight.model_validate(row.insight)
+            # What a former release knew besides is left out.
+            known = {name: row.insight[name] for name in Insight.model_fields & row.insight.keys()}
+            of_metrics[row.app, row.metric] = Insight.model_validate(known)
         else:
             of_apps[row.app] = AppInsight.model_validate(row.insight)
     return of_metrics, of_apps

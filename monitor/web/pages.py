@@ -16,7 +16,7 @@ from monitor.models import Status
 from monitor.report.causes import likely_causes
 from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
-from monitor.report.render import comparison_rows, insight_lines
+from monitor.report.render import insight_lines
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import newest_acts
 from monitor.web import time_range as names
@@ -130,7 +130,6 @@ class Pages:
         if found.worst:
             self.site.note_view(request, "saw worst samples", f"{app} {metric}")
         timers = timers_for(found.verdict, timers_from(site.settings))
-        comparison = found.insight.comparison if found.insight else None
         causes = likely_causes(
             found.insight, began=found.verdict.onset or found.verdict.status_since, ended=now,
             deploys=found.deploys, retrieval=site.glance_for(request).of_retrieval(app),
@@ -149,9 +148,6 @@ class Pages:
             status=found.verdict.status,
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
-            comparison=comparison,
-            figures=list(zip(comparison_rows(comparison), comparison.figures, strict=True))
-            if comparison else [],
             shaded=spans_of(found.incidents, now), may_read=may_read,
             explained=insight_lines(found.insight, now) if found.insight else [],
         ))  # fmt: skip

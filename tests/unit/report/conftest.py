@@ -8,8 +8,6 @@ from monitor.models import Drift, Incident, Severity, Status, Tally
 from monitor.models.insight import (
     Attribution,
     Deploy,
-    DriftComparison,
-    DriftFigure,
     DriftFinding,
     InputDrift,
     Insight,
@@ -40,12 +38,8 @@ def make_insight(app):
         mean_before=0.9, mean_after=0.8, n=90, p_value=1e-9, onset=NOW, onset_low=NOW,
         onset_high=NOW,
     )  # fmt: skip
-    figure = DriftFigure(test="psi", value=0.3, p_value=1e-4, effect="large", significant=True)
     return Insight(
         app=app, metric="groundedness", made_at=NOW, evaluator_version=HOSTILE, version_since=NOW,
-        comparison=DriftComparison(
-            reference=HOSTILE, reference_n=9, reference_mean=0.9, n=9, mean=0.8, figures=[figure]
-        ),
         findings=[finding], attribution=attribution,
         trend=Trend(
             direction="declining", change_per_day=-0.1, low=-0.2, high=-0.05, stability=0.9,

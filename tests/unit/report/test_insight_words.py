@@ -7,14 +7,12 @@ import pytest
 from monitor.models.insight import (
     Attribution,
     Deploy,
-    DriftComparison,
-    DriftFigure,
     DriftFinding,
     Insight,
     SegmentEffect,
     Trend,
 )
-from monitor.report.render import drift_rows, insight_lines
+from monitor.report.render import insight_lines
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -22,14 +20,6 @@ CALM = Insight(
     app="bot",
     metric="groundedness",
     made_at=NOW,
-    comparison=DriftComparison(
-        reference="the 7 d before",
-        reference_n=900,
-        reference_mean=0.9,
-        n=90,
-        mean=0.9,
-        figures=[DriftFigure(test="ks", value=0.05, p_value=0.6, effect="none", significant=False)],
-    ),
     trend=Trend(
         direction="stable",
         change_per_day=0.0,
@@ -71,7 +61,6 @@ def test_first_release_of_all_is_no_news():
 
 def test_calm_report_says_nothing():
     assert insight_lines(CALM, NOW) == []
-    assert drift_rows(CALM) == []
 
 
 def test_guilty_segment_comes_with_its_figures():
@@ -84,26 +73,6 @@ def test_guilty_segment_comes_with_its_figures():
 def test_no_guilty_segment_is_said_so():
     (line,) = insight_lines(attribution(named=[]), NOW)
     assert line.endswith("no segment explains it (12 considered)")
-
-
-def moved(insight):
-    figures = [
-        DriftFigure(test="ks", value=0.3, p_value=1e-4, effect="medium", significant=True),
-        DriftFigure(test="wasserstein", value=0.4, effect="medium", significant=False),
-    ]
-    comparison = CALM.comparison.model_copy(update={"figures": figures})
-    return insight.model_copy(update={"comparison": comparison})
-
-
-def test_scores_that_moved_are_one_line_while_there_is_nothing_to_explain():
-    (line,) = insight_lines(moved(CALM), NOW)
-    assert line.endswith("Kolmogorov-Smirnov 0.30, a medium effect, hardly by chance (p 1e-04)")
-    assert drift_rows(moved(CALM)) == []
-
-
-def test_table_is_drawn_beside_an_explanation():
-    rows = drift_rows(moved(attribution()))
-    assert [row[3] for row in rows] == ["hardly by chance (p 1e-04)", "no test"]
 
 
 def test_deploy_tells_before_and_after_and_what_is_decided():

@@ -6,17 +6,13 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.spatial.distance import jensenshannon
 
 from monitor.stats.distance import (
     Moments,
     g_test,
-    jensen_shannon,
     ks_test,
     mann_whitney,
-    psi_test,
     standardized_difference,
-    wasserstein,
 )
 from monitor.stats.multiplicity import (
     benjamini_hochberg,
@@ -87,22 +83,7 @@ def test_all_scores_equal_is_no_evidence():
     same = counts([50] * 40)
     assert mann_whitney(same, same).p_value == 1.0
     assert ks_test(same, same).p_value == 1.0
-    assert psi_test(same, same).p_value == 1.0
     assert g_test(same, same).p_value == 1.0
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_jensen_shannon_equals_scipy(seed):
-    first, second = (counts(v) for v in two_samples(seed))
-    expected = jensenshannon(first, second)
-    assert jensen_shannon(first, second).value == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_wasserstein_equals_scipy_in_deviations(seed):
-    first, second = two_samples(seed)
-    expected = stats.wasserstein_distance(first / 100, second / 100) / np.std(first / 100)
-    assert wasserstein(counts(first), counts(second)).value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -111,7 +92,7 @@ def test_g_test_equals_scipy(seed):
     table = np.stack([counts(first, 6), counts(second, 6)])
     expected = stats.chi2_contingency(table, correction=False, lambda_="log-likelihood")
     found = g_test(*table)
-    assert found.value == pytest.approx(expected.statistic, rel=1e-9)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-9)
     assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
 
 
@@ -135,18 +116,6 @@ def test_means_without_spread():
     assert standardized_difference(flat, Moments(10, 0.4, 0.0))[:2] == (-math.inf, 0.0)
     with pytest.raises(ValueError, match="more than one"):
         standardized_difference(flat, Moments(1, 0.4, 0.0))
-
-
-def test_noise_of_small_samples_is_taken_away():
-    rng = np.random.default_rng(1)
-    reference = counts(rng.integers(0, 101, 5000))
-    raw = excess = 0
-    for _ in range(200):
-        found = psi_test(reference, counts(rng.integers(0, 101, 60)))
-        raw += found.value >= 0.1
-        excess += found.excess >= 0.1
-    assert raw > 80
-    assert excess < 20
 
 
 def test_bh_equals_scipy():
