@@ -12,13 +12,13 @@ FAULTS = ("redis-stalls", "disk-full", "redelivery", "network-drips")
 TRAFFIC = ("--seconds", "3", "--rate", "60")
 
 
-@pytest.mark.timeout(300)  # many processes start, on a machine that may be busy
+@pytest.mark.timeout(600)  # many processes start, on a machine that may be busy
 def test_nothing_is_lost_or_doubled_whatever_happens():
     done = subprocess.run(
         [sys.executable, "-m", "support.chaos", "--json", *TRAFFIC, "--fault", *FAULTS],
-        cwd=TESTS, capture_output=True, text=True, timeout=280, check=False,
+        cwd=TESTS, capture_output=True, text=True, timeout=580, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     for line in json.loads(done.stdout.splitlines()[-1]):
         assert (line["lost"], line["doubled"], line["reconciled"]) == (0, 0, True), line
-        assert line["sampled"] > 100
+        assert line["sampled"] == 180

@@ -84,7 +84,7 @@ def stack(tmp_path_factory):
             yield SimpleNamespace(folder=folder, page=page, run=run, slack=slack, judge=judge)
         finally:
             up.send_signal(signal.SIGINT)
-            up.communicate(timeout=60)
+            up.communicate(timeout=200)
         assert up.returncode == 0
 
 

@@ -175,6 +175,6 @@ def test_batch_job_is_sampled_and_its_gate_stops_a_broken_release(environment, t
         cwd=folder,
         env=environment,
         check=True,
-        timeout=60,
+        timeout=200,
     )
     assert [passed for _, _, passed in scored(environment, n=3)] == [1, 1, 1]

@@ -69,7 +69,7 @@ def answer(query, contexts):
 
 def work(function):
     assert function("q", ["c"]) == "a"
-    assert groundwatch.flush(timeout=20)
+    assert groundwatch.flush(60)
 
 if __name__ == "__main__":
     for method in ("spawn", "fork"):
@@ -120,7 +120,7 @@ class Host:
 
     def run(self, *arguments):
         process = self.start(*arguments)
-        _, errors = process.communicate(timeout=90)
+        _, errors = process.communicate(timeout=200)
         assert process.returncode == 0, errors
 
     def serve(self, *arguments):
@@ -133,7 +133,7 @@ class Host:
                 assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.communicate(timeout=200)
 
     def arrived(self):
         with redis.Redis.from_url(self.redis_url) as client:
@@ -148,7 +148,7 @@ def answers(port):
 
 
 def wait_for(condition, process):
-    deadline_s = time.monotonic() + 90
+    deadline_s = time.monotonic() + 200
     while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
@@ -175,7 +175,7 @@ def test_celery_with_tasks_in_a_package_called_workers(host):
         host.run("-c", ask)
     finally:
         worker.send_signal(signal.SIGTERM)
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=200)
     assert host.arrived() == 1
 
 
@@ -188,7 +188,7 @@ def test_watched_functions_go_to_other_processes(host):
 def test_doctor_judges_from_the_folder_of_the_caller(host):
     process = subprocess.run(
         [sys.executable, "-m", "groundwatch", "doctor"],
-        cwd=host.folder, env=host.environment, capture_output=True, text=True, timeout=90,
+        cwd=host.folder, env=host.environment, capture_output=True, text=True, timeout=200,
         check=False,
     )  # fmt: skip
     assert process.returncode == 1

@@ -14,7 +14,7 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.testing import make_sample
 from workers.supervise import RedisServer
 
-PATIENCE_S = 60
+PATIENCE_S = 150
 
 
 def wait_until(happened, process):
@@ -47,7 +47,7 @@ def test_worker_waits_until_redis_takes_something_again(sqlite_url, tmp_path):
                 wait_until(lambda: scored(store), worker)
         finally:
             worker.terminate()
-            worker.communicate(timeout=60)
+            worker.communicate(timeout=200)
 
 
 def refused(client):

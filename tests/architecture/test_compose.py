@@ -237,7 +237,7 @@ def test_a_real_server_accepts_the_command_line_of_redis(tmp_path):
         assert (tmp_path / "appendonlydir").is_dir()
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=100)
 
 
 def compose_is_there() -> bool:
@@ -245,7 +245,7 @@ def compose_is_there() -> bool:
     return (
         bool(docker)
         and not subprocess.run(
-            [docker, "compose", "version"], capture_output=True, check=False, timeout=20
+            [docker, "compose", "version"], capture_output=True, check=False, timeout=100
         ).returncode
     )
 
@@ -254,7 +254,7 @@ def compose_config(folder: Path, **environ: str) -> subprocess.CompletedProcess[
     path = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder)}
     return subprocess.run(
         ["docker", "compose", "--file", FILE, "--project-directory", folder, "config", "--quiet"],
-        capture_output=True, text=True, check=False, timeout=30, env=path | environ,
+        capture_output=True, text=True, check=False, timeout=100, env=path | environ,
     )  # fmt: skip
 
 

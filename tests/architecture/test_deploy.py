@@ -75,7 +75,7 @@ def test_kustomization_names_every_file_beside_it(folder):
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
 def test_kubectl_builds_it_and_pods_match_their_selectors():
     done = subprocess.run(
-        ["kubectl", "kustomize", KEDA], capture_output=True, text=True, check=False, timeout=60
+        ["kubectl", "kustomize", KEDA], capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == 0, done.stderr
     built = list(yaml.safe_load_all(done.stdout))

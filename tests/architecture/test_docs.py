@@ -39,7 +39,7 @@ def test_code_in_the_readme_runs(redis_url, monkeypatch):
             *blocks("python"),
             "answer('How long does a refund take?')",
             "reply('How long does a refund take?', ['Refunds take five days.'])",
-            "assert groundwatch.flush(timeout=5), groundwatch.stats()",
+            "assert groundwatch.flush(60), groundwatch.stats()",
             "print(groundwatch.stats()['sent'])",
         ]
     )

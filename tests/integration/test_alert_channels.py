@@ -155,7 +155,7 @@ def test_what_may_have_arrived_is_ambiguous_and_soon_over(vendor, receiver, reac
     started = time.monotonic()
     error = refused(MAKERS[vendor](receiver.url, 0.3), receiver, reaction)
     assert (error.transient, error.ambiguous) == (True, True)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 40  # without a deadline it would never end
 
 
 def test_a_closed_port_is_not_ambiguous(vendor):

@@ -74,7 +74,7 @@ def kill_a_dispatcher(store, point, **environ):
         [sys.executable, "-c", VICTIM, url, NOW.isoformat(), point],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path), **variables},
         capture_output=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert victim.returncode == -9, victim.stderr.decode()

@@ -526,7 +526,7 @@ def test_missing_package_is_named_with_what_to_install(tmp_path, command):
         env={**os.environ, "GROUNDWATCH_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert ended.returncode == 3

@@ -33,7 +33,7 @@ def run(host, *arguments, **environment):
         env=os.environ | {"GROUNDWATCH_HOME": str(host / "home")} | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 

@@ -242,7 +242,7 @@ def _start_and_wait(folder):
 
 
 def _eventually(condition):
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 100
     while not condition() and time.monotonic() < end_s:
         time.sleep(0.02)
     return condition()

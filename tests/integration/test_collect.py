@@ -30,7 +30,7 @@ def interact(redis_url, app, n, rate):
     hook = Hook(app=app, sample_rate=rate, redis_url=redis_url)
     for _ in range(n):
         hook.sample(query="q", contexts=["c"], output="o")
-    assert hook.flush(timeout=5)
+    assert hook.flush(60)
     hook.close()
     return hook.stats()
 

@@ -224,7 +224,7 @@ def test_the_command_sends_it_and_shows_what_became_of_it(lite, sqlite_url, monk
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
     monkeypatch.setenv("GROUNDWATCH_SLACK_WEBHOOK_URL", lite.slack.url)
     command = [sys.executable, "-m", "monitor", "digest", "--send", "slack", "--print"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     assert "support-bot groundedness" in done.stdout
     assert len(lite.slack.messages) == 1

@@ -17,7 +17,7 @@ SAMPLE = """
 import groundwatch
 groundwatch.init(app="host", sample_rate=1.0)
 groundwatch.sample(query="q", contexts=["c"], output="a")
-assert groundwatch.flush(timeout=10)
+assert groundwatch.flush(60)
 """
 PROGRAMS = {
     "script": SAMPLE,
@@ -30,7 +30,7 @@ groundwatch.init(app="host", sample_rate=1.0)
 def answer(query, contexts):
     return "a"
 assert answer("q", ["c"]) == "a"
-assert groundwatch.flush(timeout=10)
+assert groundwatch.flush(60)
 """,
     "spawned process": """
 import multiprocessing
@@ -39,7 +39,7 @@ def work(interaction):
     import groundwatch
     groundwatch.init(app="host", sample_rate=1.0)
     groundwatch.sample(query=interaction.query, contexts=["c"], output=interaction.output)
-    assert groundwatch.flush(timeout=10)
+    assert groundwatch.flush(60)
 if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         pool.map(work, [Interaction(id="1", query="q", output="a")])
@@ -57,7 +57,7 @@ async def app(scope, receive, send):
 async def nothing(*_): return {"type": "http.request", "body": b""}
 scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
 asyncio.run(InteractionMiddleware(app)(scope, nothing, nothing))
-assert groundwatch.flush(timeout=10)
+assert groundwatch.flush(60)
 """,
 }
 
@@ -83,7 +83,7 @@ def test_hook_of_a_host_with_our_names_delivers(host, redis_url, program, behind
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path), "GROUNDWATCH_REDIS_URL": redis_url},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

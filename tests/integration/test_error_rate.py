@@ -124,7 +124,7 @@ def test_error_rate_is_on_status(hook, redis_url, store):
                 hook.watch(plain)("q")
         else:
             hook.sample(query="q", contexts=["c"], output="a")
-    assert hook.flush(timeout=10)
+    assert hook.flush(60)
     client = connect(redis_url)
     Collector(client, store, bucket_s=60).run(acquire(store, "scheduler", "test", ttl_s=600))
     client.close()

@@ -2,7 +2,6 @@
 
 import gzip
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -15,6 +14,7 @@ from monitor.queue.consumer import connect
 from monitor.queue.snapshot import read_events
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from support.waiting import wait_until
 from workers.context import Components
 from workers.scoring_run import ScoringRules, result_of
 
@@ -33,7 +33,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.gate.wait(10)
+                receiver.gate.wait(100)
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
                 if receiver.status == 200:
@@ -170,9 +170,7 @@ def test_a_worker_tells_what_it_has_stored(receiver, store, redis_url):
     for _ in range(3):
         context.redis.xadd("groundwatch:samples", wire.encode(make_sample()))
     context.scoring_run(lambda: True).run(budget_s=20)
-    until_s = time.monotonic() + 10
-    while len(receiver.records()) < 6 and time.monotonic() < until_s:
-        time.sleep(0.05)
+    wait_until(lambda: len(receiver.records()) >= 6)
     names = [attributes(record)["gen_ai.evaluation.name"] for record in receiver.records()]
     assert sorted(names) == ["groundedness"] * 3 + ["relevance"] * 3
     context.report_events()

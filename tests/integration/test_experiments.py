@@ -58,7 +58,7 @@ def test_shares_come_from_the_scores_and_reach_the_hook(store, client, hook):
     assert published["short"] > 0.99
     assert client.ttl(names.experiments("shop")) > 3_000
     hook.choose("variant", "nobody")
-    assert hook.flush(5)
+    assert hook.flush(60)
     found = {hook.choose("variant", k, variants=("short", "long")) for k in range(100)}
     assert found == {"short"}
 
@@ -73,7 +73,7 @@ def test_next_sample_carries_the_variant_and_only_that_one(client, hook):
     variant = hook.choose("variant", "user-1")
     hook.sample(query="q", output="first", tags={"route": "faq"})
     hook.sample(query="q", output="second")
-    hook.flush(5)
+    hook.flush(60)
     first, second = samples_in(client)
     assert first.tags == {"variant": variant, "route": "faq"}
     assert second.tags == {}
@@ -88,7 +88,7 @@ def test_watched_functions_and_open_interactions_carry_it_too(client, hook):
         hook.choose("variant", "user-2", variants=("x", "y"))
         it.output = "answer"
     given = answer("user-1")
-    hook.flush(5)
+    hook.flush(60)
     one, two = samples_in(client)
     assert one.tags["variant"] in {"x", "y"}
     assert two.tags == {"variant": given}
@@ -99,7 +99,7 @@ def test_choice_of_one_thread_tags_no_sample_of_another(client, hook):
     thread = threading.Thread(target=lambda: hook.sample(query="q", output="other"))
     thread.start()
     thread.join()
-    hook.flush(5)
+    hook.flush(60)
     assert samples_in(client)[0].tags == {}
 
 
@@ -108,7 +108,7 @@ def test_choice_for_an_interaction_that_is_not_sampled_is_forgotten(client, redi
     hook.choose("variant", "user-1")
     hook.sample(query="q", output="not sampled")
     hook.take({"query": "q", "output": "sampled"}, 1.0)
-    hook.flush(5)
+    hook.flush(60)
     assert samples_in(client)[0].tags == {}
     hook.close()
 

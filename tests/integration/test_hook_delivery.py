@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,7 @@ import redis
 import monitor
 from monitor.hook.recorder import REASONS
 from monitor.queue import names, wire
-
-
-def wait_until(condition, timeout_s=5.0):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.01)
+from support.waiting import wait_until
 
 
 @pytest.fixture
@@ -66,7 +59,7 @@ def test_whole_record_arrives(client, make_hook):
         expected={"answer": "b"}, trace_id="a" * 32, session_id="s", user_id=9, release="v2",
         tags={"lang": "en", "n": 1}, metadata={"k": (1, None)}, id="record-1",
     )  # fmt: skip
-    assert hook.flush()
+    assert hook.flush(60)
     [sample] = delivered(client)
     interaction = sample.interaction.model_dump(exclude_defaults=True)
     assert interaction == {
@@ -85,7 +78,7 @@ def test_counts_balance_to_the_unit_when_a_share_is_sampled(client, make_hook):
     hook = make_hook(sample_rate=0.3)
     for _ in range(2_000):
         hook.sample(output="a")
-    assert hook.flush()
+    assert hook.flush(60)
     stats = hook.stats()
     assert stats["seen"] == 2_000
     assert stats["seen"] == stats["sampled"] + stats["not_sampled"]
@@ -114,7 +107,7 @@ def test_counts_balance_when_eight_threads_sample_while_flushing(client, make_ho
         thread.join()
     stop.set()
     watcher.join()
-    assert hook.flush()
+    assert hook.flush(60)
     stats = hook.stats()
     assert stats["seen"] == 8 * each
     assert stats["sent"] + sum(stats["dropped"].values()) == stats["sampled"]
@@ -127,7 +120,7 @@ def test_counters_in_redis_are_those_of_the_app(client, make_hook):
     hook = make_hook(sample_rate=0.5)
     for output in itertools.islice(itertools.cycle(["a", None]), 100):
         hook.sample(output=output)
-    assert hook.flush()
+    assert hook.flush(60)
     stats, told = hook.stats(), counters(client, hook)
     assert [int(told[name]) for name in ("seen", "sampled", "sent")] == [
         stats["seen"], stats["sampled"], stats["sent"],
@@ -151,14 +144,14 @@ def test_newest_are_dropped_when_the_queue_is_full_until_it_has_room(client, mak
     hook = make_hook(queue_limit=10)
     for _ in range(10):
         hook.sample(output="a")
-    assert hook.flush()
+    assert hook.flush(60)
     hook.sample(output="b")
-    assert hook.flush()
+    assert hook.flush(60)
     assert hook.stats()["dropped"] == {"queue_full": 1}
     client.xtrim(names.SAMPLES, maxlen=8, approximate=False)
     wait_until(lambda: not hook._recorder.full)
     hook.sample(output="c")
-    assert hook.flush()
+    assert hook.flush(60)
     assert delivered(client)[-1].interaction.output == "c"
     assert hook.stats()["sent"] == 11
 
@@ -182,7 +175,7 @@ def test_mask_sees_every_text(client, make_hook):
         tool_calls=[{"name": "pay", "arguments": {"card": "4111"}}],
         metadata={"deep": [{"x": "4111"}]}, expected={"answer": "4111"},
     )  # fmt: skip
-    assert hook.flush()
+    assert hook.flush(60)
     [(_, fields)] = client.xrange(names.SAMPLES)
     assert b"4111" not in fields[b"body"]
     assert fields[b"body"].count(b"****") == 7
@@ -193,7 +186,7 @@ def test_sample_is_dropped_when_the_mask_fails(client, make_hook, mask):
     hook = make_hook()
     hook.sample(output="secret", mask=mask)
     hook.sample(output="fine")
-    assert hook.flush()
+    assert hook.flush(60)
     assert [sample.interaction.output for sample in delivered(client)] == ["fine"]
     assert hook.stats()["dropped"] == {"mask_failed": 1}
 
@@ -202,7 +195,7 @@ def test_long_texts_are_cut_and_named(client, make_hook):
     hook = make_hook(max_text_chars=100)
     hook.sample(query="q" * 10, contexts=["c" * 60, "d" * 60], output="o" * 50, metadata={"m": "x"})
     hook.sample(output="o" * 5_000_000)
-    assert hook.flush()
+    assert hook.flush(60)
     first, second = delivered(client)
     texts = [context.text for context in first.interaction.contexts]
     assert (texts, first.interaction.output) == (["c" * 40], "o" * 50)
@@ -214,7 +207,7 @@ def test_long_texts_are_cut_and_named(client, make_hook):
 def test_secret_at_the_border_is_masked_before_the_cut(client, make_hook):
     hook = make_hook(max_text_chars=100, mask=lambda text: text.replace("SECRET-KEY", "#"))
     hook.sample(output="x" * 95 + "SECRET-KEY" + "y" * 5_000)
-    assert hook.flush()
+    assert hook.flush(60)
     [sample] = delivered(client)
     assert "SECR" not in sample.interaction.output
 
@@ -233,7 +226,7 @@ def test_odd_values_arrive_in_a_plain_form(client, make_hook):
             user_id=odd, expected=odd, tool_calls=odd, label=odd, id=odd,
         )  # fmt: skip
         hook.sample(output="a", contexts=odd, metadata=odd, tags=odd, tool_calls=[odd])
-    assert hook.flush()
+    assert hook.flush(60)
     assert len(delivered(client)) == 16
     assert hook.stats()["dropped"] == {}
 
@@ -241,7 +234,7 @@ def test_odd_values_arrive_in_a_plain_form(client, make_hook):
 def test_generator_is_left_alone_and_named(client, make_hook):
     hook, passages = make_hook(), (text for text in ["a", "b"])
     hook.sample(output="x", contexts=passages)
-    assert hook.flush()
+    assert hook.flush(60)
     assert list(passages) == ["a", "b"]
     [sample] = delivered(client)
     assert sample.interaction.contexts == ()
@@ -253,7 +246,7 @@ def test_later_change_by_the_caller_is_not_seen(client, make_hook):
     hook.sample(output="x", contexts=contexts, metadata=metadata)
     contexts.append("b")
     metadata["k"].append(2)
-    assert hook.flush()
+    assert hook.flush(60)
     [sample] = delivered(client)
     assert ([c.text for c in sample.interaction.contexts], sample.interaction.metadata) == (
         ["a"], {"k": [1]},
@@ -266,7 +259,7 @@ def test_nothing_is_lost_when_init_replaces_the_hook(client, redis_url, make_hoo
         hook.sample(output="a")
     hook.init(app="after", sample_rate=1.0, redis_url=redis_url)
     hook.sample(output="b")
-    assert hook.flush()
+    assert hook.flush(60)
     wait_until(lambda: client.xlen(names.SAMPLES) == 101)
     assert hook.stats()["seen"] == 1
 
@@ -280,21 +273,21 @@ def test_hook_is_off_and_says_why_when_a_variable_is_wrong(monkeypatch, caplog):
     assert (stats["enabled"], stats["seen"]) == (False, 0)
     assert stats["last_error"] == "GROUNDWATCH_SAMPLE_RATE: should be a number from 0 to 1"
     assert len(caplog.records) == 1
-    assert hook.flush()
+    assert hook.flush(60)
 
 
 def test_address_is_the_one_left_in_the_home_folder(client, redis_url, tmp_path: Path):
     (tmp_path / "redis.url").write_text(redis_url)
     hook = monitor.Hook(sample_rate=1.0, home=tmp_path)
     hook.sample(output="a")
-    assert hook.close()
+    assert hook.close(60)
     assert client.xlen(names.SAMPLES) == 1
 
 
 def test_close_delivers_and_ends(client, make_hook):
     hook = make_hook()
     hook.sample(output="a")
-    assert hook.close()
+    assert hook.close(60)
     hook.sample(output="b")
     assert client.xlen(names.SAMPLES) == hook.stats()["sampled"] == 1
     assert not hook.stats()["enabled"]
@@ -312,7 +305,7 @@ def test_misspelt_argument_is_counted_logged_once_and_kept(make_hook, client, ca
     hook = make_hook()
     for _ in range(2):
         hook.sample(query="q", contex=["c"], output="a", app="other", model="m-1")
-    assert hook.flush()
+    assert hook.flush(60)
     for sample in delivered(client):
         assert sample.interaction.app == "bot"
         assert sample.interaction.tags == {"model": "m-1"}
@@ -326,7 +319,7 @@ def test_misspelt_argument_is_counted_logged_once_and_kept(make_hook, client, ca
 def test_argument_without_a_name_is_counted_logged_and_kept(make_hook, client, caplog):
     hook = make_hook()
     hook.sample("q", ["c"], output="a")
-    assert hook.flush()
+    assert hook.flush(60)
     [sample] = delivered(client)
     assert sample.interaction.metadata == {"unnamed_1": "q", "unnamed_2": ["c"]}
     assert hook.stats()["ignored"] == {"unknown_argument": 2}

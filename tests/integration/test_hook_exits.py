@@ -12,7 +12,7 @@ import redis
 
 from monitor.queue import names, wire
 
-pytestmark = pytest.mark.timeout(300)  # fifty processes, on however busy a machine
+pytestmark = pytest.mark.timeout(600)  # fifty processes, on however busy a machine
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "processes.md").read_text(encoding="utf-8")
@@ -163,7 +163,7 @@ def arrived(redis_urls):
     url = next(redis_urls)
     ends = {name: (code, False) for name, code in (ARRIVES | NEEDS_FLUSH | GONE).items()}
     ends |= {f"{name}, flushed": (code, True) for name, code in NEEDS_FLUSH.items()}
-    subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(ends), url], check=True, timeout=280)
+    subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(ends), url], check=True, timeout=580)
     found, sent = {name: Counter() for name in ends}, Counter()
     with redis.Redis.from_url(url) as client:
         for _, fields in client.xrange(names.SAMPLES):

@@ -44,7 +44,7 @@ def panics(text):
 def test_mask_that_panics_drops_its_sample_and_no_other(hook, arrived):
     hook.sample(output="private", mask=panics)
     hook.sample(output="a")
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()] == ["a"]
     assert hook.stats()["dropped"] == {"mask_failed": 1}
 
@@ -58,9 +58,9 @@ def test_sender_that_an_exit_ends_is_replaced(hook, arrived, monkeypatch):
 
     monkeypatch.setattr(delivery.SenderLoop, "_send", leave)
     hook.sample(output="a")
-    assert hook.flush(5)
+    assert hook.flush(60)
     hook.sample(output="b")
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()] == ["b"]
     assert hook.stats()["dropped"] == {"sender_failed": 1}
 
@@ -74,7 +74,7 @@ def test_mask_that_samples_does_not_feed_itself(redis_url, arrived):
     hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url, mask=mask)
     hook.sample(output="a")
     hook.sample(query="q", contexts=[], output="b")
-    assert hook.flush(5)
+    assert hook.flush(60)
     time.sleep(0.5)
     assert [item.output for item in arrived()] == ["a", "b"]
     stats = hook.stats()
@@ -90,7 +90,7 @@ def test_predicate_cannot_change_what_is_recorded(redis_url, arrived):
 
     hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url, always=always)
     hook.sample(output="a")
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()] == ["a"]
     assert hook.stats()["predicates_failed"] == 1
     hook.close(0.5)
@@ -110,14 +110,14 @@ class Response:
 def test_property_of_a_result_is_not_called(hook, arrived):
     response = hook.watch(lambda query: Response())("q")
     assert response.text == "a"  # it is all still there
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert arrived() == []
     assert hook.stats()["dropped"] == {"no_output": 1}
 
 
 def test_property_that_the_user_names_is_called(hook, arrived):
     hook.watch(output="text")(lambda query: Response())("q")
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()] == ["a"]
 
 
@@ -137,7 +137,7 @@ def test_what_changes_while_a_stream_runs_is_recorded_as_it_was(hook, arrived):
         next(stream)
         passages[:] = ["later"]
         list(stream)
-    assert hook.flush(5)
+    assert hook.flush(60)
     texts = [[passage.text for passage in item.contexts] for item in arrived()]
     assert texts == [["given"], ["found"]]
 
@@ -159,7 +159,7 @@ def test_stream_that_is_forked_under_way_is_recorded_by_the_parent_alone(hook, a
         os._exit(0)
     os.waitpid(child, 0)
     list(stream)
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()] == ["ab"]
 
 
@@ -220,13 +220,13 @@ def test_watched_function_can_be_sent_to_another_process_after_its_first_call(ho
         there = pickle.loads(cloudpickle.dumps(function))
         assert there("there") == "there"
         there.__groundwatch_hook__.close(5)
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()].count("here") == 2
 
 
 def test_function_watched_twice_is_recorded_once(hook, arrived):
     assert hook.watch(hook.watch(lambda query: query))("q") == "q"
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert (len(arrived()), hook.stats()["seen"]) == (1, 1)
 
 
@@ -234,7 +234,7 @@ def test_hook_goes_to_another_process_as_what_it_was_told(hook, redis_url):
     hook.sample(output="a")
     there = pickle.loads(pickle.dumps(hook))
     there.sample(output="b")
-    assert there.flush(5)
+    assert there.flush(60)
     assert (there.stats()["sampled"], there.stats()["hook_id"] == hook.stats()["hook_id"]) == (
         1,
         False,
@@ -251,7 +251,7 @@ def test_read_only_mapping_is_recorded_and_fits_rules(redis_url, arrived):
     rules = [{"sample_rate": 1.0, "tags": {"lang": "en"}}]
     hook = monitor.Hook(sample_rate=0.0, redis_url=redis_url, rules=rules)
     hook.sample(output="a", tags=types.MappingProxyType({"lang": "en"}))
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [dict(item.tags) for item in arrived()] == [{"lang": "en"}]
     hook.close(0.5)
 
@@ -260,7 +260,7 @@ def test_key_of_another_type_makes_no_copies(hook, redis_url, arrived):
     with redis.Redis.from_url(redis_url) as client:
         client.hset(names.rate("default"), "not", "a rate")
     hook.sample(output="a")
-    assert hook.flush(5)
+    assert hook.flush(60)
     assert [item.output for item in arrived()] == ["a"]
     assert hook.stats()["sent"] == 1
 

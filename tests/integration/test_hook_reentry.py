@@ -26,7 +26,7 @@ def arrived(redis_url):
 
 
 def assert_exact(hook, redis_url, seen):
-    assert hook.flush(timeout=8)
+    assert hook.flush(60)
     stats = hook.stats()
     assert stats["seen"] == stats["sampled"] == seen
     assert stats["sent"] + sum(stats["dropped"].values()) == seen
@@ -96,7 +96,7 @@ def test_one_recorder_serves_all_when_threads_race_for_the_first_call(redis_url)
             thread.start()
         for thread in threads:
             thread.join()
-        assert hook.close()
+        assert hook.close(60)
         assert hook.stats()["sent"] == 8
     assert arrived(redis_url) == 160
 

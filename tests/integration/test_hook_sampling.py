@@ -30,7 +30,7 @@ def make_hook(redis_url):
 @pytest.fixture
 def delivered(redis_url):
     def read(hook):
-        assert hook.flush(timeout=8)
+        assert hook.flush(60)
         with redis.Redis.from_url(redis_url) as client:
             return [wire.decode(fields) for _, fields in client.xrange(names.SAMPLES)]
 

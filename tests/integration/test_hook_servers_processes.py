@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from support.waiting import PATIENT_EXIT
+
 MULTIPROCESSING = """
 import multiprocessing, sys
 import monitor
@@ -16,13 +18,13 @@ def work(n):
 if __name__ == "__main__":
     monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
     monitor.sample(output="parent")
-    assert monitor.flush(20)
+    assert monitor.flush(60)
     context = multiprocessing.get_context({how!r})
     children = [context.Process(target=work, args=(10,)) for _ in range(3)]
     for child in children:
         child.start()
     for child in children:
-        child.join(20)
+        child.join(60)
     assert [child.exitcode for child in children] == [0, 0, 0]
     monitor.sample(output="parent")
 """
@@ -37,7 +39,7 @@ def work(n):
 if __name__ == "__main__":
     monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
     monitor.sample(output="parent")
-    assert monitor.flush(20)
+    assert monitor.flush(60)
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         assert sum(pool.map(work, range(20))) == 190
@@ -54,8 +56,8 @@ def work():
         monitor.sample(output="greenlet")
         gevent.sleep(0.001)
 
-gevent.joinall([gevent.spawn(work) for _ in range(20)], timeout=20)
-assert monitor.flush(20), monitor.stats()
+gevent.joinall([gevent.spawn(work) for _ in range(20)], timeout=60)
+assert monitor.flush(60), monitor.stats()
 monitor.sample(output="after the flush")
 """
 PATCH = "from gevent import monkey; monkey.patch_all()"
@@ -86,7 +88,7 @@ async def main():
         print(found[len(found) // 2], found[int(len(found) * 0.95)])
 
 asyncio.run(main())
-assert monitor.flush(20)
+assert monitor.flush(60)
 assert monitor.stats()["seen"] > 100, monitor.stats()
 """
 
@@ -96,7 +98,7 @@ needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @needs_fork
 @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
 def test_children_of_multiprocessing_deliver_at_their_exit(run, told, how):
-    run(MULTIPROCESSING.format(how=how))
+    run(PATIENT_EXIT + MULTIPROCESSING.format(how=how))
     assert told().balanced
     assert told().outputs == {"parent": 2, "child": 30}
     assert told().seen == 32
@@ -120,7 +122,7 @@ def test_greenlets_sample_whether_patched_before_or_after_the_import(run, told, 
 
 @needs_fork
 def test_greenlets_sample_when_patched_after_the_first_use(run, told):
-    used = "monitor.sample(output='first'); assert monitor.flush(20)"
+    used = "monitor.sample(output='first'); assert monitor.flush(60)"
     run(GEVENT.format(before="", between=f"{used}\n{PATCH}"))
     assert told().balanced
     assert told().outputs == {"first": 1, "greenlet": 400, "after the flush": 1}
@@ -134,7 +136,7 @@ from monitor.hook import delivery
 known = set(sys.modules)
 monitor.init(sample_rate=1.0, redis_url=REDIS_URL)
 monitor.sample(output="a")
-assert monitor.flush(20)
+assert monitor.flush(60)
 assert set(sys.modules) == known, set(sys.modules) - known
 """)
 

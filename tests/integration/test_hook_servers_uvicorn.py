@@ -9,6 +9,7 @@ import time
 import httpx
 import pytest
 
+from support.waiting import PATIENT_EXIT
 from workers.supervise import free_port
 
 SETUP = """
@@ -51,7 +52,7 @@ from fastapi import FastAPI
 @asynccontextmanager
 async def lifespan(app):
     yield
-    await asyncio.to_thread(monitor.flush)
+    await asyncio.to_thread(monitor.flush, 60)
 
 app = FastAPI(lifespan=lifespan)
 
@@ -67,7 +68,7 @@ def server(tmp_path, redis_url):
     processes = []
 
     def started(source, *options):
-        (tmp_path / "bot.py").write_text(SETUP + source)
+        (tmp_path / "bot.py").write_text(PATIENT_EXIT + SETUP + source)
         port = free_port()
         process = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", "bot:app", "--port", str(port), *options],
@@ -75,7 +76,7 @@ def server(tmp_path, redis_url):
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         processes.append(process)
-        url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + 30
+        url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + 100
         while not reached(url):
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
@@ -105,7 +106,7 @@ def test_all_arrives_when_uvicorn_is_terminated_at_once(server, told, source, mo
     for _ in range(10):
         httpx.post(url)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=100)
     assert process.returncode in {0, -signal.SIGTERM}, errors
     assert told().outputs == {"a": 10, **more}
     assert told().balanced
@@ -116,7 +117,7 @@ def test_all_arrives_where_the_application_knows_no_lifespan(server, told):
     for _ in range(10):
         httpx.post(url)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=100)
     assert process.returncode in {0, -signal.SIGTERM}, errors
     assert told().outputs == {"a": 11}  # the first one asked whether it was there
     assert told().balanced

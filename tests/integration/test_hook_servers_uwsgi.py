@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import wait_until
 from workers.supervise import free_port
 
 UWSGI = shutil.which("uwsgi", path=str(Path(sys.executable).parent))
@@ -46,13 +47,13 @@ def ask(request, redis_url, tmp_path):
         server = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
 
     def once():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         with contextlib.closing(connection):
             connection.request("GET", "/")
             return connection.getresponse().read() == b"ok"
 
     def ask_(n):
-        deadline, answered = time.monotonic() + 40, 0
+        deadline, answered = time.monotonic() + 100, 0
         while answered < n and time.monotonic() < deadline:
             try:
                 answered += once()
@@ -64,18 +65,17 @@ def ask(request, redis_url, tmp_path):
     started = time.monotonic()
     server.send_signal(signal.SIGTERM)
     try:
-        server.wait(timeout=20)
+        server.wait(timeout=100)
     finally:
         server.kill()
-    assert time.monotonic() - started < 15
+    # After 60 s it would have killed who does not end.
+    assert time.monotonic() - started < 50
 
 
 def test_every_request_is_delivered_once_and_the_server_ends_in_time(ask, told):
     assert ask(40) == 40
     # Before the end: uWSGI gives its processes no time to import what a first delivery needs.
-    deadline = time.monotonic() + 40
-    while told().outputs["served"] < 40 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: told().outputs["served"] >= 40)
     assert told().outputs["served"] == 40
     assert told().balanced
     assert not told().dropped

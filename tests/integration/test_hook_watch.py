@@ -25,7 +25,7 @@ def recorded(hook, redis_url):
     """What arrived: (query, contexts, output) of each record, or whole interactions."""
 
     def read(*, whole=False):
-        assert hook.flush()
+        assert hook.flush(60)
         with redis.Redis.from_url(redis_url) as client:
             entries = [wire.decode(fields) for _, fields in client.xrange(names.SAMPLES)]
         if whole:
@@ -299,4 +299,4 @@ def test_trace_decides_for_an_interaction(redis_url):
             it.output = "a"
         hook.sample(output="a", trace_id=trace_id)
     assert (hook.stats()["seen"], hook.stats()["sampled"]) == (4, 2)
-    assert hook.close()
+    assert hook.close(60)

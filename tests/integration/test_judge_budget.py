@@ -205,7 +205,7 @@ def test_what_a_call_cost_is_what_is_charged(client):
 def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
     budget = Budget(client, [Cap("hour", CAP)])
     with JudgeServer(always=fault) as server:
-        judge = judge_for(server, budget, timeout_s=0.4 if fault == "hang" else 10.0)
+        judge = judge_for(server, budget, timeout_s=0.4 if fault == "hang" else 30.0)
         with pytest.raises(JudgeError):
             judge.judge(make_interaction())
         judge.close()
@@ -219,7 +219,7 @@ def test_whole_answer_that_does_not_count_its_tokens_is_charged_by_its_length(cl
         client.flushdb()
         budget = Budget(client, [Cap("hour", CAP)])
         with JudgeServer(always=behaviour) as server:
-            judge = judge_for(server, budget)
+            judge = judge_for(server, budget, timeout_s=0.4 if behaviour == "hang" else 30.0)
             with suppress(JudgeError):
                 judge.judge(make_interaction())
             judge.close()
@@ -261,16 +261,25 @@ def test_call_that_is_given_up_before_it_began_costs_nothing(client):
     async def ask_and_stay():
         with pytest.raises(TimeoutError):
             await ask()
-        await asyncio.sleep(0.3)
+        budget.given_up.set()
+        while not budget.reserved.is_set() or held(client):
+            await asyncio.sleep(0.01)
 
     asyncio.run(ask_and_stay())
     assert (charged(budget), held(client)) == ([0], 0)
 
 
 class SlowBudget(Budget):
+    """Reserves, and answers when the caller has given up."""
+
+    def __init__(self, *of):
+        super().__init__(*of)
+        self.reserved, self.given_up = threading.Event(), threading.Event()
+
     def reserve(self, microusd):
         made = super().reserve(microusd)
-        time.sleep(0.15)
+        self.reserved.set()
+        assert self.given_up.wait(100)
         return made
 
 
@@ -291,7 +300,7 @@ def test_budget_needs_a_redis():
         make_scorer(settings)
 
 
-def judge_for(server, budget, timeout_s=0.4):
+def judge_for(server, budget, timeout_s=30.0):
     return OpenAIJudge(
         "gpt-4.1-mini",
         base_url=server.url,
@@ -329,7 +338,7 @@ def spend_all(url, server_url, told):
     with connect(url) as client:
         budget = Budget(client, [Cap("day", CAP)])
         server = type("Server", (), {"url": server_url})
-        judge = judge_for(server, budget)
+        judge = judge_for(server, budget, timeout_s=0.4)  # some requests hang
 
         def ask(number):
             for turn in range(60):
@@ -355,7 +364,7 @@ def test_eight_racing_workers_never_exceed_the_cap(redis_url, client):
         ]
         for worker in workers:
             worker.start()
-        stopped = sum(told.get(timeout=90) for _ in workers)
+        stopped = sum(told.get(timeout=200) for _ in workers)
         for worker in workers:
             worker.join()
     spent = charged(Budget(client, [Cap("day", CAP)]))[0]

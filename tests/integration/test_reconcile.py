@@ -41,7 +41,7 @@ def send(context, n, **fields):
             output="Five days.",
             release=f"v{i % 2}", **fields,
         )  # fmt: skip
-    assert hook.flush(timeout=5)
+    assert hook.flush(60)
     hook.close()
 
 

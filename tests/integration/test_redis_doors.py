@@ -138,7 +138,7 @@ def test_the_user_of_the_app_can_send_samples_and_be_told_a_rate(guarded, redis_
         hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=guarded("groundwatch-app"))
         for number in range(20):
             hook.sample(query="q", output=f"o{number}")
-        hook.flush(5)
+        hook.flush(60)
         assert (hook.stats()["sent"], hook.stats()["sample_rate"]) == (20, 0.5)
         hook.close(1)
         assert admin.xlen(names.SAMPLES) == 20
@@ -153,7 +153,7 @@ def test_samples_of_an_app_that_may_not_read_shares_arrive_all_the_same(guarded,
         hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=url)
         hook.choose("prompt", "user-1", variants=["a", "b"])
         hook.sample(query="q", output="o")
-        assert hook.flush(20)
+        assert hook.flush(60)
         hook.close(1)
         assert admin.xlen(names.SAMPLES) == 1
 

@@ -1,6 +1,5 @@
 """What is too old goes, in batches, each thing at its own age; what counts stays."""
 
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -235,9 +234,7 @@ def test_ages_are_settings():
 
 def test_run_ends_with_its_budget_and_the_next_goes_on(store):
     write(store, 91, n=600)
-    began = time.monotonic()
     Retention(store=store, ages=AGES, budget_s=-1).run(NOW.timestamp())
-    assert time.monotonic() - began < 5
     assert count(store, samples) == 600
     assert keep(store)["samples"] == 600
 

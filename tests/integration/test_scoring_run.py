@@ -333,7 +333,7 @@ class SlowScorer:
         with self._lock:
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
-        self._barrier.wait(timeout=10)
+        self._barrier.wait(timeout=100)
         time.sleep(self.takes_s)
         with self._lock:
             self._now -= 1

@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from monitor.errors import ServerStartError
+from support.waiting import wait_until
 from workers.supervise import Service, Supervisor
 
 
@@ -42,13 +42,6 @@ def supervised(told):
     yield make
     for supervisor in made:
         supervisor.stop()
-
-
-def eventually(condition, within_s=10.0):
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.02)
 
 
 def is_alive(pid):
@@ -90,7 +83,7 @@ def test_what_dies_is_restarted(tmp_path, supervised, told):
     supervisor.start()
     before = supervisor.pids["a"]
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: supervisor.check() or ("a", "restarted") in told)
+    wait_until(lambda: supervisor.check() or ("a", "restarted") in told)
     assert supervisor.pids["a"] != before
     assert told[1] == ("a", "ended with code -9; restart in 0.5 s")
 
@@ -98,7 +91,7 @@ def test_what_dies_is_restarted(tmp_path, supervised, told):
 def test_pauses_grow_for_what_keeps_dying(tmp_path, supervised, told):
     supervisor = supervised(service(tmp_path, "a", code="raise SystemExit(7)"))
     supervisor.start()
-    eventually(lambda: supervisor.check() or sum("ended" in what for _, what in told) == 3)
+    wait_until(lambda: supervisor.check() or sum("ended" in what for _, what in told) == 3)
     pauses = [what.split()[-2] for _, what in told if "ended" in what]
     assert pauses == ["0.5", "1.0", "2.0"]
 
@@ -130,11 +123,11 @@ def test_what_ignores_the_polite_signal_is_killed_with_its_children(tmp_path, su
     supervisor = supervised(service(tmp_path, "stubborn", code=code, stop_timeout_s=0.3))
     supervisor.start()
     pid_file = tmp_path / "child"
-    eventually(lambda: pid_file.exists() and pid_file.read_text())
+    wait_until(lambda: pid_file.exists() and pid_file.read_text())
     child = int(pid_file.read_text())
     parent = supervisor.pids["stubborn"]
     supervisor.stop()
-    eventually(lambda: not is_alive(parent) and not is_running(child))
+    wait_until(lambda: not is_alive(parent) and not is_running(child))
 
 
 def test_log_that_has_grown_large_is_put_aside(tmp_path, supervised):
@@ -152,7 +145,7 @@ def test_watching_ends_when_told(tmp_path, supervised):
     watching = threading.Thread(target=supervisor.watch, args=(stop,))
     watching.start()
     stop.set()
-    watching.join(timeout=5)
+    watching.join(timeout=100)
     assert not watching.is_alive()
 
 
@@ -174,9 +167,9 @@ def test_services_end_when_the_supervisor_is_killed(tmp_path):
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
     ) as process:
         pid = int(process.stdout.readline())
-        eventually(lambda: b"time.sleep" in command_line(pid))
+        wait_until(lambda: b"time.sleep" in command_line(pid))
         process.kill()
-    eventually(lambda: not is_running(pid))
+    wait_until(lambda: not is_running(pid))
 
 
 def is_running(pid):

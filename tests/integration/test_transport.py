@@ -36,7 +36,7 @@ def hear(here):
     )
     consumer.qos(prefetch_count=1)
     consumer.consume()
-    here.drain_events(timeout=5)
+    here.drain_events(timeout=60)
     return heard[0]
 
 
@@ -57,7 +57,7 @@ def test_who_could_not_acknowledge_hears_the_next_one(tmp_path):
         message.ack()
         assert message.channel.qos.can_consume()
         with pytest.raises(here.connection_errors):
-            here.drain_events(timeout=5)
+            here.drain_events(timeout=60)
         server.start()
         wake(server.url)
         with connection(server.url) as again:

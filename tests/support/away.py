@@ -218,7 +218,7 @@ def a_day(place: Place) -> dict[str, Any]:
         back_ms, waited = int(time.time() * 1000), client.xlen(names.SAMPLES)
         drained_s = place.until(lambda: client.xlen(names.SAMPLES) < scale.rate / 10)
         traffic()
-        told = json.loads(app.communicate(timeout=90)[0].splitlines()[-1])
+        told = json.loads(app.communicate(timeout=200)[0].splitlines()[-1])
         place.until(lambda: not client.xlen(names.SAMPLES) and place.reconciled())
         # Verdicts of what came last, and whatever alert they lead to.
         place.pause(1.5)

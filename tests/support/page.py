@@ -36,4 +36,4 @@ def served_page(home: str) -> Iterator[Page]:
         yield Page(found[0].rstrip("/"), process.pid)
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=100)

@@ -79,7 +79,7 @@ class PostgresServer:
         """Ask it to leave at once, whoever is connected."""
         if self.process is not None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=100)
 
     def __enter__(self) -> Self:
         self.start()
@@ -140,7 +140,7 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            psycopg.connect(url.replace("+psycopg", ""), connect_timeout=2).close()
+            psycopg.connect(url.replace("+psycopg", ""), connect_timeout=20).close()
         except psycopg.OperationalError:
             time.sleep(0.05)
         else:

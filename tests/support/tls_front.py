@@ -25,7 +25,7 @@ class TlsFront:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._listening.wait(10)
+        self._listening.wait(100)
         return self
 
     def __exit__(
@@ -35,7 +35,7 @@ class TlsFront:
         trace: TracebackType | None,
     ) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(100)
 
     def _run(self) -> None:
         # A client that is refused, or leaves in the middle, is what the tests are about.

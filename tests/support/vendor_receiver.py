@@ -74,7 +74,7 @@ class VendorReceiver(Receiver):
         """Queue reactions for the next requests."""
         self._script.extend(reactions)
 
-    def wait_for(self, count: int, timeout_s: float = 10.0) -> None:
+    def wait_for(self, count: int, timeout_s: float = 100.0) -> None:
         """Wait until *count* requests were taken."""
         self._wait(lambda: len(self.taken) >= count, timeout_s)
 

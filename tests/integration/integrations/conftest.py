@@ -25,7 +25,7 @@ def recorded(hook, redis_url):
     """The interactions that arrived, in order."""
 
     def read():
-        assert hook.flush()
+        assert hook.flush(60)
         with redis.Redis.from_url(redis_url) as client:
             return [wire.decode(fields).interaction for _, fields in client.xrange(names.SAMPLES)]
 

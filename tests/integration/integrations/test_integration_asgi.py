@@ -16,6 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
 from monitor.integrations.asgi import InteractionMiddleware, current
+from support.waiting import wait_until
 from workers.supervise import free_port
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -149,13 +150,13 @@ def test_streamed_answer_passes_undelayed_through_a_real_server(hook, recorded):
         return StreamingResponse(parts())
 
     with served(wrapped(hook, Route("/stream", stream))) as url:
-        with httpx.stream("GET", f"{url}/stream", timeout=10) as response:
+        with httpx.stream("GET", f"{url}/stream", timeout=100) as response:
             parts = response.iter_text()
             assert next(parts) == "first "  # while the second is still to be made
             assert hook.stats()["seen"] == 0
             go_on.set()
             assert next(parts) == "second"
-        wait_for(lambda: hook.stats()["seen"] == 1)
+        wait_until(lambda: hook.stats()["seen"] == 1)
     assert recorded()[0].output == "first second"
 
 
@@ -165,15 +166,8 @@ def served(app):
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_for(lambda: server.started)
+        wait_until(lambda: server.started)
         yield f"http://127.0.0.1:{server.config.port}"
     finally:
         server.should_exit = True
         thread.join()
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

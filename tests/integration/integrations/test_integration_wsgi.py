@@ -56,7 +56,7 @@ def test_streamed_answer_passes_undelayed_through_a_real_server(hook, recorded, 
     def stream():
         def parts():
             yield "first "
-            go_on.wait(10)
+            go_on.wait(100)
             current().output = "first second"
             yield "second"
 
@@ -69,7 +69,7 @@ def test_streamed_answer_passes_undelayed_through_a_real_server(hook, recorded, 
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_port}/stream"
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=100) as response:
             assert response.read(6) == b"first "  # while the second is still to be made
             go_on.set()
             assert response.read() == b"second"

@@ -67,7 +67,7 @@ class Server:
     process: subprocess.Popen
 
     def client(self, **options):
-        return httpx.Client(base_url=self.url, timeout=20, **options)
+        return httpx.Client(base_url=self.url, timeout=100, **options)
 
 
 def _interaction(app, number, output, text, odd):
@@ -147,7 +147,7 @@ def _started(home, **environment):
 
 def _stopped(server):
     server.process.terminate()
-    server.process.communicate(timeout=20)
+    server.process.communicate(timeout=100)
 
 
 @pytest.fixture(scope="session")

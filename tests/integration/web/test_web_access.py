@@ -35,7 +35,7 @@ def run_web(*arguments, **environment):
     keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
     return subprocess.run(
         [sys.executable, "-m", "monitor", "web", *arguments], env=keep | environment,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
 
 

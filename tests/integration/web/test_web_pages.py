@@ -1,7 +1,6 @@
 """The pages over HTTP: key facts without a script, hostile texts inert, nothing from elsewhere."""
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from urllib.parse import urlencode, urlsplit
@@ -13,6 +12,7 @@ from monitor.store.insights import ReleaseMark, add_mark
 from monitor.testsets import TestSet
 from monitor.web.templating import environment
 from monitor.web.time_range import app_path, metric_path, releases_path, sample_path
+from support.waiting import wait_until
 
 SENT_APP = (
     "bots/<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'{{7*7}}\u202e"
@@ -287,9 +287,7 @@ def test_pages_compute_beside_themselves_whose_fault_a_fall_is_what_fails_and_a_
     get(app_path("shop"))
     get(BROKEN)
     get(f"{path}.md")  # one thread computes them in turn
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and "Being computed" in get(BROKEN).text:
-        time.sleep(0.1)
+    wait_until(lambda: "Being computed" not in get(BROKEN).text)
     assert "None beyond chance in the last 24 h" in get(app_path("shop")).text
     assert "has no scores of the last day to plan from" in get(BROKEN).text
     assert 'class="volume"' in get(app_path("shop")).text

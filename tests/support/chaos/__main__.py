@@ -80,7 +80,7 @@ def second_scheduler(world: World) -> None:
     paused([world.pid("scheduler")], 20.0)
     time.sleep(2.0)
     other.terminate()
-    other.wait(timeout=60)
+    other.wait(timeout=200)
 
 
 def drip(world: World) -> None:

@@ -15,9 +15,9 @@ _CODE = """
 import json, sys, time
 import monitor
 rate, seconds, last = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-began, n = time.monotonic(), 0
-while (passed := time.monotonic() - began) < seconds:
-    while n < passed * rate:
+began, n, all_ = time.monotonic(), 0, int(rate * seconds)
+while n < all_:
+    while n < min(all_, (time.monotonic() - began) * rate):
         monitor.sample(
             query="How long does a refund take?",
             contexts=["Refunds are paid back within five working days."],

@@ -29,7 +29,7 @@ from workers.operations import reconcile
 from workers.stack import plan_stack
 from workers.supervise import RedisServer, Service, Supervisor
 
-SETTLED_WITHIN_S = 90.0
+SETTLED_WITHIN_S = 150.0
 #: Faults that need a small disk, by the folder on it and its size: an empty PostgreSQL, some log.
 _DISKS = {"redis-disk-full": ("redis", 64), "postgres-disk-full": ("pg", 600)}
 #: What kills the worker is alone in its folder: other files there would hide packages.

@@ -14,7 +14,7 @@ NEEDS_NOTHING = ["", ".asgi", ".wsgi", ".openai", ".spans", ".traces", ".runs"]
 
 def run(code):
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=200
     )
     return done.stdout + done.stderr
 

@@ -276,7 +276,7 @@ def test_uncertainty_is_skipped_where_only_meaning_could_tell(answers, found):
 
 
 def test_both_calls_of_a_sample_are_under_way_together():
-    both = Barrier(2, timeout=20)  # broken, and so a failure, where one waits for the other
+    both = Barrier(2, timeout=100)  # broken, and so a failure, where one waits for the other
 
     class WaitingJudge(LocalJudge):
         def judge(self, interaction):

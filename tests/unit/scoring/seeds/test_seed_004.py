@@ -204,11 +204,11 @@ def test_late_evaluation_is_failed():
 
 
 def test_record_behind_a_late_one_is_scored_all_the_same():
-    config = EvaluationConfig(evaluators=["quality"], timeout_ms=500, parallel_execution=False)
+    config = EvaluationConfig(evaluators=["quality"], timeout_ms=2_000, parallel_execution=False)
     with JudgeServer() as server:
         server.script(["hang"])
         two = [make_interaction(id="slow"), make_interaction(id="next")]
-        batch, _ = run(server, config, two, judge_timeout_s=3.0)
+        batch, _ = run(server, config, two, judge_timeout_s=30.0)
     late, scored = batch.evaluations
     assert (late.error.code, scored.error, scored.score is None) == ("timeout", None, False)
 
