@@ -14,7 +14,7 @@ def demo(tmp_path_factory):
     keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
     done = subprocess.run(
         [sys.executable, "-m", "monitor", "demo", "--quick"],
-        env=keep | {"TMPDIR": str(folder)}, capture_output=True, text=True, timeout=110,
+        env=keep | {"TMPDIR": str(folder)}, capture_output=True, text=True, timeout=280,
         check=False,
     )  # fmt: skip
     return done, folder

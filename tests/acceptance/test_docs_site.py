@@ -76,7 +76,7 @@ def stack(tmp_path_factory):
                 done = subprocess.run(
                     ["bash", "-euo", "pipefail", "-c", script], cwd=folder,
                     env=environment | more, capture_output=True, text=True,
-                    check=False, timeout=120,
+                    check=False, timeout=280,
                 )  # fmt: skip
                 assert code is None or done.returncode == code, done.stdout + done.stderr
                 return done
@@ -97,7 +97,7 @@ def test_quick_start_works_as_it_is_written(stack):
     send, ask = start_status.splitlines()
 
     def status(code):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 150
         while (found := stack.run(ask, None)).returncode != code:
             assert time.monotonic() < deadline, found.stdout
         return found.stdout

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -50,7 +51,7 @@ def started(redis_url, *options):
         stderr=subprocess.PIPE,
     )
     url = f"http://127.0.0.1:{port}"
-    wait_until(lambda: process.poll() is not None or answers(url))
+    wait_until(lambda: process.poll() is not None or answers(url), every_s=0.2)
     return process, url
 
 
@@ -62,13 +63,39 @@ def ended(process):
     assert b"Traceback" not in errors
 
 
+@pytest.fixture(scope="module")
+def shared(redis_urls):
+    """A receiver for all tests that do not read its counters, and the address of its Redis."""
+    with receiving(url := next(redis_urls)) as receiver:
+        yield receiver, url
+
+
 @pytest.fixture
-def receiver(redis_url):
+def receiver(shared):
+    receiver, url = shared
+    with redis.Redis.from_url(url) as client:
+        client.delete(names.SAMPLES)
+    return receiver
+
+
+@pytest.fixture
+def redis_of_receiver(shared):
+    return shared[1]
+
+
+@contextmanager
+def receiving(redis_url):
     process, url = started(redis_url, "--wait", "0.3", "--max-mb", "1")
     try:
         yield url
     finally:
         ended(process)
+
+
+@pytest.fixture
+def fresh_receiver(redis_url):
+    with receiving(redis_url) as receiver:
+        yield receiver
 
 
 def answers(url):
@@ -93,7 +120,9 @@ def exporting(url, service, **options):
     return provider.get_tracer("bot")
 
 
-def test_what_the_exporter_sends_is_joined_across_services_and_recorded(receiver, redis_url):
+def test_what_the_exporter_sends_is_joined_across_services_and_recorded(
+    receiver, redis_of_receiver
+):
     bot = exporting(receiver, "support-bot")
     search = exporting(receiver, "search", compression=Compression.Gzip)
     with bot.start_as_current_span("POST /ask") as root:
@@ -101,13 +130,13 @@ def test_what_the_exporter_sends_is_joined_across_services_and_recorded(receiver
             pass
         with bot.start_as_current_span("llm", attributes=MODEL):
             pass
-    [it] = arrived(redis_url, 1)
+    [it] = arrived(redis_of_receiver, 1)
     assert (it.app, it.query, it.output) == ("support-bot", "How long?", "Five days.")
     assert [context.text for context in it.contexts] == ["Refunds take five days."]
     assert it.trace_id == format(root.get_span_context().trace_id, "032x")
 
 
-def test_answer_of_a_slow_model_keeps_its_documents_and_comes_once(receiver, redis_url):
+def test_answer_of_a_slow_model_keeps_its_documents_and_comes_once(receiver, redis_of_receiver):
     bot = exporting(receiver, "support-bot")
     with bot.start_as_current_span("POST /ask"):
         with bot.start_as_current_span("retrieve", attributes=RETRIEVER):
@@ -115,14 +144,14 @@ def test_answer_of_a_slow_model_keeps_its_documents_and_comes_once(receiver, red
         time.sleep(1.5)  # longer than a trace that has its answer is waited for
         with bot.start_as_current_span("llm", attributes=MODEL):
             pass
-        [it] = arrived(redis_url, 1)
+        [it] = arrived(redis_of_receiver, 1)
         assert [context.text for context in it.contexts] == ["Refunds take five days."]
         late = {**MODEL, "llm.output_messages.0.message.content": "A title"}
         with bot.start_as_current_span("llm", attributes=late):
             pass
     with bot.start_as_current_span("another trace", attributes=MODEL):
         pass
-    assert [it.output for it in arrived(redis_url, 2)] == ["Five days.", "Five days."]
+    assert [it.output for it in arrived(redis_of_receiver, 2)] == ["Five days.", "Five days."]
 
 
 def test_what_is_open_is_delivered_when_the_process_is_told_to_end(redis_url):
@@ -134,9 +163,9 @@ def test_what_is_open_is_delivered_when_the_process_is_told_to_end(redis_url):
     assert [it.app for it in arrived(redis_url, 1)] == ["fixed"]
 
 
-def test_answers_are_the_protocols(receiver):
+def test_answers_are_the_protocols(fresh_receiver):
     def post(body, **headers):
-        return httpx.post(f"{receiver}/v1/traces", content=body, headers=headers)
+        return httpx.post(f"{fresh_receiver}/v1/traces", content=body, headers=headers)
 
     accepted = post(b"", **PROTOBUF)
     assert (accepted.status_code, accepted.content) == (200, b"")
@@ -152,9 +181,9 @@ def test_answers_are_the_protocols(receiver):
     assert post(b"x" * 2_000_000, **PROTOBUF).status_code == 413
     bomb = gzip.compress(b"\0" * 20_000_000)
     assert post(bomb, **PROTOBUF, **{"Content-Encoding": "gzip"}).status_code == 413
-    assert httpx.get(f"{receiver}/v1/traces").status_code == 405
+    assert httpx.get(f"{fresh_receiver}/v1/traces").status_code == 405
     assert ExportTraceServiceResponse.FromString(accepted.content) is not None
-    assert httpx.get(f"{receiver}/health").json()["rejected"] == 1
+    assert httpx.get(f"{fresh_receiver}/health").json()["rejected"] == 1
 
 
 def test_who_bears_no_token_is_turned_away_where_one_is_asked_for(redis_url, monkeypatch):
@@ -187,22 +216,22 @@ def test_page_of_a_stranger_reaches_nothing_without_a_token(receiver, headers):
     assert "support-bot" not in read.text
 
 
-def test_path_of_another_vendors_sdk_is_taken(receiver, redis_url):
+def test_path_of_another_vendors_sdk_is_taken(receiver, redis_of_receiver):
     exporter = OTLPSpanExporter(endpoint=f"{receiver}/api/public/otel/v1/traces")
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with provider.get_tracer("bot").start_as_current_span("llm", attributes=MODEL):
         pass
-    [it] = arrived(redis_url, 1)
+    [it] = arrived(redis_of_receiver, 1)
     assert it.output == "Five days."
 
 
-def test_texts_in_log_events_are_joined_with_the_spans(receiver, redis_url):
-    bot = exporting(receiver, "support-bot")
+def test_texts_in_log_events_are_joined_with_the_spans(fresh_receiver, redis_url):
+    bot = exporting(fresh_receiver, "support-bot")
     provider = LoggerProvider(
         resource=Resource({"service.name": "support-bot"}), shutdown_on_exit=False
     )
-    exporter = OTLPLogExporter(endpoint=f"{receiver}/v1/logs")
+    exporter = OTLPLogExporter(endpoint=f"{fresh_receiver}/v1/logs")
     provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     log = provider.get_logger("openai")
     with bot.start_as_current_span("POST /ask"):
@@ -224,7 +253,10 @@ def test_texts_in_log_events_are_joined_with_the_spans(receiver, redis_url):
     assert (it.app, it.query, it.output) == ("support-bot", "How long?", "Five days.")
     assert [context.text for context in it.contexts] == ["Refunds take five days."]
     assert it.metadata["model"] == "m-1"
-    assert httpx.get(f"{receiver}/health").json()["ignored"] == {"log_other": 1, "span_other": 1}
+    assert httpx.get(f"{fresh_receiver}/health").json()["ignored"] == {
+        "log_other": 1,
+        "span_other": 1,
+    }
 
 
 def test_it_listens_for_others_only_with_a_token(redis_url):
@@ -260,12 +292,12 @@ def test_port_that_is_taken_is_told_in_a_line(receiver):
     assert "address already in use" in done.stderr
 
 
-def test_health_tells_what_was_left_out(receiver):
-    bot = exporting(receiver, "support-bot")
+def test_health_tells_what_was_left_out(fresh_receiver):
+    bot = exporting(fresh_receiver, "support-bot")
     with bot.start_as_current_span("llm", attributes={"gen_ai.operation.name": "new"}):
         pass
     with bot.start_as_current_span("GET /"):
         pass
-    health = httpx.get(f"{receiver}/health").json()
+    health = httpx.get(f"{fresh_receiver}/health").json()
     assert health["ignored"] == {"span_unknown_kind": 1, "span_other": 1}
     assert health["hooks"] == []

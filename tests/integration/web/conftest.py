@@ -226,6 +226,7 @@ def open_page(browser):
 
     def open_page(**options):
         contexts.append(browser.new_context(**options))
+        contexts[-1].set_default_timeout(120_000)
         return contexts[-1].new_page()
 
     yield open_page

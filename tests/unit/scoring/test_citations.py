@@ -224,10 +224,11 @@ def cpu_s(metric, sentences):
 @pytest.mark.parametrize("metric", ["multi_source_coverage", "citation_accuracy"])
 def test_time_grows_no_faster_than_the_text(metric):
     cpu_s(metric, 50)
-    times = [cpu_s(metric, 500 * 2**doubling) for doubling in range(3)]
-    assert times[2] < 3
+    # The best of some: a busy machine slows a measurement.
+    once, four = (min(cpu_s(metric, n) for _ in range(5)) for n in (500, 2_000))
+    assert four < 3
     # Of four times the text: linear is 4, quadratic 16.
-    assert times[2] / times[0] < 8
+    assert four / once < 8
 
 
 CONFLICTING = [
