@@ -70,7 +70,7 @@ def told(redis_url: str) -> Callable[[], Told]:
 def run(redis_url: str, tmp_path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a program of its own that has REDIS_URL; it must end well, soon and silently."""
 
-    def run_(code: str, *, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def run_(code: str, *, timeout_s: float = 200.0) -> subprocess.CompletedProcess[str]:
         file = tmp_path / "program.py"
         file.write_text(f"REDIS_URL = {redis_url!r}\n{code}")
         done = subprocess.run(

@@ -63,7 +63,7 @@ class Server:
         return answered
 
     def wait(self):
-        deadline = time.monotonic() + 80
+        deadline = time.monotonic() + 200
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if len([*self._folder.glob("ready-*")]) == WORKERS and self.get():

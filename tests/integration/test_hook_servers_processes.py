@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from support.waiting import PATIENT_EXIT
@@ -66,30 +67,29 @@ import asyncio, time
 import monitor
 monitor.init(app="bot", sample_rate=1.0, redis_url=REDIS_URL)
 
-async def sample(end):
-    while time.monotonic() < end:
+async def sample():
+    for _ in range(60):
         monitor.sample(query="q", contexts=["c" * 1_000] * 4, output="a" * 800)
         await asyncio.sleep(0.001)
 
-async def lags(end, found):
-    while time.monotonic() < end:
+async def lags():
+    found = []
+    for _ in range(50):
         due = time.perf_counter() + 0.005
         await asyncio.sleep(0.005)
         found.append(time.perf_counter() - due)
+    found.sort()
+    return found[len(found) // 2], found[int(len(found) * 0.95)]
 
 async def main():
-    usual, sampling = [], []
-    for _ in range(5):  # in turn, so that whoever shares the machine is in both
-        await lags(time.monotonic() + 0.3, usual)
-        end = time.monotonic() + 0.3
-        await asyncio.gather(lags(end, sampling), sample(end))
-    for found in (usual, sampling):
-        found.sort()
-        print(found[len(found) // 2], found[int(len(found) * 0.95)])
+    for _ in range(6):
+        usual = await lags()
+        sampling, _ = await asyncio.gather(lags(), sample())
+        print(*usual, *sampling)
 
 asyncio.run(main())
 assert monitor.flush(60)
-assert monitor.stats()["seen"] > 100, monitor.stats()
+assert monitor.stats()["seen"] == 360, monitor.stats()
 """
 
 needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
@@ -142,8 +142,10 @@ assert set(sys.modules) == known, set(sys.modules) - known
 
 
 def test_event_loop_is_not_held_up(run, told):
-    usual_median_s, usual_high_s, median_s, high_s = map(float, run(LOOP).stdout.split())
+    rounds = [map(float, line.split()) for line in run(LOOP).stdout.splitlines()]
+    usual_medians_s, usual_highs_s, medians_s, highs_s = map(np.array, zip(*rounds, strict=True))
     assert told().balanced
     assert not told().dropped
-    assert median_s < usual_median_s + 0.005
-    assert high_s < usual_high_s + 0.05
+    # Who shares the machine is in some of the rounds; a hook in the way would be in all.
+    assert np.min(medians_s - usual_medians_s) < 0.005
+    assert np.min(highs_s - usual_highs_s) < 0.05
