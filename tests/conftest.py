@@ -32,6 +32,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("patient")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """Two a core: half of the time a test waits for processes of its own."""
+    return 2 * (os.cpu_count() or 1)
+
+
 @pytest.fixture(autouse=True)
 def own_logs() -> Iterator[None]:
     """Commands that run in the tests' process set logs up; the stream of one test ends with it."""
