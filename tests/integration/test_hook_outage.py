@@ -270,7 +270,7 @@ def test_an_asked_rate_ends_while_redis_is_away(own_server):
         client.set(names.rate("bot"), "0.5")
     hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=own_server.url)
     hook.sample(output="a")
-    assert hook.flush()
+    assert hook.flush(60)
     assert hook.stats()["sample_rate"] == 0.5
     own_server.stop()
     hook.sample(output="a")

@@ -310,4 +310,4 @@ def test_forked_services_end_when_the_supervisor_is_killed(tmp_path):
         pid = int(process.stdout.readline())
         assert is_running(pid)
         process.kill()
-    eventually(lambda: not is_running(pid))
+    wait_until(lambda: not is_running(pid))
