@@ -205,17 +205,17 @@ def main():
     (home / "new").rename(home / f"{number}.json")
     if number == 2:
         sys.exit("cannot go on")
-    time.sleep(60)
+    time.sleep(250)
 
 def wait(_):
     while not (home / "0.json").exists():
         time.sleep(0.01)
 
-signal.alarm(60)  # should nothing come of it
+signal.alarm(250)  # should nothing come of it
 signal.signal(signal.SIGTERM, lambda *_: None)
 held = os.open(home, os.O_RDONLY)
 service = Service(
-    name="worker", command=[sys.executable, "-c", "import time; time.sleep(60)"], main=main,
+    name="worker", command=[sys.executable, "-c", "import time; time.sleep(250)"], main=main,
     environment={"ONLY": "this"}, log_file=home / "a.log", wait_until_ready=wait,
 )
 told = []
@@ -229,7 +229,7 @@ os.kill(supervisor.pids["worker"], signal.SIGTERM)
 while not (home / "2.json").exists() or told[-1] == "restarted":
     supervisor.check()
     time.sleep(0.01)
-beside = threading.Timer(60, print)
+beside = threading.Timer(250, print)
 beside.daemon = True
 beside.start()
 while told[-1] != "restarted":
@@ -237,7 +237,7 @@ while told[-1] != "restarted":
     time.sleep(0.01)
 report = {"pid": os.getpid(), "shares": id(loaded), "last": supervisor.pids["worker"]}
 print(json.dumps(report | {"told": told}), flush=True)
-time.sleep(60)
+time.sleep(250)
 """
 
 
