@@ -90,7 +90,7 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
     was = f"not evaluated for {duration(age_s)} (it was {WORDS[verdict.status]})"
     return verdict.model_copy(
         update={
-            "status": Status.BLIND, "since": verdict.evaluated_at,
+            "status": Status.BLIND, "status_since": verdict.evaluated_at,
             "reason": f"{was}; does a scheduler run?",
         }
     )  # fmt: skip

@@ -284,7 +284,7 @@ class FailureMode(NamedTuple):
     ``name`` joins up to three of these words; ``n`` failures of ``n_failed`` belong to it, where
     ``expected`` would by chance; ``p_value`` bounds the chance of that over all words tested.
     ``growing`` says whether its share of all samples rose from the first to the second half of the
-    time, at 5 % over all modes. ``examples`` are sample ids, the newest first.
+    time, at 5 % over all modes. ``sample_ids`` are those of the failures, the newest first.
     """
 
     name: str
@@ -295,7 +295,12 @@ class FailureMode(NamedTuple):
     first_seen: datetime
     last_seen: datetime
     growing: bool
-    examples: tuple[str, ...]
+    sample_ids: tuple[str, ...]
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The newest five."""
+        return self.sample_ids[:5]
 
 
 def failure_modes(
@@ -338,7 +343,7 @@ def failure_modes(
                 name=" · ".join(names), n=len(texts), n_failed=len(failed), expected=expected,
                 p_value=p_value, first_seen=texts[-1].at, last_seen=texts[0].at,
                 growing=bool(binom.sf(recent - 1, len(texts), late) < 0.05 / len(found)),
-                examples=tuple(each.sample_id for each in texts[:5]),
+                sample_ids=tuple(each.sample_id for each in texts),
             )
         )  # fmt: skip
     return sorted(modes, key=lambda mode: -mode.n)

@@ -29,7 +29,7 @@ from monitor.store.sample_index import (
     score_bin,
     token_of,
 )
-from monitor.store.tables import epoch_ms, labels, samples, time_of
+from monitor.store.tables import epoch_ms, evaluations, labels, samples, time_of
 
 _MOST_PHRASES = 20
 _BINS = range(101)
@@ -62,6 +62,7 @@ class SampleFilter(BaseModel):
     trace: str = ""
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
+    sample: tuple[str, ...] = Field((), max_length=100, description="Ids of samples, any of them.")
     text: str = Field("", description='Words of question or answer; "a phrase", begin*.')
 
     @model_validator(mode="after")
@@ -87,7 +88,7 @@ class SampleFilter(BaseModel):
         found: dict[str, Any] = {}
         for name in cls.model_fields:
             given = [value for value in values.get(name, ()) if value.strip()]
-            if given and name in {"segment", "tag"}:
+            if given and name in {"segment", "tag", "sample"}:
                 found[name] = given
             elif given and name in {"since", "until"}:
                 found[name] = parse_time(given[-1], now)
@@ -149,6 +150,11 @@ class SampleFilter(BaseModel):
             if self.label in {"pass", "fail"}:
                 said += f" AND l.human_passed = {int(self.label == 'pass')}"
             parts.append(f"{{position}} {'NOT IN' if self.label == 'none' else 'IN'} ({said})")
+        if self.sample:
+            values |= {f"id_{number}": sample_id for number, sample_id in enumerate(self.sample)}
+            ids = ", ".join(f":id_{number}" for number in range(len(self.sample)))
+            of_ids = f"SELECT position FROM groundwatch_samples WHERE sample_id IN ({ids})"  # noqa: S608  # bound
+            parts.append(f"{{position}} IN ({of_ids})")
         if self.min_score is not None or self.max_score is not None:
             values["lowest"], values["highest"] = self._score_range()
             values["score_metric"] = self.metric
@@ -229,28 +235,51 @@ def find_samples(
         if not wanted.metric:
             raise ValueError("an order by score needs a metric")
         bins = list(_BINS if sort is Sort.LOWEST else reversed(_BINS))
-        bins = bins[bins.index(first_bin) if first_bin is not None else 0 :]
-        found, empty = [], set[int]()
-        for place, number in enumerate(bins):
-            if place % _BINS_AT_ONCE == 0:  # most have no sample: many are passed over in one look
-                these = bins[place : place + _BINS_AT_ONCE]
-                any_of = wanted.bins(these) or [_NOTHING]
-                if not _positions(connection, wanted, apps, any_of, Sort.NEWEST, None, 1):
-                    empty.update(these)
-            if number in empty:
-                continue
-            of_bin = wanted.bins([number]) or [_NOTHING]
-            start = at if number == first_bin else None
-            more = limit + 1 - len(found)
-            page = _positions(connection, wanted, apps, of_bin, Sort.NEWEST, start, more)
-            found += [(number, position) for position in page]
-            if len(found) > limit:
-                break
+        found = []
+        if first_bin is not None:
+            bins = bins[bins.index(first_bin) + 1 :]
+            found = _of_bins(connection, wanted, apps, [first_bin], at, limit + 1)
+        for begins in range(0, len(bins), _BINS_AT_ONCE):
+            if (more := limit + 1 - len(found)) > 0:
+                these = bins[begins : begins + _BINS_AT_ONCE]
+                found += _of_bins(connection, wanted, apps, these, None, more)
     shown, after = found[:limit], None
     if len(found) > limit:
         number, position = shown[-1]
         after = f"{number}.{position}" if by_score else str(position)
     return SamplePage(_read(connection, [position for _, position in shown]), after)
+
+
+def _of_bins(
+    connection: Connection,
+    wanted: SampleFilter,
+    apps: Collection[str] | None,
+    bins: Sequence[int],
+    at: int | None,
+    limit: int,
+) -> list[tuple[int, int]]:
+    """Return bins and positions of the samples with a score in *bins*, in their order."""
+    any_of = wanted.bins(bins) or [_NOTHING]
+    found = _positions(connection, wanted, apps, any_of, Sort.NEWEST, at, limit)
+    if len(bins) == 1:
+        return [(bins[0], position) for position in found]
+    if len(found) == limit:
+        of_bins: list[tuple[int, int]] = []
+        for number in bins:
+            if (more := limit - len(of_bins)) > 0:
+                of_bins += _of_bins(connection, wanted, apps, [number], at, more)
+        return of_bins
+    # Most bins have few samples: they are found in one look, and sorted by their scores.
+    query = select(evaluations.c.score, samples.c.position).where(
+        samples.c.position.in_(found),
+        evaluations.c.sample_id == samples.c.sample_id,
+        evaluations.c.metric == wanted.metric,
+        evaluations.c.passed.is_not(None),
+        evaluations.c.score.is_not(None),
+    )
+    scored = {(score_bin(row.score), row.position) for row in connection.execute(query)}
+    placed = [(number, position) for number, position in scored if number in bins]
+    return sorted(placed, key=lambda one: (bins.index(one[0]), -one[1]))
 
 
 def _read_cursor(cursor: str, *, by_score: bool) -> tuple[int | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 from sqlalchemy import Connection
@@ -40,16 +40,13 @@ from monitor.web import time_range as names
 from monitor.web.auth import Role, principal_of
 from monitor.web.charts import volume_chart
 from monitor.web.detail import Recent, SegmentTable, read_app_segments, read_deploys, read_recent
-from monitor.web.samples import kept_nowhere
+from monitor.web.samples import EXPLAINED_S, MOST_WAIT_S, kept_nowhere, read_modes
 from monitor.web.site import Site, incident_for
 from monitor.web.templating import event_reason, series_of
 from monitor.web.time_range import SPANS, TimeRange
 from monitor.web.time_series import ChartMark, ShadedSpan, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
 from workers.reports import EXPLAINED_FOR, read_faults, read_report
-
-if TYPE_CHECKING:
-    from monitor.rolling.faults import Faults
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
@@ -60,8 +57,6 @@ _MAX_DROP, _ALPHA = 0.03, 0.02
 _MOST_READ, _MOST_QUESTIONS = 400, 20
 _RANGES = ("24h", "7d", "30d")
 _VOLUME_STEP_S, _FEWEST_VOLUME_STEPS = 1800, 12
-#: Failure modes and blame are computed again after so long; a ticket waits for them at most.
-_EXPLAINED_S, _MOST_WAIT_S = 600.0, 20.0
 
 
 #: One metric of two releases: what is compared, the 90 % interval of each pass rate, the verdict.
@@ -81,6 +76,8 @@ class AppPages:
         app, site, now = names.unslug(request.path_params["app"]), self.site, self.site.clock()
         principal = principal_of(request)
         window_s = int(_DAY.total_seconds())
+        # Counts are of the minutes that begin within it.
+        since = now.replace(second=0, microsecond=0) - _DAY + timedelta(minutes=1)
         read = read_report(site.store, site.settings, now=now, window_s=window_s, app=app)
         found = next((one for one in read.apps if one.app == app), None)
         if found is None or not principal.may_see(app):
@@ -116,18 +113,10 @@ class AppPages:
             ],
             marks=[ChartMark(deploy.at.timestamp(), deploy.release) for deploy in newest],
             deploys=newest[:_MOST_RELEASES], segments=segments.rows[:_MOST_SEGMENTS],
-            compared_with=segments.reference, worst=worst, since=now - _DAY, volume=volume,
-            faults=self._modes(app, lead, now) if may_read and lead else None,
+            compared_with=segments.reference, worst=worst, since=since, volume=volume,
+            faults=read_modes(site, app, lead) if may_read and lead else None,
             window_from=now - timedelta(seconds=site.settings.windows.status_window_s),
         ))  # fmt: skip
-
-    def _modes(self, app: str, metric: str, now: datetime) -> Faults | None:
-        """Return what failures of the last day have in common, once it has been computed."""
-        store, since = self.site.store, now - _DAY
-        return self.site.slow.get(
-            ("modes", app, metric), lambda: read_faults(store, app, metric, since=since),
-            fresh_s=_EXPLAINED_S,
-        )  # fmt: skip
 
     def releases(self, request: Request) -> Response:
         """Compare two releases: every metric with intervals, and questions that both got."""
@@ -262,7 +251,7 @@ class IncidentPages:
 
     def markdown(self, request: Request) -> Response:
         """Return the incident as Markdown; its links are absolute where the page's address is."""
-        found = self._read(request, wait_s=_MOST_WAIT_S)
+        found = self._read(request, wait_s=MOST_WAIT_S)
         if found is None:
             return self.site.missing(request, "no such incident")
         base = (self.site.settings.report_url or str(request.base_url)).rstrip("/")
@@ -289,7 +278,8 @@ class IncidentPages:
                 why = why_not_notified(connection, found, site.wiring.channels, now - kept)
             ack = acknowledgement(connection, found.incident_id)
             deploys = read_deploys(connection, found.app, found.since - _LONGEST_BEFORE)
-            causes = self._causes(connection, found, events, deploys, now)
+            began = min([found.since, *(e.verdict.onset for e in events if e.verdict.onset)])
+            causes = self._causes(connection, found, events, deploys, began, now)
             # One that was just made is applied when the scheduler looks next.
             labels = site.wiring.plan.labels(events[-1].verdict, found.level) if events else {}
             silences = [s for s in silences_after(connection, now) if s.covers(labels, now)]
@@ -305,19 +295,19 @@ class IncidentPages:
         charts = self._charts(found, now)
         faults = None
         if not found.metric.startswith(MONITOR_PREFIX):
-            began = min([found.since, *(e.verdict.onset for e in events if e.verdict.onset)])
             faults = site.slow.get(
                 ("faults", found.incident_id, found.resolved_at),
                 lambda: read_faults(
                     site.store, found.app, found.metric, since=began, until=found.resolved_at
                 ),
-                fresh_s=_EXPLAINED_S, wait_s=wait_s,
+                fresh_s=EXPLAINED_S, wait_s=wait_s,
             )  # fmt: skip
         return {
             "incident": found, "events": events, "deliveries": list(reversed(sent)), "ack": ack,
             "silence": silences[-1] if silences and found.is_open else None, "not_notified": why,
             "marks": [ChartMark(d.at.timestamp(), d.release) for d in deploys],
             "causes": causes, "faults": faults, "worst": worst, "charts": charts,
+            "began": began,
             "may_read": may_read,
             "shaded": [ShadedSpan(
                 found.since.timestamp(), (found.resolved_at or now).timestamp(),
@@ -355,12 +345,12 @@ class IncidentPages:
         found: Incident,
         events: Sequence[Snapshot],
         deploys: Sequence[Deploy],
+        began: datetime,
         now: datetime,
     ) -> list[LikelyCause]:
         if found.metric.startswith(MONITOR_PREFIX):
             return []
         last = events[-1] if events else None
-        began = min([found.since, *(e.verdict.onset for e in events if e.verdict.onset)])
         since = (found.resolved_at or now) - EXPLAINED_FOR
         of_metrics, of_apps = read_insights(connection, since=since, app=found.app)
         insight = of_metrics.get((found.app, found.metric)) if found.is_open else None

@@ -40,7 +40,8 @@ _FEW_APPS, _MOST_SHORT = 12, 250
 
 
 #: The fall of the pass rate that a plan is made for, some sample rates, how long it is kept.
-_HOUR = timedelta(hours=1)
+#: The minutes that begin within the last hour, as its counts have it.
+_HOUR = timedelta(minutes=59)
 _FALL, _RATES, _PLANNED_S = 0.15, (0.05, 0.2, 1.0), 3_600.0
 
 

@@ -7,7 +7,8 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -28,10 +29,16 @@ from monitor.testsets.golden import golden_case
 from monitor.web import schema, time_range
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.site import Site, answer_json, refused
+from workers.reports import read_faults
+
+if TYPE_CHECKING:
+    from monitor.rolling.faults import Faults
 
 _PAGE, _MOST = 50, 500
 #: An export holds no more; the next one goes on with a later `until`.
 _MOST_EXPORTED = 10_000
+#: Failure modes and blame are computed again after so long; who needs them waits so long at most.
+EXPLAINED_S, MOST_WAIT_S = 600.0, 20.0
 
 
 class _Asked(NamedTuple):
@@ -41,12 +48,16 @@ class _Asked(NamedTuple):
     sort: Sort = Sort.NEWEST
     cursor: str = ""
     limit: int = _PAGE
+    mode: str = ""  #: name of the failure mode whose samples are wanted
 
     @property
     def query(self) -> dict[str, Any]:
         """The filter and the order, as an address holds them."""
         found = self.wanted.model_dump(exclude_defaults=True)
-        return found | ({"sort": self.sort.value} if self.sort is not Sort.NEWEST else {})
+        if self.mode:
+            found["sample"] = ()
+        named = {"mode": self.mode, "sort": self.sort.value.removeprefix(Sort.NEWEST)}
+        return {name: value for name, value in (found | named).items() if value not in {"", ()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +170,7 @@ class SampleViews:
                 left -= len(page.items)
                 if page.next is None or left <= 0:
                     return
-                following = _Asked(asked.wanted, asked.sort, page.next, _MOST)
+                following = asked._replace(cursor=page.next, limit=_MOST)
                 page = self._find(request, following)
 
         return StreamingResponse(
@@ -179,7 +190,14 @@ class SampleViews:
         if sort not in set(Sort):
             raise ValueError(f"sort: one of {', '.join(Sort)}")
         wanted = SampleFilter.parse(values, self.site.clock())
-        return _Asked(wanted, Sort(sort), query.get("cursor", ""), int(limit))
+        mode = query.get("mode", "")
+        if mode and wanted.metric and principal_of(request).may_see(wanted.app):
+            faults = read_modes(self.site, wanted.app, wanted.metric, wait_s=MOST_WAIT_S)
+            ids = (m.sample_ids for m in faults.modes if m.name == mode) if faults else ()
+            wanted = wanted.model_copy(update={"sample": next(iter(ids), ("",))})
+        elif mode:
+            raise ValueError("mode: a failure mode needs an app and a metric")
+        return _Asked(wanted, Sort(sort), query.get("cursor", ""), int(limit), mode)
 
     def _find(self, request: Request, asked: _Asked) -> SamplePage:
         with self.site.store.read() as connection:
@@ -202,6 +220,15 @@ class SampleViews:
 def _query(request: Request) -> str:
     query: bytes = request.scope["query_string"]
     return query.decode("utf-8", "replace")
+
+
+def read_modes(site: Site, app: str, metric: str, *, wait_s: float = 0.0) -> Faults | None:
+    """Return what failures of the last day have in common, once it has been computed."""
+    since = site.clock() - timedelta(days=1)
+    return site.slow.get(
+        ("modes", app, metric), lambda: read_faults(site.store, app, metric, since=since),
+        fresh_s=EXPLAINED_S, wait_s=wait_s,
+    )  # fmt: skip
 
 
 def kept_nowhere(page: Response) -> Response:

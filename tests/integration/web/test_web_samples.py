@@ -5,11 +5,12 @@ import html
 import io
 import json
 import re
+from html.parser import HTMLParser
 
 import pytest
 
 from monitor.web.auth import Role, new_token
-from monitor.web.time_range import metric_path, sample_path
+from monitor.web.time_range import app_path, metric_path, releases_path, sample_path
 
 LISTED = re.compile(r'<td class="wide"><a href="(/sample/[^"]+)"')
 PASSING = metric_path("support-bot", "groundedness")
@@ -139,3 +140,73 @@ def test_test_case_needs_the_role_that_reads_transcripts(world, client_with):
         for role, (token, _) in made.items()
     }
     assert codes == {Role.VIEWER: 403, Role.READER: 200, Role.OPERATOR: 200}
+
+
+#: What a page says of a number when it counts samples: a word before or after it, or a column.
+COUNT = re.compile(r"\bn \d|\d (?:of the newest|samples|scores|answers|failures|turns?|failed)\b")
+CELLS = {"n", "failures", "not scored", "sampled", "scored", "labels"}
+#: Counts without a link, and why.
+WITHOUT_LINK = {
+    r"needs \d+ scores": "how many a status needs",
+    r"decides?\b|30 each are needed": "samples that are still to come",
+    r"reference|before": "of times that need not adjoin",
+    r"\(n [\d,]+|^n: ": "of a finding, when it was made",
+    r" %, n [\d,]+$": "of a status that is over",
+}
+
+
+class Numbers(HTMLParser):
+    """The numbers of samples on a page: those with a link to a list, and those without one."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.linked, self.bare = [], []
+        self.link = self.cell = ""
+        self.is_name = False
+        self.name = ""  # of a fact: what stands in its <dt>
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        if tag == "a":
+            self.link = attributes.get("href") or ""
+        elif tag in {"td", "dt", "li", "p"}:
+            self.cell = attributes.get("data-label") or ""
+        elif tag == "dd":
+            self.cell = self.name
+        self.is_name = tag == "dt"
+
+    def handle_endtag(self, tag):
+        self.link = "" if tag == "a" else self.link
+        self.cell = "" if tag in {"td", "dd"} else self.cell
+
+    def handle_data(self, data):
+        data = " ".join(data.split())
+        if self.is_name:
+            self.name, self.is_name = data, False
+        elif self.link.startswith("/samples?") and re.fullmatch(r"\d[\d,]*", data):
+            self.linked.append((self.link, int(data.replace(",", ""))))
+        elif not self.link and (
+            COUNT.search(data) or (self.cell in CELLS and re.fullmatch(r"[1-9][\d,]*", data))
+        ):
+            self.bare.append(f"{self.cell}: {data}")
+
+
+def test_every_number_of_samples_leads_to_exactly_those(world, get):
+    incident = re.search(r"/incidents/\w+", get("/incidents").text)[0]
+    pages = [
+        "/", app_path("shop"), app_path("support-bot"), BROKEN, PASSING, releases_path("shop"),
+        metric_path("support-bot", "relevance"), incident, "/labels", "/noise",
+        sample_path(world.samples["shop"]),
+    ]  # fmt: skip
+    followed = 0
+    for path in pages:
+        # The first look of this world is five seconds older than its newest sample.
+        numbers = Numbers(get(path).text.split("<h2>Timeline</h2>")[0])
+        bare = [n for n in numbers.bare if not any(re.search(why, n) for why in WITHOUT_LINK)]
+        assert not bare, path
+        for link, n in numbers.linked:
+            lines = get(link.replace("/samples?", "/samples.jsonl?", 1)).text.splitlines()
+            assert len(lines) == n, (path, link)
+            followed += 1
+    assert followed > 20

@@ -22,7 +22,7 @@ def test_stale_verdict_is_blind_and_says_what_it_was():
     stale = aged(3 * 86_400)
     assert stale.status is Status.BLIND
     assert "not evaluated for 3 d (it was healthy)" in stale.reason
-    assert stale.since == NOW - timedelta(days=3)
+    assert stale.status_since == NOW - timedelta(days=3)
 
 
 def test_window_that_is_no_longer_configured_is_left_out():
