@@ -28,7 +28,10 @@ Every error of groundwatch, in one tree.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class GroundwatchError(Exception):
@@ -219,3 +222,9 @@ class MissingExtraError(GroundwatchError, ImportError):
 def own_words(message: str) -> str:
     """Return the message of one of our validators, without what pydantic puts before it."""
     return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+
+
+def first_mistake(error: ValidationError) -> tuple[str, str]:
+    """Return where the first mistake is, such as ``contexts.0.text``, and what it is."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ".".join(map(str, first["loc"])), own_words(first["msg"])

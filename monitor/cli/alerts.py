@@ -15,14 +15,7 @@ from rich.text import Text
 
 from monitor.cli import console
 from monitor.cli.console import out
-from monitor.cli.messages import (
-    MESSAGE_COLUMNS,
-    drill,
-    outbox_app,
-    render,
-    route,
-    test,
-)
+from monitor.cli.messages import MESSAGE_COLUMNS, drill, outbox_app, render, route, test
 from monitor.errors import SettingsError
 from monitor.report.format import percent, plain_text, short_id, utc_time
 
@@ -118,9 +111,7 @@ def list_silences(
 
 
 @silences_app.command("expire")
-def expire(
-    silence_id: Annotated[str, typer.Argument(help="Id from `silence ls`.")],
-) -> None:
+def expire(silence_id: Annotated[str, typer.Argument(help="Id from `silence ls`.")]) -> None:
     """End a silence now, and notify about alerts that still fire."""
     from alerts.silencing import expire_silence
 

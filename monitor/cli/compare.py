@@ -219,14 +219,8 @@ def _of_files(first: Path, second: Path, wanted: Sequence[str] | None) -> Iterat
     """Yield the comparison of each metric that both files have."""
     from monitor.models import EvaluationStatus
     from monitor.models.passing import PassRule
-    from monitor.testsets.compare import (
-        Comparison,
-        Variant,
-        arms_of_scores,
-    )
-    from monitor.testsets.compare import (
-        compare as compare_arms,
-    )
+    from monitor.testsets.compare import Comparison, Variant, arms_of_scores
+    from monitor.testsets.compare import compare as compare_arms
 
     a, b = _read_evaluations(first), _read_evaluations(second)
     names = (first.stem, second.stem) if first.stem != second.stem else (str(first), str(second))

@@ -419,10 +419,7 @@ def reconciled(window_s: int, *, as_json: bool) -> bool:
     from monitor.queue.consumer import connect
     from workers.operations import reconcile as add_up
 
-    with (
-        console.opened() as (settings, store),
-        closing(connect(settings.broker_url)) as client,
-    ):
+    with console.opened() as (settings, store), closing(connect(settings.broker_url)) as client:
         found = add_up(
             client, store, now_s=time.time(), window_s=window_s, bucket_s=settings.windows.bucket_s
         )

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from monitor.cli import console
-from monitor.cli.console import err, out
 from monitor.errors import SettingsError
 from monitor.report.format import number, percent, plain_text, points, points_with_interval
 
@@ -92,8 +90,7 @@ def evaluate(  # noqa: PLR0913 - the options of a command
             cases, kinds.split_commas(metrics), app, settings=settings, output=output,
             overwrite=overwrite, app_version=app_version, concurrency=concurrency,
             timeout_s=timeout, retries=retries, repeat=repeat,
-            models=kinds.split_commas(models), on_progress=show,
-            tell=lambda text: err.print(Text(text), soft_wrap=True),
+            models=kinds.split_commas(models), on_progress=show, tell=console.tell,
         )  # fmt: skip
         runner.run_all()
     finally:
@@ -130,9 +127,7 @@ def gate(  # noqa: PLR0913 - the options of a command
     app: Annotated[
         str | None, typer.Option(help="The live app; not needed if there is only one.")
     ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Only this live metric; repeatable.")
-    ] = None,
+    metric: console.OnlyMetrics = None,
     since: Annotated[str, typer.Option(help="How far back in live traffic: 24h, 7d.")] = "7d",
     as_json: console.AsJson = False,
 ) -> None:
@@ -149,9 +144,7 @@ def gate(  # noqa: PLR0913 - the options of a command
     if run is not None:
         if release or against:
             raise typer.BadParameter("name either a run or two live releases")
-        rules = _policy(policy, max_drop, floor, critical_metric)
-        if shared_cases:
-            rules = rules.model_copy(update={"shared_cases": True})
+        rules = _policy(policy, max_drop, floor, critical_metric, shared_cases=shared_cases)
         found = decide(read_run(run), None if baseline is None else read_run(baseline), rules)
         for path in report or ():
             write_report(path, found)
@@ -179,6 +172,8 @@ def _policy(
     max_drop: str | None,
     floors: Sequence[str] | None,
     critical_metrics: Sequence[str] | None,
+    *,
+    shared_cases: bool,
 ) -> GatePolicy:
     """Return the policy of a file with what the options say instead."""
     from monitor.testsets.gate import GatePolicy
@@ -186,6 +181,8 @@ def _policy(
     found: dict[str, Any] = GatePolicy.read(file).model_dump() if file else {}
     if max_drop is not None:
         found["max_drop"] = console.parse_share(max_drop)
+    if shared_cases:
+        found["shared_cases"] = True
     if critical_metrics:
         found["critical_metrics"] = tuple(critical_metrics)
     for each in floors or ():
@@ -206,10 +203,9 @@ def _gate_live(
     drop = console.parse_share(max_drop)
     if not 0 < drop < 1:
         raise typer.BadParameter(f"Invalid share {max_drop!r}: expected 3% or 0.03")
-    settings, now = console.read_settings(), datetime.now(UTC)
-    store = console.open_store(settings)
-    name = console.the_app(store, app)
-    with store.read() as connection:
+    now = datetime.now(UTC)
+    with console.opened() as (settings, store), store.read() as connection:
+        name = console.the_app(store, app)
         parts = read_parts(
             connection, app=name, by="release", now=now, since=console.parse_time(since, now),
             bucket_s=settings.windows.bucket_s, values=frozenset({release, against}),
@@ -242,7 +238,7 @@ def _gate_live(
         console.print_json({"exit_code": code, "verdicts": verdicts, "not_comparable": refused})
         return code
     title = f"{name}: {release} against {against}, allowed drop {percent(drop)}"
-    out.print(Text(plain_text(title, 200), style="bold"))
+    console.say(plain_text(title, 200), style="bold")
     for verdict in verdicts:
         console.say(_sentence(verdict))
     for one, why in sorted(refused.items()):

@@ -234,11 +234,7 @@ def _parsed(line: str) -> LabelRecord | LabelOutcome:
 
 
 @app.command("export")
-def export_labels(
-    of: App = None,
-    metric: Metric = None,
-    output: console.Output = None,
-) -> None:
+def export_labels(of: App = None, metric: Metric = None, output: console.Output = None) -> None:
     """Write labels as JSONL, one a line, in the form that `label import` reads."""
     from monitor.store.labels import all_labels
 
@@ -259,11 +255,7 @@ def export_labels(
 
 
 @app.command("stats")
-def show_stats(
-    of: App = None,
-    metric: Metric = None,
-    as_json: console.AsJson = False,
-) -> None:
+def show_stats(of: App = None, metric: Metric = None, as_json: console.AsJson = False) -> None:
     """Show how far evaluators agree with people, and people with each other."""
     from monitor.report.words import agreement_line
     from monitor.store.label_agreement import agreements

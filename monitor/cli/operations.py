@@ -162,10 +162,7 @@ def retry_dead_letters(name: Named) -> None:
     from monitor.queue.consumer import connect, translated
     from monitor.store.ledger import begin_retry, end_retry, find_dead_letter
 
-    with (
-        console.opened() as (settings, store),
-        closing(connect(settings.broker_url)) as client,
-    ):
+    with console.opened() as (settings, store), closing(connect(settings.broker_url)) as client:
         with translated():
             client.ping()
         with store.write() as connection:
@@ -206,10 +203,7 @@ def forget(
 
     if not user_id:
         raise typer.BadParameter("name a user: --user-id, as the app sends it")
-    with (
-        console.opened() as (settings, store),
-        closing(connect(settings.broker_url)) as client,
-    ):
+    with console.opened() as (settings, store), closing(connect(settings.broker_url)) as client:
         done = forget_user(
             client, store, user_id, rules=Components(settings).rules, who=getpass.getuser(),
             now=datetime.now(UTC), dry_run=dry_run,

@@ -49,10 +49,7 @@ def config(
         found[key] = setting_value(value)
         is_set = key in os.environ or key + FILE_SUFFIX in os.environ  # noqa: TID251
         listed.add_row(
-            key,
-            Text(found[key]),
-            Text(field.description or ""),
-            style="bold" if is_set else "",
+            key, Text(found[key]), Text(field.description or ""), style="bold" if is_set else ""
         )
     if as_json:
         console.print_json(found)
@@ -120,13 +117,8 @@ def metrics(
 ) -> None:
     """List every metric; bold ones are scored now."""
     from monitor.report.listing import Listing
-    from monitor.scoring.metric_config import (
-        known_metrics,
-        read_metrics_file,
-    )
-    from monitor.scoring.metric_config import (
-        manual as metrics_manual,
-    )
+    from monitor.scoring.metric_config import known_metrics, read_metrics_file
+    from monitor.scoring.metric_config import manual as metrics_manual
 
     if form is ListFormat.MARKDOWN:
         typer.echo(metrics_manual(), nl=False)

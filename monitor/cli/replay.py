@@ -67,10 +67,7 @@ def replay(
     hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
     limit, started_s = settings.hook_limits.max_text_chars, time.monotonic()
     count = cut = 0
-    with (
-        console.opened_records(file, source) as records,
-        console.progress_bar() as progress,
-    ):
+    with console.opened_records(file, source) as records, console.progress_bar() as progress:
         task = progress.add_task("sent", total=records.lines)
         for record in records:
             _await_turn(hook, client, settings, count, started_s + count / (rate or math.inf))

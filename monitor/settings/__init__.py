@@ -1,11 +1,6 @@
 """Every setting of every process, and how it is read."""
 
-from .kinds import (
-    DEFAULT_REDIS_URL,
-    masked_url,
-    redis_url_file,
-    resolve_redis_url,
-)
+from .kinds import DEFAULT_REDIS_URL, masked_url, redis_url_file, resolve_redis_url
 from .reading import (
     FILE_SUFFIX,
     PREFIX,

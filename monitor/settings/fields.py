@@ -60,9 +60,7 @@ class HookLimits(Table):
         description="Samples that may wait in Redis; the hook drops more and counts them.",
     )
     queue_limit_megabytes: int = Field(
-        300,
-        gt=0,
-        description="About how much may wait in Redis; keep it well below its maxmemory.",
+        300, gt=0, description="About how much may wait in Redis; keep it well below its maxmemory."
     )
 
 
@@ -376,8 +374,7 @@ class Fields(BaseModel):
         f"`groundwatch up` runs, else `{DEFAULT_REDIS_URL}`.",
     )
     database_url: str | None = Field(
-        None,
-        description="Store, as `postgresql+psycopg://...`. Unset: SQLite in the home folder.",
+        None, description="Store, as `postgresql+psycopg://...`. Unset: SQLite in the home folder."
     )
     redis_port: int = Field(
         0, ge=0, le=65535, description="Port of the Redis that `up` runs; 0 takes a free one."
@@ -492,8 +489,7 @@ class Fields(BaseModel):
     dead_mans_switch: DeadMansSwitchCalls = _table(DeadMansSwitchCalls)
     delivery_timeout_s: Seconds = Field(20.0, description="Longest time one delivery may take.")
     report_url: str | None = Field(
-        None,
-        description="Address of the page (web), for links in alerts; `up` knows its own.",
+        None, description="Address of the page (web), for links in alerts; `up` knows its own."
     )
     digest_schedule: DigestSchedule = _table(DigestSchedule)
     web_host: str = Field(

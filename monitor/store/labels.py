@@ -31,7 +31,7 @@ from pydantic import (
 )
 from sqlalchemy import ColumnElement, Connection, Select, select
 
-from monitor.errors import own_words
+from monitor.errors import first_mistake
 from monitor.models.interaction import Name
 from monitor.models.passing import OWN, OWN_LEARNT_AT
 from monitor.stats.level import level_bin
@@ -138,9 +138,8 @@ def read_record(value: object) -> LabelRecord | LabelOutcome:
     try:
         return LabelRecord.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "label"
-        return LabelOutcome(Taken.UNREADABLE, f"{where}: {own_words(first['msg'])}")
+        where, what = first_mistake(error)
+        return LabelOutcome(Taken.UNREADABLE, f"{where or 'label'}: {what}")
 
 
 def take_labels(

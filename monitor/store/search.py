@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from sqlalchemy import Connection, select, text
 
-from monitor.errors import own_words
+from monitor.errors import first_mistake
 from monitor.queue.names import DOCTOR_APP
 from monitor.settings.kinds import parse_time
 from monitor.store import Sort
@@ -97,9 +97,7 @@ class SampleFilter(BaseModel):
         try:
             return cls.model_validate(found)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ValueError(f"{where}: {own_words(first['msg'])}".removeprefix(": ")) from None
+            raise ValueError(": ".join(first_mistake(error)).removeprefix(": ")) from None
 
     def facets(self) -> Iterator[list[int]]:
         """Yield groups of facets: a sample has one of each."""

@@ -15,14 +15,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from monitor.errors import MissingExtraError, RecordError, SettingsError
+from monitor.errors import MissingExtraError, RecordError, SettingsError, first_mistake
 from monitor.hook.api import REPLAYABLE
 from monitor.models.interaction import Passage, ToolCall
 from monitor.retry import retry_after_s
 from monitor.testsets.cases import TestCase
-from monitor.testsets.records import ALIASES, RecordFile, passage
+from monitor.testsets.records import ALIASES, RecordFile, passages
 
 T = TypeVar("T")
 RECORDED = "recorded"
@@ -32,10 +32,8 @@ _CONTEXT_FIELDS = ("contexts", *ALIASES["contexts"])
 _OUTPUT_FIELDS = ("output", *ALIASES["output"], "text", "content")
 
 
-class AppAnswer(BaseModel):
+class AppAnswer(BaseModel, frozen=True, extra="forbid"):
     """What an app answered, with the passages it used; ``contexts`` None: those of the case."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     output: str
     contexts: tuple[Passage, ...] | None = None
@@ -72,20 +70,15 @@ class AppAnswer(BaseModel):
         fields = dict(value)
         output = next((fields.pop(name) for name in _OUTPUT_FIELDS if name in fields), None)
         contexts = next((fields.pop(name) for name in _CONTEXT_FIELDS if name in fields), None)
-        if isinstance(contexts, str | dict):
-            contexts = [contexts]
         metadata = fields.pop("metadata", None) or {}
         calls = fields.pop("tool_calls", None) or ()
         try:
-            passages = None if contexts is None else [passage(each) for each in contexts]
             return cls.model_validate({
-                "output": output, "contexts": passages, "tool_calls": calls,
+                "output": output, "contexts": passages(contexts), "tool_calls": calls,
                 "metadata": {**fields, **metadata},
             })  # fmt: skip
         except (ValidationError, TypeError) as error:
-            where = "answer"
-            if isinstance(error, ValidationError):
-                where = ".".join(map(str, error.errors(include_input=False)[0]["loc"]))
+            where = first_mistake(error)[0] if isinstance(error, ValidationError) else "answer"
             raise RecordError(f"the app's answer has a wrong or missing {where}") from None
 
 

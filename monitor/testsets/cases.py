@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
-from monitor.errors import RecordError, own_words
+from monitor.errors import RecordError, first_mistake
 from monitor.models import Interaction
 from monitor.models.interaction import Name, Passage
 from monitor.testsets import Source
@@ -45,7 +45,7 @@ def _listed(value: object) -> object:
     return () if value is None else value
 
 
-class TestCase(BaseModel):
+class TestCase(BaseModel, frozen=True, extra="forbid"):
     """
     One question of a test set, with what a good answer is like.
 
@@ -72,8 +72,6 @@ class TestCase(BaseModel):
     """
 
     __test__: ClassVar[bool] = False  # no class of tests, whatever pytest makes of its name
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     id: Name
     query: str | None = None
     history: tuple[dict[str, Any], ...] = ()
@@ -264,9 +262,7 @@ class TestSet:
         try:
             made = TestCase.model_validate(dict(test_case))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise RecordError(f"Invalid test case: {where}: {own_words(first['msg'])}") from None
+            raise RecordError(f"Invalid test case: {': '.join(first_mistake(error))}") from None
         self._append(made, is_named="id" in test_case)
 
     def _append(self, case: TestCase, *, is_named: bool) -> None:

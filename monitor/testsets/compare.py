@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from scipy.special import ndtri
 
 from monitor.models import ABComparison, ABTestEvaluation, Tally
@@ -33,10 +33,8 @@ _LEAST_N: Final = 2
 _Z: Final = float(ndtri(1 - ALPHA / 2))
 
 
-class Variant(BaseModel):
+class Variant(BaseModel, frozen=True, extra="forbid"):
     """What one metric says of one variant; ``n`` counts scores, failed and skipped ones apart."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     n: int = Field(ge=0)
@@ -46,15 +44,13 @@ class Variant(BaseModel):
     pass_rate: float | None = Field(None, ge=0.0, le=1.0)
 
 
-class Comparison(BaseModel):
+class Comparison(BaseModel, frozen=True, extra="forbid"):
     """
     One metric of variants A and B; differences are B - A.
 
     ``cohens_d`` is None when neither variant has any spread. ``superiority`` is the probability
     that a score of B is above one of A, ties counted half. Intervals are at 95 %, for one look.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     a: Variant
@@ -148,13 +144,7 @@ def arm_of_tally(name: str, tally: Tally, *, design_effect: float = 1.0) -> Arm:
 
 
 def _arm(
-    name: str,
-    found: Moments,
-    counts: Histogram,
-    *,
-    n: int,
-    pass_rate: float | None,
-    unscored: int,
+    name: str, found: Moments, counts: Histogram, *, n: int, pass_rate: float | None, unscored: int
 ) -> Arm:
     spread = math.sqrt(found.variance) if n >= _LEAST_N else None
     mean = found.mean if n else None

@@ -47,13 +47,43 @@ def hint(columns: Iterable[str]) -> str:
 
 
 def from_tool(rows: Iterable[RawRecord], source: Source) -> Iterator[RawRecord]:
-    """Yield the records of a tool's *rows* under our names; what cannot be read stays missing."""
-    if source in _TRACES:
-        yield from _joined(rows, _TRACES[source])
+    """
+    Yield the records of a tool's *rows* under our names; what cannot be read stays missing.
+
+    The rows of a trace are joined; their order does not matter.
+    """
+    layout = _TRACES.get(source)
+    if layout is None:
+        for line, value, size in rows:
+            plain = {name: item for name, item in value.items() if item is not None}
+            yield RawRecord(line, _ROWS[source](plain), size)
         return
+    traces: dict[str, Trace] = {}
+    first: dict[str, tuple[int, int, object]] = {}
+
+    def add(row: Mapping[str, Any], line: int, size: int, above: str | None) -> None:
+        trace_id = above or str(part_of(row, *layout.trace_id) or line)
+        is_root = above is None and part_of(row, *layout.parent) is None
+        attributes = dict(_attributes(row, layout))
+        kind = kind_of(attributes, is_root=is_root) or ("flow" if is_root else None)
+        trace = traces.setdefault(trace_id, Trace(trace_id, 0.0, rate=1.0))
+        line, so_far, started = first.get(trace_id, (line, 0, None))
+        started = part_of(row, *layout.started) if is_root else started
+        first[trace_id] = line, so_far + size, started
+        for each in as_list(row.get(layout.below)):  # before the whole, whose answer counts
+            if isinstance(each, dict):
+                add(each, line, 0, trace_id)
+        if kind is not None:
+            fields = read(kind, attributes, name=str(row.get("name") or ""))
+            trace.add(kind, lambda: fields, lambda: 0)
+
     for line, value, size in rows:
-        plain = {name: item for name, item in value.items() if item is not None}
-        yield RawRecord(line, _ROWS[source](plain), size)
+        add(value, line, size, None)
+    for trace_id, trace in traces.items():
+        line, size, started = first[trace_id]
+        found = {name: item for name, item in trace.given().items() if item is not None}
+        found |= {"id": trace_id} | ({"timestamp": started} if started else {})
+        yield RawRecord(line, found, size)
 
 
 # --- a record a row ---
@@ -194,36 +224,6 @@ _TRACES = {
         started=("start_time",),
     ),
 }  # fmt: skip
-
-
-def _joined(rows: Iterable[RawRecord], layout: _Layout) -> Iterator[RawRecord]:
-    """Join the rows of each trace; their order does not matter."""
-    traces: dict[str, Trace] = {}
-    first: dict[str, tuple[int, int, object]] = {}
-
-    def add(row: Mapping[str, Any], line: int, size: int, above: str | None) -> None:
-        trace_id = above or str(part_of(row, *layout.trace_id) or line)
-        is_root = above is None and part_of(row, *layout.parent) is None
-        attributes = dict(_attributes(row, layout))
-        kind = kind_of(attributes, is_root=is_root) or ("flow" if is_root else None)
-        trace = traces.setdefault(trace_id, Trace(trace_id, 0.0, rate=1.0))
-        line, so_far, started = first.get(trace_id, (line, 0, None))
-        started = part_of(row, *layout.started) if is_root else started
-        first[trace_id] = line, so_far + size, started
-        for each in as_list(row.get(layout.below)):  # before the whole, whose answer counts
-            if isinstance(each, dict):
-                add(each, line, 0, trace_id)
-        if kind is not None:
-            fields = read(kind, attributes, name=str(row.get("name") or ""))
-            trace.add(kind, lambda: fields, lambda: 0)
-
-    for line, value, size in rows:
-        add(value, line, size, None)
-    for trace_id, trace in traces.items():
-        line, size, started = first[trace_id]
-        found = {name: item for name, item in trace.given().items() if item is not None}
-        found |= {"id": trace_id} | ({"timestamp": started} if started else {})
-        yield RawRecord(line, found, size)
 
 
 def _attributes(row: Mapping[str, Any], layout: _Layout) -> Iterator[tuple[str, Any]]:

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from monitor.errors import NotComparableError, SettingsError, own_words
+from monitor.errors import NotComparableError, SettingsError, first_mistake
 from monitor.models.passing import PassRule
 from monitor.report.format import count, points, score
 from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
@@ -39,7 +39,7 @@ class GateOutcome(StrEnum):
     NOT_DECIDED = "not decided"
 
 
-class GatePolicy(BaseModel):
+class GatePolicy(BaseModel, frozen=True, extra="forbid"):
     """
     What a gate tolerates; scores and falls are in [0, 1], a fall of 0.05 is five points.
 
@@ -47,8 +47,6 @@ class GatePolicy(BaseModel):
     themselves. ``false_block_rate`` is the probability that two runs of the same app, which
     differ by noise, fail.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_drop: Share = Field(0.05, description="Largest fall of a metric's mean score.")
     max_critical_drop: Share = Field(0.02, description="The same for critical metrics.")
@@ -87,9 +85,7 @@ class GatePolicy(BaseModel):
         except OSError as error:
             raise SettingsError(f"{path}: {error.strerror}") from None
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise SettingsError(f"{path}: {where}: {own_words(first['msg'])}") from None
+            raise SettingsError(f"{path}: {': '.join(first_mistake(error))}") from None
         except ValueError as error:
             raise SettingsError(f"{path}: {error}") from None
 
@@ -103,15 +99,13 @@ class GatePolicy(BaseModel):
         )
 
 
-class GateCheck(BaseModel):
+class GateCheck(BaseModel, frozen=True, extra="forbid"):
     """
     One thing that was checked.
 
     For falls, ``change`` is the fall of the mean (positive is worse), ``low`` to ``high`` its
     bounds, ``n`` the pairs and ``more_cases`` about how many more would decide.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     outcome: GateOutcome
@@ -127,10 +121,8 @@ class GateCheck(BaseModel):
     more_cases: int | None = None
 
 
-class GateReport(BaseModel):
+class GateReport(BaseModel, frozen=True, extra="forbid"):
     """The outcome of a gate with everything that led to it; ``exit_code`` is 0, 1 or 2."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     outcome: GateOutcome
     dataset: str

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from monitor.errors import NotComparableError
 from monitor.models.passing import Direction, PassRule
@@ -18,10 +18,8 @@ _QUESTION_CHARS = 60
 CaseVerdict = Literal["fails", "passes", "app error"]
 
 
-class ChangedCase(BaseModel):
+class ChangedCase(BaseModel, frozen=True, extra="forbid"):
     """A case whose verdict changed between two runs, with the metrics that did it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     case: str
     query: str | None

@@ -136,17 +136,17 @@ class RecordFile:
 
     def raw(self) -> Iterator[RawRecord]:
         """Read the objects of the file as they are, or under our names if their tool is known."""
-        objects = self._objects()
-        return from_tool(objects, self.source) if self.source else objects
 
-    def _objects(self) -> Iterator[RawRecord]:
-        for number, item, size_bytes in self._items():
-            with self.passing_over(number):
-                value = json.loads(item) if isinstance(item, bytes) else item
-                if isinstance(value, dict):
-                    yield RawRecord(number, value, size_bytes)
-                else:
-                    self.pass_over(number, "not_an_object", "a record is a JSON object")
+        def objects() -> Iterator[RawRecord]:
+            for number, item, size_bytes in self._items():
+                with self.passing_over(number):
+                    value = json.loads(item) if isinstance(item, bytes) else item
+                    if isinstance(value, dict):
+                        yield RawRecord(number, value, size_bytes)
+                    else:
+                        self.pass_over(number, "not_an_object", "a record is a JSON object")
+
+        return from_tool(objects(), self.source) if self.source else objects()
 
     def count_lines(self) -> int:
         """
@@ -291,11 +291,8 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
         if there is not None and ours not in record:
             record[ours] = record.pop(there)
     record["id"] = str(record.get("id") if record.get("id") is not None else number)
-    contexts = record.get("contexts")
-    if isinstance(contexts, str | dict):
-        record["contexts"] = [contexts]
-    if isinstance(record.get("contexts"), list):
-        record["contexts"] = [passage(item) for item in record["contexts"]]
+    if "contexts" in record:
+        record["contexts"] = passages(record["contexts"])
     if isinstance(record.get("expected"), str):
         record["expected"] = {"answer": record["expected"]}
     if isinstance(record.get("tags"), list):
@@ -309,13 +306,22 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
     return record
 
 
-def passage(item: object) -> object:
-    """Return a document of LangChain or LlamaIndex, as a dictionary, with its text named so."""
-    if isinstance(item, dict) and "text" not in item:
-        named = next((name for name in ("page_content", "content") if name in item), None)
-        if named is not None:
-            return {"text": item[named]} | {k: v for k, v in item.items() if k != named}
-    return item
+def passages(value: object) -> object:
+    """Return passages as a list, also a lone one; of LangChain and LlamaIndex in our form."""
+    if isinstance(value, str | dict):
+        value = [value]
+    if not isinstance(value, list | tuple):
+        return value
+    found = []
+    for item in value:
+        named = None
+        if isinstance(item, dict) and "text" not in item:
+            named = next((name for name in ("page_content", "content") if name in item), None)
+        if named is None:
+            found.append(item)
+        else:
+            found.append({"text": item[named]} | {k: v for k, v in item.items() if k != named})
+    return found
 
 
 def is_case(value: Mapping[str, Any]) -> bool:
@@ -350,11 +356,8 @@ def fields_of(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any
         record["contexts"] = record.pop("context")
     elif "context" in record:
         expected.setdefault("contexts", record.pop("context"))
-    passages = record.get("contexts", ())
-    if isinstance(passages, str | dict):
-        passages = [passages]
-    if isinstance(passages, list | tuple):
-        record["contexts"] = [passage(each) for each in passages]
+    if "contexts" in record:
+        record["contexts"] = passages(record["contexts"])
     if expected.get("answer") == UNANSWERABLE:
         expected["unanswerable"] = True
     record["id"] = str(record.get("id", record.pop("sample_id", ""))) or made_id(record)

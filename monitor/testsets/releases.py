@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sqlalchemy import Connection, select
 
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
@@ -185,10 +185,8 @@ class ReleaseStatus(StrEnum):
     NOT_YET = "not yet"
 
 
-class ReleaseVerdict(BaseModel):
+class ReleaseVerdict(BaseModel, frozen=True, extra="forbid"):
     """One metric of a release against the one before; rates in [0, 1], a drop is before - after."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     status: ReleaseStatus
@@ -233,12 +231,7 @@ def pair_blocks(before: PassCounts, after: PassCounts) -> Blocks:
 
 
 def judge_release(
-    metric: str,
-    before: PassCounts,
-    after: PassCounts,
-    *,
-    max_drop: float,
-    alpha: float = ALPHA,
+    metric: str, before: PassCounts, after: PassCounts, *, max_drop: float, alpha: float = ALPHA
 ) -> ReleaseVerdict:
     """
     Judge a release by its closed buckets and those of the release before.

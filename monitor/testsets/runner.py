@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,13 +42,24 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _ERROR_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+@dataclass(eq=False)
+class EvaluationRunner:
     """
-    How a test set is run.
+    Evaluates an app on a test set.
+
+    ``results`` lists what became of each call of the last run, each with ``test``, ``output`` and
+    ``evaluation``; ``run`` is the whole record of it. An app's own error is counted and named, and
+    never scored. Override `evaluate_dimension` or `evaluate_output` for evaluations of your own.
 
     Parameters
     ----------
+    test_set
+        What to ask.
+    rubric
+        Names of metrics, each of which has to pass; or weights by metric, as numbers or as
+        ``{"weight": ...}``, whose average has to be at least 0.7.
+    agent
+        What answers; see `monitor.testsets.apps.open_app`.
     settings
         Judge, key, budget and lines; those of the environment by default.
     parameters
@@ -76,8 +87,17 @@ class RunOptions:
         Called with the numbers of finished and of all calls.
     tell
         Gets a sentence about what goes on.
+
+    Raises
+    ------
+    SettingsError
+        If a number is too small.
     """
 
+    test_set: TestSet
+    rubric: Mapping[str, Any] | Sequence[str] = DEFAULT_METRICS
+    agent: object = None
+    _: KW_ONLY
     settings: Settings | None = None
     parameters: Mapping[str, Mapping[str, Any]] | None = None
     output: str | Path | None = None
@@ -97,42 +117,8 @@ class RunOptions:
                 raise SettingsError(
                     f"Invalid {name} {getattr(self, name)}: expected {least} or more"
                 )
-
-
-class EvaluationRunner:
-    """
-    Evaluates an app on a test set.
-
-    ``results`` lists what became of each call of the last run, each with ``test``, ``output`` and
-    ``evaluation``; ``run`` is the whole record of it. An app's own error is counted and named, and
-    never scored. Override `evaluate_dimension` or `evaluate_output` for evaluations of your own.
-
-    Parameters
-    ----------
-    test_set
-        What to ask.
-    rubric
-        Names of metrics, each of which has to pass; or weights by metric, as numbers or as
-        ``{"weight": ...}``, whose average has to be at least 0.7.
-    agent
-        What answers; see `monitor.testsets.apps.open_app`.
-    options
-        Those of `RunOptions`.
-    """
-
-    def __init__(
-        self,
-        test_set: TestSet,
-        rubric: Mapping[str, Any] | Sequence[str] = DEFAULT_METRICS,
-        agent: object = None,
-        **options: Any,
-    ) -> None:
-        self.test_set = test_set
-        self.rubric = rubric
-        self.agent = agent
         self.results: list[dict[str, Any]] = []
         self.run: EvaluationRun | None = None
-        self._options = RunOptions(**options)
         self._grader: Grader | None = None
 
     # What a user calls.
@@ -159,7 +145,7 @@ class EvaluationRunner:
         case = test if isinstance(test, TestCase) else TestCase.model_validate(dict(test))
 
         async def ask() -> CaseResult:
-            app = open_app(self.agent, timeout_s=self._options.timeout_s)
+            app = open_app(self.agent, timeout_s=self.timeout_s)
             try:
                 answer = await self._answer(app, case, CaseKey(case.id, None, 1))
             finally:
@@ -183,9 +169,7 @@ class EvaluationRunner:
         """Return the score of one metric in [0, 1]; None where there is none."""
         del config  # of no use to the metrics that are shipped
         case = TestCase(id="case", expected=dict(ground_truth))
-        [[found]] = evaluate(
-            [case.interaction(output)], (dimension,), settings=self._options.settings
-        )
+        [[found]] = evaluate([case.interaction(output)], (dimension,), settings=self.settings)
         return None if found.score is None else float(found.score)
 
     def summarize(self) -> dict[str, Any]:
@@ -211,14 +195,14 @@ class EvaluationRunner:
     # One run.
 
     async def _run_all(self, verbose: bool) -> EvaluationRun:
-        options, started_s = self._options, time.perf_counter()
-        app = open_app(self.agent, timeout_s=options.timeout_s, tell=options.tell)
-        output = None if options.output is None else Path(options.output)
-        if output is not None and options.overwrite:
+        started_s = time.perf_counter()
+        app = open_app(self.agent, timeout_s=self.timeout_s, tell=self.tell)
+        output = None if self.output is None else Path(self.output)
+        if output is not None and self.overwrite:
             output.unlink(missing_ok=True)
             Journal.path_of(output).unlink(missing_ok=True)
         header = JournalHeader(
-            app=app.name, app_version=options.app_version, evaluators=self._versions()
+            app=app.name, app_version=self.app_version, evaluators=self._versions()
         )
         journal = Journal(output, header)
         finished = False
@@ -226,13 +210,13 @@ class EvaluationRunner:
             calls = [
                 (case, CaseKey(case.id, model, n))
                 for case in self.test_set
-                for model in (options.models or (None,))
-                for n in range(1, options.repeat + 1)
+                for model in (self.models or (None,))
+                for n in range(1, self.repeat + 1)
             ]
             done = self._reusable(journal, app.name, output)
             kept = sum(done[key].scored for _, key in calls if key in done)
             if kept:
-                options.tell(f"{kept:,} of {len(calls):,} answers exist already; resuming")
+                self.tell(f"{kept:,} of {len(calls):,} answers exist already; resuming")
             found = await self._all_calls(app, calls, done, journal, verbose=verbose)
             made = self._finish(found, app.name, time.perf_counter() - started_s)
             if output is not None:
@@ -262,7 +246,7 @@ class EvaluationRunner:
         What ends the run, such as a judge that is away, lets the calls in flight end: their
         answers are paid for and are kept.
         """
-        asking = asyncio.Semaphore(self._options.concurrency)
+        asking = asyncio.Semaphore(self.concurrency)
         at_once = max(_SCORING_THREADS, 1 if self._is_own() else self._grading().concurrency)
         pool = ThreadPoolExecutor(at_once, "groundwatch-eval")
         finished, stopped = 0, list[Exception]()
@@ -284,7 +268,7 @@ class EvaluationRunner:
                     result = await loop.run_in_executor(pool, self._scored, case, result)
                     journal.add(result)
                 finished += 1
-                self._options.on_progress(finished, len(calls))
+                self.on_progress(finished, len(calls))
             except Exception as error:  # noqa: BLE001 - raised once those in flight have ended
                 stopped.append(error)
                 return None
@@ -305,18 +289,18 @@ class EvaluationRunner:
         fields: dict[str, Any] = {"case": case.id, "case_version": case.version}
         fields |= {"model": key.model, "repeat": key.repeat}
         started_s = time.perf_counter()
-        for attempt in range(1, self._options.retries + 2):
+        for attempt in range(1, self.retries + 2):
             fields["attempts"] = attempt
             try:
-                async with asyncio.timeout(self._options.timeout_s):
+                async with asyncio.timeout(self.timeout_s):
                     answer = await app.answer(case, key.model)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the app's
                 if isinstance(error, TimeoutError):
-                    said = f"no answer within {self._options.timeout_s:g} s"
+                    said = f"no answer within {self.timeout_s:g} s"
                 else:
                     said = str(error)[:_ERROR_CHARS]
                 failed = AppError(type=type(error).__name__, message=said)
-                if attempt <= self._options.retries:
+                if attempt <= self.retries:
                     wait_s = backoff_s(attempt, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)
                     asked_s = (isinstance(error, EndpointError) and error.retry_after_s) or 0.0
                     await asyncio.sleep(max(wait_s, min(asked_s, _LONGEST_WAIT_S)))
@@ -331,7 +315,7 @@ class EvaluationRunner:
     ) -> dict[CaseKey, CaseResult]:
         """Return what need not be paid for again: of the unfinished run, else of the last one."""
         versions = {case.id: case.version for case in self.test_set}
-        evaluators, version = self._versions(), self._options.app_version
+        evaluators, version = self._versions(), self.app_version
         found: dict[CaseKey, CaseResult] = {}
         if output is not None and output.exists() and not journal.found:
             last = read_run(output)
@@ -364,10 +348,10 @@ class EvaluationRunner:
             dataset_version=self.test_set.version,
             timestamp=datetime.now(UTC),
             app=app,
-            app_version=self._options.app_version,
+            app_version=self.app_version,
             evaluators=self._versions(),
-            repeat=self._options.repeat,
-            models=tuple(self._options.models),
+            repeat=self.repeat,
+            models=tuple(self.models),
             duration_s=duration_s,
             total_queries=len(results),
             **{name: item for name, item in summary.items() if name in EvaluationRun.model_fields},
@@ -417,8 +401,8 @@ class EvaluationRunner:
 
     def _grading(self) -> Grader:
         if self._grader is None:
-            settings = self._options.settings or Settings.from_env()
-            self._grader = Grader(tuple(self.rubric), settings, self._options.parameters)
+            settings = self.settings or Settings.from_env()
+            self._grader = Grader(tuple(self.rubric), settings, self.parameters)
         return self._grader
 
     def _close(self) -> None:

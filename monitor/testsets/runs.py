@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from monitor.errors import GroundwatchError, RecordError
+from monitor.errors import GroundwatchError, RecordError, first_mistake
 from monitor.models import EvaluationStatus, PerformanceSummary, QualitySummary
 from monitor.models.evaluation import AnyEvaluation
 from monitor.models.interaction import Passage, ToolCall
@@ -27,10 +27,8 @@ _PASS_SCORE = 0.7
 _READ_MODE = 0o600  #: a run quotes answers: its owner alone reads it
 
 
-class AppError(BaseModel):
+class AppError(BaseModel, frozen=True, extra="forbid"):
     """Why an app gave no answer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: str
     message: str
@@ -44,15 +42,13 @@ class CaseKey(NamedTuple):
     repeat: int
 
 
-class CaseResult(BaseModel):
+class CaseResult(BaseModel, frozen=True, extra="forbid"):
     """
     What became of one call of the app: an answer with its evaluations, or the app's error.
 
     ``passed`` is None where nothing could be scored. ``scored`` is False while an answer waits for
     its evaluations.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     case: str
     case_version: str
@@ -96,10 +92,8 @@ class CaseResult(BaseModel):
         }
 
 
-class CaseNote(BaseModel):
+class CaseNote(BaseModel, frozen=True, extra="forbid"):
     """What a run remembers of a case, so that runs can be paired without the test set."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: str
     query: str | None = None
@@ -115,7 +109,7 @@ class CaseNote(BaseModel):
         })  # fmt: skip
 
 
-class EvaluationRun(BaseModel):
+class EvaluationRun(BaseModel, frozen=True, extra="forbid"):
     """
     A run of an app over a test set, as ``run.json`` holds it.
 
@@ -124,8 +118,6 @@ class EvaluationRun(BaseModel):
     the ``count`` of each category and its means. ``app_errors`` and ``unscored`` results are in no
     figure. ``consistency`` has the evaluations of all answers to a case together, by case.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = 1
     dataset: str
@@ -201,10 +193,9 @@ def read_run(path: str | Path) -> EvaluationRun:
         hint = "; the run has not ended: run eval again" if unfinished.exists() else ""
         raise RecordError(f"{path}: {error.strerror}{hint}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "file"
+        where, what = first_mistake(error)
         raise RecordError(
-            f"{path}: not a run of groundwatch eval ({where}: {first['msg']})"
+            f"{path}: not a run of groundwatch eval ({where or 'file'}: {what})"
         ) from None
 
 
@@ -348,10 +339,8 @@ class LineFile:
         os.close(self._file)
 
 
-class JournalHeader(BaseModel):
+class JournalHeader(BaseModel, frozen=True, extra="forbid"):
     """Of which run a journal is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     journal: Literal[1] = 1
     app: str

@@ -14,13 +14,13 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from monitor.errors import JudgeError, JudgeRefusedError, JudgeReplyError, RecordError
 from monitor.hook.masks import build
@@ -66,17 +66,13 @@ class Chunk(NamedTuple):
     text: str
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Written(BaseModel, extra="ignore"):
     question: str
     answer: str = ""
     quotes: list[str] = []
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Checked(BaseModel, extra="ignore"):
     answerable: bool
     answer: str = ""
     difficulty: Literal["easy", "medium", "hard"] = "medium"
@@ -88,12 +84,8 @@ _TEXT = {"type": "string"}
 
 def _schema(**properties: Any) -> dict[str, Any]:
     """Return the strict schema of an object that has all these properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    strict = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties, **strict}
 
 
 _SCHEMAS: Final[Mapping[type[BaseModel], dict[str, Any]]] = {
@@ -260,7 +252,20 @@ class Synthesizer:
         self.made.masked = sum(a != b for a, b in zip(chunks, masked, strict=True))
         self._chunks, self._index = masked, StemIndex([chunk.text for chunk in masked])
         self.made.wanted = counts_of(n, shares)
-        slots = list(self._slots())
+        # All chunks in turn, in an order drawn by the seed.
+        draw = random.Random(self._seed)  # noqa: S311 - a fair order, not a secret
+        kinds = sorted(self.made.wanted.elements())
+        order = list(range(len(masked)))
+        draw.shuffle(kinds)
+        draw.shuffle(order)
+        slots = []
+        for number, kind in enumerate(kinds):
+            at = order[number % len(order)]
+            chosen = [masked[at]]
+            if kind == "multi_hop":  # with the chunk that has most in common with it
+                near = [k for k in self._index.order(masked[at].text) if k != at]
+                chosen += [masked[k] for k in near[:1]]
+            slots.append(_Slot(number, kind, tuple(chosen)))
         done: dict[int, TestCase] = {}
         with ThreadPoolExecutor(self._concurrency, "groundwatch-synthesis") as pool:
             for attempt in range(1, _ROUNDS + 1):
@@ -281,33 +286,28 @@ class Synthesizer:
         self.made.cases = [done[number] for number in sorted(done)]
         return self.made
 
-    def _slots(self) -> Iterator[_Slot]:
-        """Yield what is to be made: all chunks in turn, in an order drawn by the seed."""
-        draw = random.Random(self._seed)  # noqa: S311 - a fair order, not a secret
-        kinds = [kind for kind, count in sorted(self.made.wanted.items()) for _ in range(count)]
-        draw.shuffle(kinds)
-        order = list(range(len(self._chunks)))
-        draw.shuffle(order)
-        for number, kind in enumerate(kinds):
-            at = order[number % len(order)]
-            chosen = [self._chunks[at]]
-            if kind == "multi_hop":
-                # The chunk that has most in common with it.
-                near = [k for k in self._index.order(self._chunks[at].text) if k != at]
-                chosen += [self._chunks[k] for k in near[:1]]
-            yield _Slot(number, kind, tuple(chosen))
-
     def _batch(
         self, pool: ThreadPoolExecutor, slots: Sequence[_Slot], attempt: int
     ) -> dict[int, TestCase]:
         """Write and check one question for each slot; return the cases that passed all filters."""
-        written = pool.map(lambda slot: self._write(slot, attempt), slots)
-        kept = [
-            (slot, draft)
-            for slot, draft in zip(slots, written, strict=True)
-            if draft is not None and self._passes(slot, draft)
-        ]
-        checked = pool.map(lambda pair: self._check(pair[0], pair[1], attempt), kept)
+        written = pool.map(
+            lambda slot: self._ask(slot, attempt, _Written, {"task": "write", "kind": slot.kind}),
+            slots,
+        )
+        kept = []
+        for slot, draft in zip(slots, written, strict=True):
+            flaw = "" if draft is None else self._flaw(slot, draft)
+            if flaw:
+                self.made.taken[flaw] += 1
+            elif draft is not None:
+                kept.append((slot, draft))
+
+        def check(pair: tuple[_Slot, _Written]) -> _Checked | None:
+            slot, draft = pair
+            given = {"task": "check", "question": draft.question}
+            return self._ask(slot, attempt, _Checked, given)
+
+        checked = pool.map(check, kept)
         done: dict[int, TestCase] = {}
         for (slot, draft), verdict in zip(kept, checked, strict=True):
             if verdict is None:
@@ -315,58 +315,40 @@ class Synthesizer:
             if verdict.answerable == (slot.kind == "unanswerable"):
                 self.made.taken["answerable" if verdict.answerable else "not_answerable"] += 1
                 continue
-            question, answer = self._mask(draft.question.strip()), self._mask(draft.answer.strip())
-            self.made.masked += (question, answer) != (draft.question.strip(), draft.answer.strip())
-            expected: dict[str, Any] = {
-                "answer": answer,
-                "relevant": [c.chunk_id for c in slot.chunks],
-            }
+            given = draft.question.strip(), draft.answer.strip()
+            question, answer = map(self._mask, given)
+            self.made.masked += (question, answer) != given
+            sources = [chunk.chunk_id for chunk in slot.chunks]
+            expected: dict[str, Any] = {"answer": answer, "relevant": sources}
             if slot.kind == "unanswerable":
                 expected = {"answer": UNANSWERABLE, "unanswerable": True, "relevant": []}
+            quotes = [self._mask(quote) for quote in draft.quotes]
             done[slot.number] = TestCase(
-                id=f"synthetic-{content_hash(question)}",
-                query=question,
-                expected=expected,
-                tags=("synthetic", slot.kind),
-                difficulty=verdict.difficulty,
+                id=f"synthetic-{content_hash(question)}", query=question, expected=expected,
+                tags=("synthetic", slot.kind), difficulty=verdict.difficulty,
                 question_type=slot.kind,
-                metadata={
-                    "sources": [chunk.chunk_id for chunk in slot.chunks],
-                    "quotes": [self._mask(quote) for quote in draft.quotes],
-                    "prompt": PROMPT,
-                },
-            )
+                metadata={"sources": sources, "quotes": quotes, "prompt": PROMPT},
+            )  # fmt: skip
         return done
 
-    def _passes(self, slot: _Slot, draft: _Written) -> bool:
-        """Apply the filters that need no judge; count the first that takes it."""
+    def _flaw(self, slot: _Slot, draft: _Written) -> str:
+        """Return the first filter without a judge that takes a question; empty if none does."""
         stems = frozenset(word.stem for word in words(draft.question) if word.content)
-        if not stems or (slot.kind != "unanswerable" and not draft.answer.strip()):
-            self.made.taken["unreadable"] += 1
-            return False
         answers = slot.kind != "unanswerable"
         texts = [" ".join(chunk.text.split()).casefold() for chunk in slot.chunks]
         quotes = [" ".join(quote.split()).casefold() for quote in draft.quotes]
         stand = [bool(quote) and any(quote in text for text in texts) for quote in quotes]
+        if not stems or (answers and not draft.answer.strip()):
+            return "unreadable"
         if answers and not (stand and all(stand)):
-            self.made.taken["not_grounded"] += 1
-            return False
+            return "not_grounded"
         if any(len(stems & other) / len(stems | other) >= _SAME for other in self._stems):
-            self.made.taken["duplicate"] += 1
-            return False
+            return "duplicate"
         found = {self._chunks[k] for k in self._index.order(draft.question)[:_FOUND_AMONG]}
         if answers and not found & set(slot.chunks):
-            self.made.taken["round_trip"] += 1
-            return False
+            return "round_trip"
         self._stems.append(stems)
-        return True
-
-    def _write(self, slot: _Slot, attempt: int) -> _Written | None:
-        return self._ask(slot, attempt, _Written, {"task": "write", "kind": slot.kind})
-
-    def _check(self, slot: _Slot, draft: _Written, attempt: int) -> _Checked | None:
-        given = {"task": "check", "question": draft.question}
-        return self._ask(slot, attempt, _Checked, given)
+        return ""
 
     def _ask(
         self, slot: _Slot, attempt: int, form: type[_Reply], given: Mapping[str, Any]

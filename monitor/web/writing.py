@@ -19,7 +19,7 @@ from alerts.drill import send_test
 from alerts.routing import Matcher, Silence, parse_all
 from alerts.silencing import Preview, add_silence, expire_silence, preview
 from alerts.store import Ack, acknowledge, silence_named, silences_after
-from monitor.errors import DeliveryError, RecordError, SettingsError, own_words
+from monitor.errors import DeliveryError, RecordError, SettingsError, first_mistake
 from monitor.report.format import plain_text
 from monitor.store.insights import ReleaseMark, add_mark, read_marks
 from monitor.store.labels import USUAL_METRIC, labels_of
@@ -97,9 +97,8 @@ def read_shape(shape: type[M], body: object) -> M:
     try:
         return shape.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "body"
-        detail = f"{where}: {own_words(first['msg'])}; nothing was stored"
+        where, what = first_mistake(error)
+        detail = f"{where or 'body'}: {what}; nothing was stored"
         raise RefusedError(400, "the body is wrong", plain_text(detail, 400)) from None
 
 
