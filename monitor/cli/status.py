@@ -266,7 +266,12 @@ def print_metric(found: Detail) -> None:
     from monitor.report.model import RatePoint
     from monitor.report.render import insight_lines
     from monitor.report.text import verdict_text
-    from monitor.report.words import drift_sentence, unscored_sentence, verdict_rate
+    from monitor.report.words import (
+        drift_sentence,
+        proof_sentence,
+        unscored_sentence,
+        verdict_rate,
+    )
 
     verdict = found.verdict
     name = (f"{plain_text(found.app, 60)}, {plain_text(found.metric, 60)}  ", "bold")
@@ -284,6 +289,8 @@ def print_metric(found: Detail) -> None:
     out.print(SparklineRow(steps, said))
     if verdict.drift is not None:
         out.print(Text(drift_sentence(verdict.drift), style="dim"))
+    if found.report.proof is not None:
+        out.print(Text(proof_sentence(found.report.proof, datetime.now(UTC)), style="dim"))
     if found.insight is not None and (lines := insight_lines(found.insight, datetime.now(UTC))):
         out.print(Text("\nWhat explains it", style="bold"))
         out.print(Text("\n".join(lines)))
