@@ -242,7 +242,14 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
         key = StreamKey(app, metric, "*", "")
         timers = rules.timers
         rule = rules.pass_rules.get(metric, PassRule(rules.pass_score))
-        passed = np.array([each.passes(x) for each, x in _with_lines(rule, scores.scores)])
+        passed, bins = np.zeros(scores.scores.size, dtype=bool), Counter[int]()
+        for i, value in enumerate(scores.scores.tolist()):
+            passed[i] = rule.passes(value)
+            # An app's own pass line is learnt as its scores come.
+            if rule.own and i < OWN_LEARNT_AT[-1]:
+                bins[int(value * 100 + 0.5)] += 1
+                if i + 1 in OWN_LEARNT_AT:
+                    rule = rule._replace(line=own_line(bins))
         if isinstance(find_policy(rules.policy), EvidencePolicy):
             # A policy that collects evidence looks at every score.
             judged = rolling_backtest(
@@ -273,17 +280,6 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
     return found
 
 
-def _with_lines(rule: PassRule, scores: NDArray[np.float64]) -> Iterator[tuple[PassRule, float]]:
-    """Go over scores with the rule that decides each: an app's own line is learnt as they come."""
-    bins: Counter[int] = Counter()
-    for n, value in enumerate(scores.tolist(), start=1):
-        yield rule, value
-        if rule.own and n <= OWN_LEARNT_AT[-1]:
-            bins[int(value * 100 + 0.5)] += 1
-            if n in OWN_LEARNT_AT:
-                rule = rule._replace(line=own_line(bins))
-
-
 def scores_of(path: Path) -> dict[tuple[str, str], Scores]:
     """
     Read scores from JSON lines: ``{"timestamp", "app", "metric", "score"}`` each, or what
@@ -300,33 +296,25 @@ def scores_of(path: Path) -> dict[tuple[str, str], Scores]:
     except (OSError, UnicodeError):
         raise RecordError(f"cannot read {path}") from None
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            for key, at_s, score in _read_line(line, path, number):
-                found.setdefault(key, []).append((at_s, score))
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            app = str(record.get("app", "default"))
+            for each in record.get("evaluations", [record]):
+                if isinstance(score := each.get("score"), int | float):
+                    metric = str(each.get("metric") or each.get("evaluator_name"))
+                    at = datetime.fromisoformat(record.get("timestamp") or each["timestamp"])
+                    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+                    found.setdefault((app, metric), []).append((at.timestamp(), float(score)))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise RecordError(
+                f'{path}, line {number}: should be {{"timestamp": "2026-03-01T12:00:00Z",'
+                ' "app": "shop", "metric": "groundedness", "score": 0.93}'
+            ) from None
     return {
         key: Scores(*np.array(sorted(pairs), dtype=np.float64).T) for key, pairs in found.items()
     }
-
-
-def _read_line(
-    line: str, path: Path, number: int
-) -> Iterator[tuple[tuple[str, str], float, float]]:
-    try:
-        record = json.loads(line)
-        app = str(record.get("app", "default"))
-        for each in record.get("evaluations", [record]):
-            score = each.get("score")
-            if not isinstance(score, int | float):
-                continue
-            metric = str(each.get("metric") or each.get("evaluator_name"))
-            at = datetime.fromisoformat(record.get("timestamp") or each["timestamp"])
-            at = at if at.tzinfo else at.replace(tzinfo=UTC)
-            yield (app, metric), at.timestamp(), float(score)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise RecordError(
-            f'{path}, line {number}: should be {{"timestamp": "2026-03-01T12:00:00Z",'
-            ' "app": "shop", "metric": "groundedness", "score": 0.93}'
-        ) from None
 
 
 def _judged(

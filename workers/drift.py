@@ -73,7 +73,9 @@ class References:
 
     connection: Connection
     settings: Settings
-    _sums: dict[tuple[Any, ...], dict[int, Tally]] = field(default_factory=dict)
+    _sums: dict[tuple[str, int, int | None, str | None, bool], dict[int, Tally]] = field(
+        default_factory=dict
+    )
     _courses: Mapping[tuple[str, str, str], list[Began]] | None = None
     _pinned: dict[str, dict[StreamKey, Tally]] = field(default_factory=dict)
 
@@ -136,13 +138,23 @@ class References:
         described, spans = self._spans(stream, window)
         found: dict[int, Tally] = {}
         for span in spans:
-            sums = window_tallies(
-                self.connection, from_s=span.from_s, to_s=span.to_s, app=stream.key.app,
-                segment=None, histograms=False,
-            )  # fmt: skip
+            sums = self.sums(stream.key.app, *span, segment=None, histograms=False)
             for stream_id, tally in sums.items():
                 found[stream_id] = found.get(stream_id, Tally()) + tally
         return described, found
+
+    def sums(
+        self, app: str, from_s: int, to_s: int | None = None, *, segment: str | None = ROOT,
+        histograms: bool = True,
+    ) -> dict[int, Tally]:  # fmt: skip
+        """Sum each stream of an app over [from_s, to_s), by stream id, once for all its metrics."""
+        key = (app, from_s, to_s, segment, histograms)
+        if key not in self._sums:
+            self._sums[key] = window_tallies(
+                self.connection, from_s=from_s, to_s=to_s, app=app, segment=segment,
+                histograms=histograms,
+            )  # fmt: skip
+        return self._sums[key]
 
     def _spans(self, stream: Stream, window: ReferenceSpan) -> tuple[str, list[ReferenceSpan]]:
         kind = self.settings.drift.drift_reference
@@ -179,14 +191,10 @@ class References:
     def _total(self, stream: Stream, spans: Sequence[ReferenceSpan]) -> Tally:
         # Whole apps are asked about every time, their segments a few times a day.
         segment = ROOT if stream.key.segment == ROOT else None
-        app, total = stream.key.app, Tally()
+        total = Tally()
         for span in spans:
-            key = (app, span, segment)
-            if key not in self._sums:
-                self._sums[key] = window_tallies(
-                    self.connection, from_s=span.from_s, to_s=span.to_s, app=app, segment=segment
-                )
-            total += self._sums[key].get(stream.stream_id, Tally())
+            sums = self.sums(stream.key.app, *span, segment=segment)
+            total += sums.get(stream.stream_id, Tally())
         return total
 
 
@@ -365,7 +373,14 @@ class DriftWatch:
         if key not in self._known:
             roots = [item for item in self._streams if item.key == key]
             by_hour = any(self._references.goes_by_hour(root, self._settled_s) for root in roots)
-            self._known[key] = max(map(self._design_effect, roots), default=1.0), by_hour
+            effect = 1.0  # by how much sessions inflate the variance of the passes
+            from_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+            for root in roots:
+                to_s = root.last_bucket_s + self._bucket_s
+                rows = bucket_sums(self._connection, root.stream_id, from_s=from_s, to_s=to_s)
+                starts, passed, n = pass_counts(rows)
+                effect = max(effect, design_effect(starts // self._bucket_s, passed, n).factor)
+            self._known[key] = effect, by_hour
         effect, by_hour = self._known[key]
         window = ReferenceSpan(state.at_s, state.at_s + HOUR_BUCKETS * self._bucket_s)
         reference = self._references.of(stream, window, by_hour=by_hour).tally
@@ -373,14 +388,6 @@ class DriftWatch:
             state, baseline=score_reference(reference), baseline_at_s=self._settled_s,
             design_effect=effect, by_hour=by_hour,
         )  # fmt: skip
-
-    def _design_effect(self, stream: Stream) -> float:
-        """Measure by how much correlation within sessions inflates the variance of the passes."""
-        from_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
-        to_s = stream.last_bucket_s + self._bucket_s
-        rows = bucket_sums(self._connection, stream.stream_id, from_s=from_s, to_s=to_s)
-        starts, passed, n = pass_counts(rows)
-        return design_effect(starts // self._bucket_s, passed, n).factor
 
     def _together(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
         """Find segments that fall together: each needs less evidence than one alone."""

@@ -52,7 +52,7 @@ from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdi
 from workers.context import ErrorThrottle
 from workers.drift import reference_tallies
 from workers.level import LevelOf, Levels, PlainEvidence
-from workers.stream_states import FleetPools, StreamStates, StreamToJudge
+from workers.stream_states import FleetPools, StreamStates
 
 #: In buckets: what normal is learned from, and the past with which a process begins.
 _HISTORY, _FIRST, _UNSETTLED = 9 * 1440, 1440, 60
@@ -116,7 +116,15 @@ class Evaluator:
             # Alerted, and shown beside the metrics: they are not among them.
             rules = self._rules(EvidencePolicy(use_reference=True), self._n_keys)
             leading += self._errors.verdicts(connection, rules, now, trouble=trouble)
-        leading += self._of_monitor(now)
+        if self.conditions is not None:
+            read, of_monitor = self.conditions, list[Verdict]()
+            # That this cannot be read must cost no status and no alert.
+            if error := self._failing.guard("conditions", lambda: of_monitor.extend(read(now))):
+                kind, name = "monitor:store_unsafe", type(error).__name__
+                why = f"how the monitor does cannot be read ({name}); see the scheduler's log"
+                ill = {kind: why}
+                of_monitor = verdicts_on(SELF, ill, [kind], window_s=status_window_s, now=now)
+            leading += of_monitor
         leading.append(fleet_verdict(self._falls, window_s=status_window_s, now=now))
         with self.store.write() as connection:
             fence(connection, lease)
@@ -164,8 +172,17 @@ class Evaluator:
             window_s: window_tallies(connection, from_s=self._window_start(now_s, window_s))
             for window_s in lengths_s
         }
-        # The reference ends where the status window begins, so it is not another window's.
-        reference = {status_window_s: self._reference_tallies(connection, now)}
+        # The reference ends where the status window begins, so it is not another window's. It is
+        # read again after a while, and when a clock was set back.
+        fresh_s = min(60.0, status_window_s / 20)
+        age_s = (now - self._reference_at).total_seconds() if self._reference_at else fresh_s
+        if not 0 <= age_s < fresh_s:
+            self._reference_at, end_s = now, self._window_start(now_s, status_window_s)
+            self._reference = reference_tallies(
+                connection, from_s=end_s - settings.reference_s, to_s=end_s,
+                status_window_s=status_window_s,
+            )  # fmt: skip
+        reference = {status_window_s: self._reference}
         levels = self._levels.read(connection, streams, now)
         evidence, shown = self._evidence(
             connection, streams, windows[status_window_s], levels, before, now
@@ -228,9 +245,7 @@ class Evaluator:
         found = {}
         for (policy, rules), group in alike.items():
             window_s = self.settings.windows.status_window_s
-            asked = [
-                StreamToJudge(stream, before.get((*stream.key[:3], window_s))) for stream in group
-            ]
+            asked = [(stream, before.get((*stream.key[:3], window_s))) for stream in group]
             advanced = self._states.advance(connection, asked, rules, now=now)
             for stream, (before_looks, looks, state) in zip(group, advanced, strict=True):
                 key, level = stream.key, levels[stream.key]
@@ -258,37 +273,10 @@ class Evaluator:
             use_reference=policy.use_reference,
         )
 
-    def _of_monitor(self, now: datetime) -> Sequence[Verdict]:
-        """Say how the monitor does; that this cannot be read must cost no status and no alert."""
-        found: list[Verdict] = []
-        if self.conditions is None:
-            return found
-        read = self.conditions
-        if error := self._failing.guard("conditions", lambda: found.extend(read(now))):
-            kind, window_s = "monitor:store_unsafe", self.settings.windows.status_window_s
-            name = type(error).__name__
-            why = f"how the monitor does cannot be read ({name}); see the scheduler's log"
-            return verdicts_on(SELF, {kind: why}, [kind], window_s=window_s, now=now)
-        return found
-
     def _window_start(self, now_s: int, window_s: int) -> int:
         """Start of the first bucket in the window: the current, partial bucket is its last."""
         width = self.settings.windows.bucket_s
         return now_s // width * width - window_s + width
-
-    def _reference_tallies(self, connection: Connection, now: datetime) -> dict[int, Tally]:
-        # Not in the past either: a clock that was set back must not keep an old reference.
-        status_window_s = self.settings.windows.status_window_s
-        fresh_s = min(60.0, status_window_s / 20)
-        age_s = (now - self._reference_at).total_seconds() if self._reference_at else fresh_s
-        if not 0 <= age_s < fresh_s:
-            end_s = self._window_start(int(now.timestamp()), status_window_s)
-            self._reference_at = now
-            from_s = end_s - self.settings.windows.reference_s
-            self._reference = reference_tallies(
-                connection, from_s=from_s, to_s=end_s, status_window_s=status_window_s
-            )
-        return self._reference
 
 
 class RequestErrors:

@@ -93,7 +93,18 @@ class Explainer:
             watched = DriftWatch(connection, self.settings, references, streams, now_s).look()
             insights = self._insights(connection, references, streams, watched, now)
             apps = sorted({stream.key.app for stream in streams})
-            of_apps = [self._inputs(connection, app, len(apps), now) for app in apps]
+            windows, of_apps = self.settings.windows, []
+            start_s = now_s - max(windows.status_window_s, _INPUT_BUCKETS * windows.bucket_s)
+            # The union over all looks of a month, apps and features: no false move beyond the
+            # budget.
+            looks = _MONTH_S / self.every_s * len(apps) * len(FEATURES)
+            for app in apps:
+                from_s = start_s - windows.reference_s
+                before = read_inputs(connection, app, from_s=from_s, to_s=start_s)
+                after = read_inputs(connection, app, from_s=start_s)
+                alpha = self.settings.drift.drift_budget * (1 - SCORES_SHARE) / looks
+                inputs = compare_inputs(before, after, alpha=alpha)
+                of_apps.append(AppInsight(app=app, made_at=now, inputs=inputs))
         with self.store.write() as connection:
             guard(connection)
             save_states(connection, watched.states)
@@ -139,18 +150,6 @@ class Explainer:
             found.append(insight.model_copy(update={"made_at": now}))
         return found
 
-    def _inputs(self, connection: Connection, app: str, n_apps: int, now: datetime) -> AppInsight:
-        now_s, settings = int(now.timestamp()), self.settings
-        windows = settings.windows
-        start_s = now_s - max(windows.status_window_s, _INPUT_BUCKETS * windows.bucket_s)
-        before = read_inputs(connection, app, from_s=start_s - windows.reference_s, to_s=start_s)
-        after = read_inputs(connection, app, from_s=start_s)
-        # The union over all looks of a month, apps and features: no false move beyond the budget.
-        looks = _MONTH_S / self.every_s * n_apps * len(FEATURES)
-        alpha = settings.drift.drift_budget * (1 - SCORES_SHARE) / looks
-        inputs = compare_inputs(before, after, alpha=alpha)
-        return AppInsight(app=app, made_at=now, inputs=inputs)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusExplanation:
@@ -162,9 +161,6 @@ class StatusExplanation:
     names: Mapping[int, Stream]  #: every stream by its id, segments as well
     now_s: int
     effects: Mapping[int, float]  #: the design effect of each stream, by its id
-    _sums: dict[tuple[str, int, int | None, str | None, bool], dict[int, Tally]] = field(
-        default_factory=dict
-    )
     _known_marks: dict[str, list[Mark]] = field(default_factory=dict)
 
     def insight(
@@ -181,7 +177,7 @@ class StatusExplanation:
         steps = series(self.connection, [stream.stream_id], from_s=day_from_s, step_s=step_s)
         began_s = version_since(self.connection, stream.stream_id)
         is_off = verdict is not None and verdict.status in _NOT_WELL
-        found = self._segments(stream, self._read(stream, day_from_s, None))
+        found = self._segments(stream, self._with_segments(stream, day_from_s))
         largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
         categories = {name: found[name] for name in largest}
         return Insight(
@@ -198,21 +194,10 @@ class StatusExplanation:
         )
 
     def _whole(self, stream: Stream, from_s: int) -> Tally:
-        return self._read(stream, from_s, ROOT).get(stream.stream_id, Tally())
+        return self.references.sums(stream.key.app, from_s).get(stream.stream_id, Tally())
 
-    def _read(
-        self, stream: Stream, from_s: int, segment: str | None, to_s: int | None = None, *,
-        histograms: bool = True,
-    ) -> dict[int, Tally]:  # fmt: skip
-        """Sum the app's streams over [from_s, to_s), once for all its metrics."""
-        histograms = histograms and segment == ROOT
-        key = (stream.key.app, from_s, to_s, segment, histograms)
-        if key not in self._sums:
-            self._sums[key] = window_tallies(
-                self.connection, from_s=from_s, to_s=to_s, app=stream.key.app, segment=segment,
-                histograms=histograms,
-            )  # fmt: skip
-        return self._sums[key]
+    def _with_segments(self, stream: Stream, from_s: int) -> dict[int, Tally]:
+        return self.references.sums(stream.key.app, from_s, segment=None, histograms=False)
 
     def _segments(self, stream: Stream, tallies: Mapping[int, Tally]) -> dict[str, Tally]:
         """Keep the segments of this metric and evaluator version, by name."""
@@ -235,7 +220,7 @@ class StatusExplanation:
             effect=effect,
         )  # fmt: skip
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
-        after = self._read(stream, since_s, None)
+        after = self._with_segments(stream, since_s)
         found = explain_change(
             self._segments(stream, before),
             self._segments(stream, after),
@@ -270,8 +255,8 @@ class StatusExplanation:
             at_s = int(mark.at_s) // width_s * width_s
             last_s = min(int(end_s), at_s + side_s)
             before, after = (
-                self._read(stream, *span, histograms=False).get(stream.stream_id, Tally())
-                for span in ((at_s - side_s, ROOT, at_s), (at_s, ROOT, last_s))
+                self.references.sums(app, *span, histograms=False).get(stream.stream_id, Tally())
+                for span in ((at_s - side_s, at_s), (at_s, last_s))
             )
             rows = bucket_sums(self.connection, stream.stream_id, from_s=at_s - side_s, to_s=last_s)
             around = pass_counts(rows, design_effect=effect)

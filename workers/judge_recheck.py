@@ -25,7 +25,7 @@ from monitor.models import ROOT, Evaluation, Interaction, Status, Verdict
 from monitor.report.format import points
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.pipeline import MetricPipeline
-from monitor.scoring.registry import asks_judge, make_scorer
+from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.stats.judge_shift import Cause, attribute_shift
 from monitor.store.engine import Store
@@ -73,11 +73,6 @@ class JudgeRecheck:
     settings: Settings
     client: redis.Redis | None
     rng: Random = field(default_factory=Random)
-
-    @classmethod
-    def is_wanted(cls, settings: Settings) -> bool:
-        """Return whether there is a judge to check."""
-        return asks_judge(settings)
 
     def run(self, lease: Lease) -> None:
         """Do what is due: the burst of a status that has just turned, then the drip."""

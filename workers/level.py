@@ -17,7 +17,6 @@ from sqlalchemy import Connection
 
 from monitor.models import AppLevel, Status, StreamKey, Tally
 from monitor.models.passing import OWN, OWN_LEARNT_AT
-from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.level import (
     BucketPasses,
@@ -196,32 +195,20 @@ class Levels:
         if verified.level_bin is None:
             return as_levels(found, verified, self.thresholds), described(verified, found, rules)
         own_rules = translated(replace(rules, use_reference=False), verified.rates)
-        baseline = by_line.state.baseline
-        evidence = self._advanced(connection, stream, verified, own_rules, baseline, now)
+        # Evidence at the line of the level; other labels restart it.
+        now_s = now.timestamp()
+        known, evidence = self._evidence.get(stream.key, (None, None))
+        from_s = int(now_s - _REPLAYED_S) // self.bucket_s * self.bucket_s
+        if evidence is None or known is not verified:
+            evidence = LevelEvidence(EvidenceState.fresh(from_s))
+        elif evidence.newest:
+            from_s = evidence.newest.start_s
+        rows = passes_from_bin(
+            connection, stream.stream_id, position=verified.level_bin, from_s=from_s
+        )
+        news = [BucketPasses(*row) for row in rows]
+        evidence = evidence.after(news, now_s, own_rules, by_line.state.baseline)
+        self._evidence[stream.key] = (verified, evidence)
         own = evidence_finding(evidence.state, by_line.window, own_rules)
         level = as_levels(own, verified, self.thresholds, worst=Status.WARNING)
         return worse_of(found, level), described(verified, found, rules)
-
-    def _advanced(
-        self,
-        connection: Connection,
-        stream: Stream,
-        verified: VerifiedLevel,
-        rules: Rules,
-        baseline: Baseline,
-        now: datetime,
-    ) -> LevelEvidence:
-        """Take the evidence at the line of the level to *now*; other labels restart it."""
-        now_s = now.timestamp()
-        known = self._evidence.get(stream.key)
-        from_s = int(now_s - _REPLAYED_S) // self.bucket_s * self.bucket_s
-        evidence = LevelEvidence(EvidenceState.fresh(from_s))
-        if known is not None and known[0] is verified:
-            evidence = known[1]
-            from_s = evidence.newest.start_s if evidence.newest else from_s
-        rows = passes_from_bin(
-            connection, stream.stream_id, position=verified.level_bin or 0, from_s=from_s
-        )
-        evidence = evidence.after([BucketPasses(*row) for row in rows], now_s, rules, baseline)
-        self._evidence[stream.key] = (verified, evidence)
-        return evidence

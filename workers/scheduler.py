@@ -22,6 +22,7 @@ import structlog
 from alerts.dispatch import Dispatcher
 from alerts.queries import oldest_waiting
 from monitor.errors import GroundwatchError
+from monitor.scoring.registry import asks_judge
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, acquire, database_now, new_owner, release
 from workers.context import Components, ErrorThrottle
@@ -44,7 +45,6 @@ from workers.proof import ProofJob
 from workers.reports import DigestJob
 from workers.self_monitoring import (
     BLIND_AFTER_S,
-    Chain,
     DeadMansSwitch,
     JudgeWatch,
     QueueWatch,
@@ -82,7 +82,7 @@ class Scheduler:
             thresholds=context.thresholds,
             recipients=context.wiring.plan,
             policies=context.policies,
-            hold=hold_for_judge if JudgeRecheck.is_wanted(settings) else None,
+            hold=hold_for_judge if asks_judge(settings) else None,
             conditions=VitalsReader(
                 store=context.store, settings=settings, queue=self._queue, judge=self._judge.look
             ),
@@ -115,7 +115,7 @@ class Scheduler:
             Job("proofs", PROOFS_EVERY_S, self.prove, slow=True),
             Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
         ]
-        if JudgeRecheck.is_wanted(settings):
+        if asks_judge(settings):
             recheck = JudgeRecheck(context.store, settings, context.impatient_redis)
             self.jobs.append(Job("judge_recheck", RECHECK_EVERY_S, recheck.run, slow=True))
         if settings.digest_schedule.digest != "off":
@@ -188,15 +188,19 @@ class Scheduler:
         with self._context.store.read() as connection:
             waiting = oldest_waiting(connection)
         found = self._queue.last
-        chain = Chain(
-            evaluated_at=self._evaluated_at,
-            queue_read_at=self._evaluated_at if found is not None else None,
+        links = {
+            "the evaluator": self._evaluated_at,
+            "the queue": self._evaluated_at if found is not None else None,
+            "the dispatcher": self._dispatched_at,
+        }
+        return broken_link(
+            self._now(),
+            links,
             oldest_sample_s=None if found is None else found.oldest_age_s,
-            dispatched_at=self._dispatched_at,
             oldest_message_at=min(waiting.values(), default=None),
+            fresh_s=max(_FRESH_S, 3 * self._context.settings.evaluate_every_s),
+            patience_s=BLIND_AFTER_S,
         )
-        fresh_s = max(_FRESH_S, 3 * self._context.settings.evaluate_every_s)
-        return broken_link(chain, self._now(), fresh_s=fresh_s, patience_s=BLIND_AFTER_S)
 
     def deliver_until(self, stop: threading.Event) -> None:
         """Deliver what waits in the outbox until *stop* is set."""

@@ -55,6 +55,8 @@ _READ_EVERY_S = 30.0
 _ASK_REDIS_EVERY_S = 300.0
 _WEEK_S = 7 * 86_400
 _DAY_S = 86_400
+#: From then on a hook is silent.
+_SILENT_S = 60.0
 #: The hook of an app that is up less than this share of the day's hours is not missed.
 _USUAL_HOURS = 12
 #: A pause between evaluations is reported for so long after it.
@@ -231,7 +233,15 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
             continue
         totals = _by_kind(recent.get(app, {}))
         age_s = ages_s.get(app)
-        is_missed = age_s is not None and _is_usually_up(connection, app, age_s, now_s)
+        if age_s is not None and age_s >= _SILENT_S:
+            # A silent hook is missed, unless it is that of a job that runs now and then.
+            hour = counts.c.start_s - counts.c.start_s % 3600
+            of_day = (counts.c.app == app) & (counts.c.start_s >= now_s - _DAY_S)
+            hours = select(func.count(hour.distinct())).where(
+                of_day, counts.c.kind == Kind.SEEN.value
+            )
+            if connection.execute(hours).scalar_one() < _USUAL_HOURS:
+                age_s = None
         before, after = judges.get(app, ({}, {}))
         found.append(
             AppVitals(
@@ -251,7 +261,7 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
                     for (metric, version), said in moved.items()
                     if after.get(metric) == version
                 ),
-                heartbeat_age_s=age_s if is_missed else None,
+                heartbeat_age_s=age_s,
                 objectives_missed=missed.get(app, ()),
             )
         )
@@ -263,17 +273,6 @@ def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:
     for (kind, reason), n in bookings.items():
         found[kind][reason] = found[kind].get(reason, 0) + n
     return found
-
-
-def _is_usually_up(connection: Connection, app: str, age_s: float, now_s: float) -> bool:
-    """Return whether a silent hook is missed: that of a job that runs now and then is not."""
-    if age_s < 60:  # noqa: PLR2004 - it is not silent
-        return True
-    hour = counts.c.start_s - counts.c.start_s % 3600
-    query = select(func.count(hour.distinct())).where(
-        counts.c.app == app, counts.c.kind == Kind.SEEN.value, counts.c.start_s >= now_s - _DAY_S
-    )
-    return int(connection.execute(query).scalar_one()) >= _USUAL_HOURS
 
 
 def _judges(
@@ -327,30 +326,22 @@ def unsafe_redis(client: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """When each link of the chain last did its work; None when it never has."""
-
-    evaluated_at: datetime | None
-    queue_read_at: datetime | None
-    oldest_sample_s: float | None
-    dispatched_at: datetime | None
-    oldest_message_at: datetime | None
-
-
-def broken_link(chain: Chain, now: datetime, *, fresh_s: float, patience_s: float) -> str | None:
-    """Name the link that does not work; None when the whole chain is fresh."""
-    links = {
-        "the evaluator": chain.evaluated_at,
-        "the queue": chain.queue_read_at,
-        "the dispatcher": chain.dispatched_at,
-    }
+def broken_link(
+    now: datetime,
+    links: Mapping[str, datetime | None],
+    *,
+    oldest_sample_s: float | None,
+    oldest_message_at: datetime | None,
+    fresh_s: float,
+    patience_s: float,
+) -> str | None:
+    """Name what does not work; None when every one of *links* did its work lately."""
     for name, at in links.items():
         if at is None or abs(now - at) > timedelta(seconds=fresh_s):
             return f"{name} is late"
-    if (chain.oldest_sample_s or 0.0) > patience_s:
+    if (oldest_sample_s or 0.0) > patience_s:
         return "samples wait"
-    if chain.oldest_message_at and now - chain.oldest_message_at > timedelta(seconds=patience_s):
+    if oldest_message_at and now - oldest_message_at > timedelta(seconds=patience_s):
         return "messages wait"
     return None
 

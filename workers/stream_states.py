@@ -104,13 +104,6 @@ class _Stored(NamedTuple):
     seen: _Seen
 
 
-class StreamToJudge(NamedTuple):
-    """A stream to look at, and the verdict that its key has so far."""
-
-    stream: Stream
-    previous: Verdict | None
-
-
 def sample_of(score: StoredScore, rates: RateSchedule = RateSchedule()) -> StreamSample:  # noqa: B008
     """Return a stored score as the evidence that it is, sampled while *rates* were in force."""
     return stream_sample(
@@ -182,22 +175,43 @@ class StreamStates:
         self._read_from_ms, self._scores = math.inf, {}
 
     def advance(
-        self, connection: Connection, asked: Sequence[StreamToJudge], rules: Rules, *, now: datetime
+        self,
+        connection: Connection,
+        asked: Sequence[tuple[Stream, Verdict | None]],
+        rules: Rules,
+        *,
+        now: datetime,
     ) -> list[Advanced]:
-        """Take the streams that share *rules* to *now*, those with little news at once."""
+        """
+        Take the streams that share *rules* to *now*, those with little news at once.
+
+        *asked* has with each stream the verdict of its key so far.
+        """
         now_s = now.timestamp()
-        begun = [self._begun(connection, one, rules, now_s) for one in asked]
+        begun = [self._begun(connection, *one, rules, now_s) for one in asked]
         moved = advance_all([one.state for one in begun], [one.looks for one in begun], rules)
-        return [
-            Advanced(one.state, one.looks, self._ended(connection, one, state, now_s, rules))
-            for one, (state, _) in zip(begun, moved, strict=True)
-        ]
+        found = []
+        for one, turned in zip(begun, moved, strict=True):
+            stream, state = one.stream, turned[0]
+            if state.alarmed and not one.state.alarmed:
+                rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
+                weight = rows[:, 2]
+                worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
+                onset = find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
+                state = state.but(onset=onset)
+            state, _ = idle(state, now_s, rules)
+            found.append(Advanced(one.state, one.looks, state))
+            changed = state is not one.stored.state or one.stored.seen != one.seen
+            if changed or stream.stream_id not in self._stored:
+                self._stored[stream.stream_id] = _Stored(state, one.seen)
+                self._changed.add(stream.stream_id)
+        return found
 
     def _begun(
-        self, connection: Connection, asked: StreamToJudge, rules: Rules, now_s: float
-    ) -> _Begun:
+        self, connection: Connection, stream: Stream, previous: Verdict | None, rules: Rules,
+        now_s: float,
+    ) -> _Begun:  # fmt: skip
         """Find what is new of a stream."""
-        stream, previous = asked
         stored = self._stored.get(stream.stream_id)
         paused = (
             stored is None
@@ -290,26 +304,6 @@ class StreamStates:
         looked_s = np.maximum.accumulate(np.maximum(looked_s, state.at_s)).tolist()
         looks = looks_of(found, looked_s, state.baseline)
         return _Begun(stream, stored, state, looks, _Seen.of(stream, newest_ms))
-
-    def _ended(
-        self, connection: Connection, begun: _Begun, state: EvidenceState, now_s: float,
-        rules: Rules,
-    ) -> EvidenceState:  # fmt: skip
-        """Note what is to be remembered of a stream."""
-        stream = begun.stream
-        if state.alarmed and not begun.state.alarmed:
-            rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
-            weight = rows[:, 2]
-            worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
-            onset = find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
-            state = state.but(onset=onset)
-        state, _ = idle(state, now_s, rules)
-        stored = _Stored(state, begun.seen)
-        changed = state is not begun.stored.state or stored.seen != begun.stored.seen
-        if changed or stream.stream_id not in self._stored:
-            self._stored[stream.stream_id] = stored
-            self._changed.add(stream.stream_id)
-        return state
 
     def save(self, connection: Connection, *, now: datetime) -> None:
         """Write what changed, in the transaction that is fenced by the lease."""

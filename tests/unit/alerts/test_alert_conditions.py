@@ -20,7 +20,7 @@ from alerts.drill import sample_snapshot
 from alerts.message import render
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
-from workers.self_monitoring import Chain, broken_link
+from workers.self_monitoring import broken_link
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WELL = AppVitals(
@@ -117,28 +117,32 @@ def test_the_message_about_a_condition_says_what_is_wrong_and_what_to_do(kind):
     assert CONDITIONS[kind].advice not in over
 
 
-WHOLE = Chain(
-    evaluated_at=NOW, queue_read_at=NOW, oldest_sample_s=2.0, dispatched_at=NOW,
-    oldest_message_at=None,
-)  # fmt: skip
+LINKS = dict.fromkeys(("the evaluator", "the queue", "the dispatcher"), NOW)
 LONG_AGO = NOW - timedelta(minutes=10)
 
 
+def broken(links=(), *, oldest_sample_s=2.0, oldest_message_at=None):
+    return broken_link(
+        NOW, LINKS | dict(links), oldest_sample_s=oldest_sample_s,
+        oldest_message_at=oldest_message_at, fresh_s=120, patience_s=300,
+    )  # fmt: skip
+
+
 def test_a_whole_chain_has_no_broken_link():
-    assert broken_link(WHOLE, NOW, fresh_s=120, patience_s=300) is None
+    assert broken() is None
 
 
 @pytest.mark.parametrize(
-    ("changes", "broken"),
+    ("changes", "named"),
     [
-        ({"evaluated_at": LONG_AGO}, "the evaluator is late"),
-        ({"evaluated_at": None}, "the evaluator is late"),
-        ({"queue_read_at": LONG_AGO}, "the queue is late"),
-        ({"dispatched_at": LONG_AGO}, "the dispatcher is late"),
+        ({"links": {"the evaluator": LONG_AGO}}, "the evaluator is late"),
+        ({"links": {"the evaluator": None}}, "the evaluator is late"),
+        ({"links": {"the queue": LONG_AGO}}, "the queue is late"),
+        ({"links": {"the dispatcher": LONG_AGO}}, "the dispatcher is late"),
         ({"oldest_sample_s": 301.0}, "samples wait"),
         ({"oldest_message_at": LONG_AGO}, "messages wait"),
-        ({"evaluated_at": NOW + timedelta(hours=1)}, "the evaluator is late"),
+        ({"links": {"the evaluator": NOW + timedelta(hours=1)}}, "the evaluator is late"),
     ],
 )
-def test_a_link_that_is_broken_is_named(changes, broken):
-    assert broken_link(replace(WHOLE, **changes), NOW, fresh_s=120, patience_s=300) == broken
+def test_a_link_that_is_broken_is_named(changes, named):
+    assert broken(**changes) == named
