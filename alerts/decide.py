@@ -165,7 +165,7 @@ def decide(
                 "thresholds": None if key.metric.startswith(RULE_PREFIX) else thresholds,
                 "samples": tuple(text for text in texts if text)[:_MOST_SAMPLES],
                 "report_url": report_url,
-                "labels": config.app_labels.of(key.app),
+                "labels": config.labels_of_app(key.app),
                 "shared_cause": shared,
             }
             events.append(_frozen(change, shown))

@@ -26,13 +26,11 @@ from alerts.channels.slack import SlackChannel
 from alerts.conditions import RULE_SETS, Figure, ThresholdRule
 from alerts.routing import (
     BUILT_IN,
-    AppLabels,
     Hours,
     Maintenance,
     Matcher,
     Recipient,
     Route,
-    Router,
     RoutingConfig,
     parse_all,
 )
@@ -283,10 +281,10 @@ class _Reading:
             if hours is not None:
                 maintenance.append(Maintenance(name=spec.name, matchers=matchers, hours=hours))
         plan = RoutingConfig(
-            router=Router(routes),
+            routes=routes,
             addresses={name: channel.addresses for name, channel in channels.items()},
             maintenance=tuple(maintenance),
-            app_labels=AppLabels(self.document.labels),
+            app_labels=self.document.labels,
             group_wait_s=self.document.defaults.group_wait,
             rules=tuple(self._rules()),
         )

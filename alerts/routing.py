@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from alerts.conditions import MONITOR_PREFIX, ThresholdRule
@@ -26,19 +26,6 @@ _FORM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", r
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 #: Labels that every alert has; others come from the routes file.
 BUILT_IN = ("app", "metric", "segment", "window_s", "severity", "judge", "kind")
-
-
-def labels_of(verdict: Verdict, severity: Severity, more: Labels | None = None) -> dict[str, str]:
-    """Return the labels of an alert about *verdict*; built-in names win over *more*."""
-    return dict(more or {}) | {
-        "app": verdict.app,
-        "metric": verdict.metric,
-        "segment": verdict.segment,
-        "window_s": str(verdict.window_s),
-        "severity": severity.value,
-        "judge": verdict.evaluator_version,
-        "kind": "monitor" if verdict.metric.startswith(MONITOR_PREFIX) else "quality",
-    }
 
 
 @dataclass(frozen=True)
@@ -104,21 +91,6 @@ def parse_all(texts: Iterable[str]) -> tuple[Matcher, ...]:
 def all_match(matchers: Iterable[Matcher], labels: Labels) -> bool:
     """Return whether every matcher holds; true without any."""
     return all(matcher.matches(labels) for matcher in matchers)
-
-
-@dataclass(frozen=True)
-class AppLabels:
-    """Labels given to apps by name; a name may be a pattern such as ``support-*``."""
-
-    by_app: Mapping[str, Labels] = field(default_factory=dict)
-
-    def of(self, app: str) -> dict[str, str]:
-        """Return the labels of one app; later entries win."""
-        found: dict[str, str] = {}
-        for pattern, labels in self.by_app.items():
-            if fnmatchcase(app, pattern):
-                found |= labels
-        return found
 
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -203,13 +175,6 @@ def _time_of_day(text: str) -> time:
         raise SettingsError(f"Invalid time of day {text!r}: expected 08:30") from None
 
 
-class Target(NamedTuple):
-    """A channel to notify, and its fallback when it cannot be reached."""
-
-    channel: str
-    fallback: str | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """
@@ -242,38 +207,6 @@ class Route:
         if self.active_hours is not None and not self.active_hours.cover(now):
             return f"outside its active hours, {self.active_hours}"
         return None
-
-
-class RouteCheck(NamedTuple):
-    """Whether one route matched an alert."""
-
-    route: Route
-    refusal: str | None  #: None when it matched
-
-
-@dataclass(frozen=True, slots=True)
-class Router:
-    """The routes in their order."""
-
-    routes: Sequence[Route]
-
-    def targets(self, labels: Labels, now: datetime) -> list[Target]:
-        """Return the channels for such an alert now, each once."""
-        found: dict[str, Target] = {}
-        for route, refusal in self.explain(labels, now):
-            if refusal is None:
-                for channel in route.channels:
-                    fallback = route.fallback if route.fallback != channel else None
-                    found.setdefault(channel, Target(channel, fallback))
-        return list(found.values())
-
-    def explain(self, labels: Labels, now: datetime) -> Iterator[RouteCheck]:
-        """Yield the routes in turn with whether each matches, up to the deciding one."""
-        for route in self.routes:
-            refusal = route.refusal(labels, now)
-            yield RouteCheck(route, refusal)
-            if refusal is None and not route.goes_on:
-                return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,10 +269,11 @@ class Recipient:
 class RoutingConfig:
     """Routes, the addresses of each channel, maintenance windows, labels and rules."""
 
-    router: Router
+    routes: Sequence[Route]  #: in their order
     addresses: Mapping[str, tuple[str, ...]]  #: by channel
     maintenance: Sequence[Maintenance] = ()
-    app_labels: AppLabels = field(default_factory=AppLabels)
+    #: By app; a name may be a pattern such as ``support-*``, and later entries win.
+    app_labels: Mapping[str, Labels] = field(default_factory=dict)
     group_wait_s: float = 0.0  #: a warning waits so long for others of its app
     rules: Sequence[ThresholdRule] = ()
 
@@ -350,17 +284,42 @@ class RoutingConfig:
         for recipient in dict.fromkeys(recipients):
             known = addresses.get(recipient.channel, ())
             addresses[recipient.channel] = (*known, recipient.address)
-        router = Router([Route(name="default", channels=tuple(addresses))])
-        return cls(router=router, addresses=addresses)
+        return cls(routes=[Route(name="default", channels=tuple(addresses))], addresses=addresses)
+
+    def labels_of_app(self, app: str) -> dict[str, str]:
+        """Return the labels that the routes file gives one app."""
+        found: dict[str, str] = {}
+        for pattern, labels in self.app_labels.items():
+            if fnmatchcase(app, pattern):
+                found |= labels
+        return found
 
     def labels(self, verdict: Verdict, severity: Severity) -> dict[str, str]:
-        """Return the labels of an alert about *verdict*."""
-        return labels_of(verdict, severity, self.app_labels.of(verdict.app))
+        """Return the labels of an alert about *verdict*; built-in names win."""
+        return self.labels_of_app(verdict.app) | {
+            "app": verdict.app,
+            "metric": verdict.metric,
+            "segment": verdict.segment,
+            "window_s": str(verdict.window_s),
+            "severity": severity.value,
+            "judge": verdict.evaluator_version,
+            "kind": "monitor" if verdict.metric.startswith(MONITOR_PREFIX) else "quality",
+        }
+
+    def explain(self, labels: Labels, now: datetime) -> Iterator[tuple[Route, str | None]]:
+        """Yield the routes in turn, up to the deciding one, each with why it does not match."""
+        for route in self.routes:
+            refusal = route.refusal(labels, now)
+            yield route, refusal
+            if refusal is None and not route.goes_on:
+                return
 
     def recipients(self, labels: Labels, now: datetime) -> dict[Recipient, str | None]:
         """Return everyone to notify of such an alert now, each with its fallback channel."""
-        return {
-            Recipient(target.channel, address): target.fallback
-            for target in self.router.targets(labels, now)
-            for address in self.addresses.get(target.channel, ())
-        }
+        found: dict[Recipient, str | None] = {}
+        for route, refusal in self.explain(labels, now):
+            for channel in route.channels if refusal is None else ():
+                fallback = route.fallback if route.fallback != channel else None
+                for address in self.addresses.get(channel, ()):
+                    found.setdefault(Recipient(channel, address), fallback)
+        return found

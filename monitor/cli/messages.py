@@ -109,7 +109,7 @@ def route(
     settings = console.read_settings()
     now = console.parse_time(at, datetime.now(UTC)) if at else datetime.now(UTC)
     plan = wiring_from(settings).plan
-    labels = plan.app_labels.of(app) | {
+    labels = plan.labels_of_app(app) | {
         "app": app, "metric": metric, "segment": "*", "severity": severity.value,
         "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
     }  # fmt: skip
@@ -118,9 +118,9 @@ def route(
         if not name or not equals:
             raise SettingsError(f"Invalid --label {text!r}: expected name=value")
         labels[name] = value
-    for step in plan.router.explain(labels, now):
-        verdict = "matches" if step.refusal is None else f"no: {step.refusal}"
-        console.say(plain_text(f"{step.route.name}: {verdict}", 200))
+    for each, refusal in plan.explain(labels, now):
+        verdict = "matches" if refusal is None else f"no: {refusal}"
+        console.say(plain_text(f"{each.name}: {verdict}", 200))
     places = plan.recipients(labels, now)
     for to, fallback in places.items():
         instead = f", else {fallback}" if fallback else ""

@@ -230,7 +230,7 @@ def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
 
 def test_a_warning_waits_for_others_and_a_critical_does_not(world):
     world.plan = RoutingConfig(
-        router=world.plan.router, addresses=world.plan.addresses, group_wait_s=60
+        routes=world.plan.routes, addresses=world.plan.addresses, group_wait_s=60
     )
     world.tell(0, x__a=W, y__a=C)
     with world.store.read() as connection:

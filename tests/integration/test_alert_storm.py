@@ -11,7 +11,7 @@ from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
 from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR, outbox_row
-from alerts.routing import Recipient, Route, Router, RoutingConfig, parse_all
+from alerts.routing import Recipient, Route, RoutingConfig, parse_all
 from alerts.state import Timers
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DeliveryStatus
@@ -150,7 +150,7 @@ def and_lines(message):
 
 def with_fallback(matchers=()):
     route = Route(name="r", channels=("slack",), fallback="mail", matchers=parse_all(matchers))
-    return RoutingConfig(router=Router([route]), addresses={"slack": ("",), "mail": ("",)})
+    return RoutingConfig(routes=[route], addresses={"slack": ("",), "mail": ("",)})
 
 
 def test_what_a_channel_refuses_for_good_goes_to_the_fallback(world):
@@ -190,9 +190,7 @@ def test_who_heard_of_it_by_the_fallback_hears_of_its_end(world):
 def test_a_message_with_a_new_severity_goes_where_the_routes_say_and_where_it_began(world):
     pages = Route(name="p", channels=("mail",), matchers=parse_all(["severity=critical"]))
     rest = Route(name="d", channels=("slack",))
-    world.plan = RoutingConfig(
-        router=Router([pages, rest]), addresses={"slack": ("",), "mail": ("",)}
-    )
+    world.plan = RoutingConfig(routes=[pages, rest], addresses={"slack": ("",), "mail": ("",)})
     for status in (Status.WARNING, Status.CRITICAL, Status.HEALTHY):
         world.tell(status, "shop")
         world.dispatch()

@@ -142,7 +142,7 @@ def test_lists_pages_and_the_api_have_one_incident_with_its_alerts(sqlite_url, m
 def test_an_alert_of_a_rule_is_part_of_its_apps_incident(story):
     verdict = make_verdict(C, START, app="shop", metric="groundedness", average_score=0.2)
     plan = RoutingConfig(
-        router=RoutingConfig.everyone([]).router, addresses={},
+        routes=RoutingConfig.everyone([]).routes, addresses={},
         rules=[ThresholdRule(name="low", metric="groundedness", below=0.5)],
     )  # fmt: skip
     with story.store.write() as connection:

@@ -5,13 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from alerts.routing import (
-    AppLabels,
     Hours,
     Matcher,
     Route,
-    Router,
+    RoutingConfig,
     all_match,
-    labels_of,
     parse_all,
 )
 from monitor.errors import SettingsError
@@ -63,9 +61,9 @@ def test_all_matchers_must_hold():
 
 
 def test_an_alert_has_its_labels_and_those_of_its_app():
-    of_apps = AppLabels({"support-*": {"team": "search", "app": "liar"}, "shop": {"team": "ads"}})
+    of_apps = {"support-*": {"team": "search", "app": "liar"}, "shop": {"team": "ads"}}
     verdict = make_verdict(Status.CRITICAL, NOW, evaluator_version="judge-7")
-    labels = labels_of(verdict, Severity.CRITICAL, of_apps.of("support-bot"))
+    labels = plan([], app_labels=of_apps).labels(verdict, Severity.CRITICAL)
     assert labels == {
         "app": "support-bot", "metric": "groundedness", "segment": "*", "window_s": "3600",
         "severity": "critical", "judge": "judge-7", "kind": "quality", "team": "search",
@@ -127,8 +125,13 @@ def route(name, *matchers, **options):
     return Route(name=name, channels=(name,), matchers=parse_all(matchers), **options)
 
 
+def plan(routes, **options):
+    addresses = {channel: ("",) for each in routes for channel in each.channels}
+    return RoutingConfig(routes=routes, addresses=addresses, **options)
+
+
 def told(routes, labels=LABELS, now=NOW):
-    return [target.channel for target in Router(routes).targets(labels, now)]
+    return [to.channel for to in plan(routes).recipients(labels, now)]
 
 
 def test_the_first_route_that_matches_decides():
@@ -160,7 +163,7 @@ def test_each_route_says_why_it_does_not_match():
     routes = [
         route("ads", "team=ads"), route("weekend", active_hours=hours), route("default")
     ]  # fmt: skip
-    steps = [(step.route.name, step.refusal) for step in Router(routes).explain(LABELS, NOW)]
+    steps = [(each.name, refusal) for each, refusal in plan(routes).explain(LABELS, NOW)]
     assert steps == [
         ("ads", "team=ads does not match: team is 'search'"),
         ("weekend", "outside its active hours, sat sun 08:00-18:00 UTC"),
@@ -169,5 +172,5 @@ def test_each_route_says_why_it_does_not_match():
 
 
 def test_a_channel_is_no_fallback_of_itself():
-    (target,) = Router([route("mail", fallback="mail")]).targets(LABELS, NOW)
-    assert target.fallback is None
+    (fallback,) = plan([route("mail", fallback="mail")]).recipients(LABELS, NOW).values()
+    assert fallback is None

@@ -74,16 +74,16 @@ def test_a_good_file_makes_channels_routes_and_windows(wire):
     assert list(channels) == ["team", "pager", "mail"]
     assert plan.addresses["mail"] == ("ann@example.org", "bob@example.org")
     assert plan.group_wait_s == 60
-    assert [route.name for route in plan.router.routes] == ["pages", "route 2", "route 3"]
+    assert [route.name for route in plan.routes] == ["pages", "route 2", "route 3"]
     (window,) = plan.maintenance
     assert str(window.hours) == "sun 02:00-04:00 Europe/Stockholm"
 
 
 def test_labels_of_apps_lead_to_routes(wire):
     plan = wire(GOOD).plan
-    labels = {"app": "support-bot", "severity": "critical", **plan.app_labels.of("support-bot")}
-    assert [t.channel for t in plan.router.targets(labels, NOW)] == ["pager", "team"]
-    assert [t.fallback for t in plan.router.targets(labels, NOW)] == ["mail", "mail"]
+    labels = {"app": "support-bot", "severity": "critical", **plan.labels_of_app("support-bot")}
+    places = [(to.channel, fallback) for to, fallback in plan.recipients(labels, NOW).items()]
+    assert places == [("pager", "mail"), ("team", "mail")]
 
 
 def test_the_settings_channels_are_there_too(wire):
@@ -96,7 +96,7 @@ def test_the_settings_channels_are_there_too(wire):
 
 def test_without_a_file_everyone_hears_of_everything():
     plan = wiring_from(Settings(slack_webhook_url="https://hooks.slack.example/T1")).plan
-    assert [t.channel for t in plan.router.targets({}, NOW)] == ["slack"]
+    assert [to.channel for to in plan.recipients({}, NOW)] == ["slack"]
 
 
 def test_all_mistakes_are_told_at_once_with_their_lines(wire):

@@ -102,7 +102,7 @@ def test_each_rule_of_the_named_set_fires_and_all_are_one_incident(sqlite_url):
 
 def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
     plan = RoutingConfig(
-        router=RoutingConfig.everyone([Recipient("out")]).router,
+        routes=RoutingConfig.everyone([Recipient("out")]).routes,
         addresses={"out": ("",)},
         rules=RULE_SETS["rag"],
     )
