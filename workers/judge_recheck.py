@@ -14,14 +14,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
-from typing import Self
 
 import redis
 import structlog
 from sqlalchemy import Connection
 
 from monitor.errors import GroundwatchError
-from monitor.models import ROOT, Evaluation, Interaction, Status, Verdict
+from monitor.models import ROOT, Evaluation, Status, Verdict
 from monitor.report.format import points
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.pipeline import MetricPipeline
@@ -153,10 +152,10 @@ class JudgeRecheck:
         pairs = []
         limits = self.settings.judge_limits
         with (
-            closing(JudgeAgain.make(self.settings, self.client, metric=stream.metric)) as again,
+            closing(judge_again(self.settings, self.client, metric=stream.metric)) as judge,
             ThreadPoolExecutor(limits.judge_concurrency, "groundwatch-recheck") as pool,
         ):
-            calls = [(old, pool.submit(again.evaluations, old.interaction)) for old in found]
+            calls = [(old, pool.submit(judge.score, old.interaction)) for old in found]
             for old, call in calls:
                 try:
                     evaluations = call.result()
@@ -165,7 +164,7 @@ class JudgeRecheck:
                     for _, rest in calls:
                         rest.cancel()
                     break
-                second = again.passes(evaluations).get(stream.metric)
+                second = passes(evaluations, self.settings.pass_score).get(stream.metric)
                 if second is not None:
                     noted = (evaluations[0].metadata or {}) if evaluations else {}
                     pair = VerdictPair(
@@ -254,62 +253,32 @@ def judge_sentences(connection: Connection, now: datetime) -> dict[tuple[str, st
     }
 
 
-@dataclass(slots=True)
-class JudgeAgain:
+def judge_again(
+    settings: Settings, client: redis.Redis | None, *, metric: str | None = None
+) -> MetricPipeline:
     """
-    The judge of the settings, under the shared budget, without kept verdicts.
+    Make the judge of the settings, under the shared budget, without kept verdicts.
 
-    A cached verdict would say what the judge said before.
+    A cached verdict would say what the judge said before. For one metric, or for all that the
+    settings name; no endpoint is contacted yet.
+
+    Raises
+    ------
+    SettingsError
+        If the judge lacks its key or its model, or the metric is unknown.
     """
+    limits = settings.judge_limits.model_copy(update={"verdict_cache_s": 0})
+    changed: dict[str, object] = {"scorer": "judge", "judge_limits": limits}
+    if metric is not None:
+        changed["metrics"] = (metric,)
+    return make_scorer(settings.model_copy(update=changed), client=client, once=True)
 
-    scorer: MetricPipeline
-    pass_score: float
-    calls: int = 0
 
-    @classmethod
-    def make(
-        cls, settings: Settings, client: redis.Redis | None, *, metric: str | None = None
-    ) -> Self:
-        """
-        Make it for one metric, or for all that the settings name; no endpoint is contacted yet.
-
-        Raises
-        ------
-        SettingsError
-            If the judge lacks its key or its model, or the metric is unknown.
-        """
-        limits = settings.judge_limits.model_copy(update={"verdict_cache_s": 0})
-        changed: dict[str, object] = {"scorer": "judge", "judge_limits": limits}
-        if metric is not None:
-            changed["metrics"] = (metric,)
-        asked = settings.model_copy(update=changed)
-        return cls(make_scorer(asked, client=client, once=True), settings.pass_score)
-
-    def evaluations(self, interaction: Interaction) -> tuple[Evaluation, ...]:
-        """
-        Return what the judge says now.
-
-        Raises
-        ------
-        JudgeOutageError, BudgetReachedError, QueueUnavailableError
-            If it cannot be asked.
-        """
-        self.calls += 1
-        return self.scorer.score(interaction)
-
-    def verdicts(self, interaction: Interaction) -> Mapping[str, bool]:
-        """Return whether the sample passes now, by metric; without a verdict it is left out."""
-        return self.passes(self.evaluations(interaction))
-
-    def passes(self, evaluations: Iterable[Evaluation]) -> Mapping[str, bool]:
-        """Return which evaluations pass, by metric; one without a verdict is left out."""
-        found = {}
-        for evaluation in evaluations:
-            tally = tally_of(evaluation, sample_rate=1.0, pass_score=self.pass_score)
-            if tally.n:
-                found[evaluation.evaluator_name] = bool(tally.passed)
-        return found
-
-    def close(self) -> None:
-        """Close its connections."""
-        self.scorer.close()
+def passes(evaluations: Iterable[Evaluation], pass_score: float) -> Mapping[str, bool]:
+    """Return which evaluations pass, by metric; one without a verdict is left out."""
+    found = {}
+    for evaluation in evaluations:
+        tally = tally_of(evaluation, sample_rate=1.0, pass_score=pass_score)
+        if tally.n:
+            found[evaluation.evaluator_name] = bool(tally.passed)
+    return found

@@ -322,7 +322,7 @@ def check(
     from monitor.stats.two_rates import LOOKS
     from monitor.store.label_agreement import verdicts_of_people
     from monitor.store.labels import draw_pairs
-    from workers.judge_recheck import JudgeAgain
+    from workers.judge_recheck import judge_again, passes
 
     at, most, least = console.parse_time(since, datetime.now(UTC)), LOOKS[-1].pairs, LOOKS[0].pairs
     with console.opened() as (settings, store):
@@ -346,13 +346,14 @@ def check(
 
         if judge:
             client = budget_client(settings)
-            with closing(JudgeAgain.make(settings, client, metric=metric)) as again:
+            with closing(judge_again(settings, client, metric=metric)) as asked:
 
                 def ask_judge(sample_id: str, _title: str) -> bool | None:
                     sample = session.read(sample_id)
                     if sample is None:
                         return None
-                    return again.verdicts(sample.sample.interaction).get(metric)
+                    evaluations = asked.score(sample.sample.interaction)
+                    return passes(evaluations, settings.pass_score).get(metric)
 
                 found = run_check(pairs, known, ask_judge)
         else:
