@@ -28,8 +28,8 @@ from monitor.store.retention import size_bytes
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import Result, record
 from support.postgres_server import PostgresServer
+from support.redis_server import RedisServer
 from workers.scoring_run import ScoringRules
-from workers.supervise import RedisServer
 
 _BATCH = 50
 _FULL = 4_000

@@ -30,7 +30,7 @@ import redis
 from common import make_parser, print_head, print_row
 from hook_probe import CALLS_PER_S, IMPORTS
 
-from workers.supervise import RedisServer
+from support.redis_server import RedisServer
 
 OURS, FLOOR, OTEL = "groundwatch", "floor", "opentelemetry"
 #: What has to be installed, the package whose part it is first.

@@ -220,8 +220,8 @@ def main() -> None:
     if options.probe:
         probe(*options.probe, options.calls)
         return
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from workers.supervise import RedisServer  # noqa: PLC0415
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+    from support.redis_server import RedisServer  # noqa: PLC0415
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _TakesAll)
     threading.Thread(target=server.serve_forever, daemon=True).start()

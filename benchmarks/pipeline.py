@@ -29,8 +29,8 @@ from monitor.store.packing import record_of
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
+from support.redis_server import RedisServer
 from support.slow_judge import SlowJudge
-from workers.supervise import RedisServer
 
 _STAGED = "staged"
 _WINDOW_S = 300

@@ -17,7 +17,7 @@ from monitor.settings import PREFIX
 from monitor.store.engine import HEAD, Store, migrate
 from monitor.store.tables import metadata
 from support.postgres_server import PostgresServer
-from workers.supervise import RedisServer
+from support.redis_server import RedisServer
 
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
 

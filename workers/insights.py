@@ -180,6 +180,7 @@ class StatusExplanation:
         found = self._segments(stream, self._with_segments(stream, day_from_s))
         largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
         categories = {name: found[name] for name in largest}
+        of_day = self.references.sums(stream.key.app, day_from_s).get(stream.stream_id, Tally())
         return Insight(
             app=stream.key.app,
             metric=stream.key.metric,
@@ -189,12 +190,9 @@ class StatusExplanation:
             findings=findings,
             attribution=self._attribution(stream, window) if is_off or findings else None,
             trend=trend_of(steps.get(stream.stream_id, {})),
-            figures=figures_of(self._whole(stream, day_from_s), categories),
+            figures=figures_of(of_day, categories),
             deploys=self._deploys(stream),
         )
-
-    def _whole(self, stream: Stream, from_s: int) -> Tally:
-        return self.references.sums(stream.key.app, from_s).get(stream.stream_id, Tally())
 
     def _with_segments(self, stream: Stream, from_s: int) -> dict[int, Tally]:
         return self.references.sums(stream.key.app, from_s, segment=None, histograms=False)

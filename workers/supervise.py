@@ -2,8 +2,8 @@
 Keep a few processes running: start in order, restart what dies, stop in reverse order.
 
 `Supervisor` does that for `Service`s, started anew or forked from this process, which then
-share the memory of what it has loaded; `RedisServer` and its helpers run a real Redis for one
-machine: the server on PATH, else the Valkey that comes as a wheel.
+share the memory of what it has loaded; `command` is that of a Redis for one machine: the server
+on PATH, else the Valkey that comes as a wheel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import redis
 
@@ -326,49 +326,3 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes] | None = None) -
                     return
             time.sleep(0.02)
     raise ServerStartError(f"redis-server did not answer within {_START_TIMEOUT_S:.0f} s; {_HINT}")
-
-
-class RedisServer:
-    """A Redis of our own, as a child process; a context manager."""
-
-    def __init__(
-        self, folder: Path, *, port: int = 0, durable: bool = True, databases: int = DATABASES
-    ) -> None:
-        self.port = port or free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._command = command(folder, self.port, durable=durable, databases=databases)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        self.process = subprocess.Popen(  # noqa: S603
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        wait_until_ready(self.url, self.process)
-
-    def kill(self) -> None:
-        """Kill it, as a crash would."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def stop(self) -> None:
-        """Ask it to save and leave; kill it if it does not within five seconds."""
-        if self.process is None:
-            return
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()

@@ -12,7 +12,7 @@ from monitor.queue.wire import encode
 from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.testing import make_sample
-from workers.supervise import RedisServer
+from support.redis_server import RedisServer
 
 PATIENCE_S = 150
 

@@ -14,8 +14,8 @@ from monitor.hook import delivery
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
 from monitor.queue import names, wire
+from support.redis_server import RedisServer
 from support.waiting import PATIENT_EXIT, wait_until
-from workers.supervise import RedisServer
 
 
 @pytest.fixture

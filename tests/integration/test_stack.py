@@ -10,8 +10,9 @@ import pytest
 
 from monitor.errors import ServerStartError
 from monitor.settings import Settings
+from support.redis_server import RedisServer
 from workers.stack import plan_stack, wait_for_page
-from workers.supervise import RedisServer, wait_until_ready
+from workers.supervise import wait_until_ready
 
 
 class Stranger(BaseHTTPRequestHandler):

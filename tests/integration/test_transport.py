@@ -6,9 +6,9 @@ import kombu
 import pytest
 import redis
 
+from support.redis_server import RedisServer
 from workers import celery
 from workers.celery import broker_conf
-from workers.supervise import RedisServer
 
 QUEUE = "wake-ups"
 

@@ -39,8 +39,8 @@ from monitor.store.engine import Store, migrate
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import samples
 from support.chaos.app import APP, clean_environment
+from support.redis_server import RedisServer
 from workers.operations import reconcile
-from workers.supervise import RedisServer
 
 _PATIENCE_S = 200.0
 _LOOK_EVERY_S = 0.1

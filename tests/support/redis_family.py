@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import redis
 
-from workers.supervise import RedisServer, find_binary, free_port, wait_until_ready
+from support.redis_server import RedisServer
+from workers.supervise import find_binary, free_port, wait_until_ready
 
 MASTER = "groundwatch"
 _SENTINELS, _QUORUM = 3, 2

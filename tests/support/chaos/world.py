@@ -25,9 +25,10 @@ from support.chaos.clocks import CLOCKS, Clocks
 from support.chaos.disks import SmallDisk
 from support.chaos.proxy import DrippingProxy
 from support.postgres_server import PostgresServer
+from support.redis_server import RedisServer
 from workers.operations import reconcile
 from workers.stack import plan_stack
-from workers.supervise import RedisServer, Service, Supervisor
+from workers.supervise import Service, Supervisor
 
 SETTLED_WITHIN_S = 150.0
 #: Faults that need a small disk, by the folder on it and its size: an empty PostgreSQL, some log.
