@@ -186,7 +186,8 @@ def test_sparse_sampling_counts_no_more_than_its_samples(world):
 
 def test_another_policy_for_one_metric(store):
     rules = '[{"app": "support-bot", "policy": "point_min_n"}]'
-    world = World(store, SETTINGS.model_copy(update={"status_policies": rules}))
+    chosen = SETTINGS.status_rules.model_copy(update={"status_policies": rules})
+    world = World(store, SETTINGS.model_copy(update={"status_rules": chosen}))
     world.scored(40, passing=0.95)
     verdict = world.evaluate()
     assert (verdict.policy, verdict.evidence) == ("point_min_n", None)
