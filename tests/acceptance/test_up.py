@@ -15,8 +15,10 @@ import httpx
 import pytest
 
 from monitor import Hook
+from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
 from support.judge_server import JudgeServer
+from support.waiting import wait_until
 
 APP = "shop"
 
@@ -162,31 +164,33 @@ def wait_for_a_worker(up, home):
     raise AssertionError("no worker came back")
 
 
-@pytest.mark.timeout(600)  # some thirty processes start, on a machine that may be busy
-def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, records, home):
+@pytest.mark.timeout(600)  # many processes start, on a machine that may be busy
+def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, home):
     up.start()
-    command("replay", records(300), "--app", APP, "--wait")
+    url = (home / "redis.url").read_text().strip()
+    hook = Hook(app=APP, sample_rate=1.0, redis_url=url, enabled=True)
+    text = "A refund is paid back within five working days."
     for victim in ("groundwatch worker", "redis", "groundwatch scheduler", "groundwatch worker"):
-        replaying = subprocess.Popen(
-            [sys.executable, "-m", "monitor", "replay", records(1000), "--app", APP],
-            env=up._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        time.sleep(1.2)
-        up.kill(victim)
-        replaying.wait(timeout=200)
-    wait_for_a_worker(up, home)
-    command("replay", records(200), "--app", APP, "--wait")
-    deadline = time.monotonic() + 150
-    while (found := adds_up(ledger(command)))["queued"] and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert found["queued"] == 0
-    assert found["scored"] + sum(found["dropped"].values()) == found["sampled"]
+        for number in range(400):
+            hook.sample(query="How long does a refund take?", contexts=[text], output=text)
+            if number == 200:
+                assert hook.flush(100)
+                up.kill(victim)
+        assert hook.flush(100)
+        if victim == "groundwatch worker":
+            wait_for_a_worker(up, home)
+    hook.close(60)
+    with closing(connect(url)) as client:
+        wait_until(lambda: client.xlen(names.SAMPLES) == 0)
+    wait_until(lambda: not adds_up(ledger(command))["queued"])
+    found = ledger(command)
+    assert found["scored"] + sum(found["dropped"].values()) == found["sampled"] == 1_600
     assert found["scored"] >= 500
     assert "✗" not in command("doctor", "--reconcile")
 
 
-def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(
-    up, command, records, home
+def test_second_up_is_refused_one_interrupt_stops_all_and_data_is_there_after_a_restart(
+    up, command, records, home, environment
 ):
     with ThreadPoolExecutor(1) as beside:
         # Nothing is there yet: it waits for the worker of the stack that starts now.
@@ -194,6 +198,12 @@ def test_one_interrupt_stops_everything_and_data_is_there_after_a_restart(
         up.start()
         assert "scored        50" in replayed.result()
     assert APP in httpx.get(up.page).text
+    second = subprocess.run(
+        [sys.executable, "-m", "monitor", "up"],
+        env=environment, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert second.returncode == 3
+    assert "already runs on" in second.stderr
     assert "stopped" in up.interrupt()
     services = ("redis", "groundwatch worker", "groundwatch scheduler", "groundwatch web")
     assert not any(up.pids(name) for name in services)
@@ -208,16 +218,6 @@ def assert_private(home):
     """Transcripts are nobody else's business."""
     open_to_others = [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077]
     assert open_to_others == []
-
-
-def test_second_up_on_the_same_folder_is_refused(up, environment):
-    up.start()
-    second = subprocess.run(
-        [sys.executable, "-m", "monitor", "up"],
-        env=environment, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert second.returncode == 3
-    assert "already runs on" in second.stderr
 
 
 def contradicts(item):
