@@ -285,7 +285,7 @@ def print_metric(found: Detail) -> None:
         for step in found.series.steps
     ]
     gaps = f", {found.series.gaps} steps without scores" if found.series.gaps else ""
-    said = f"pass rate, last {duration(found.span_s)}, n {found.series.n:,}{gaps}"
+    said = f"pass rate, last {duration(found.time_range.length_s)}, n {found.series.n:,}{gaps}"
     out.print(SparklineRow(steps, said))
     if verdict.drift is not None:
         out.print(Text(drift_sentence(verdict.drift), style="dim"))
@@ -323,7 +323,7 @@ def print_metric(found: Detail) -> None:
         }, right=("score", "now", "reference"))  # fmt: skip
     # Tell of single samples: why some have no score, and which are the worst.
     without = found.unscored
-    if said := unscored_sentence(without.failed, without.skipped, found.span_s):
+    if said := unscored_sentence(without.failed, without.skipped, found.time_range.length_s):
         out.print(Text(f"\n{said}", style="dim"))
     if found.worst:
         out.print(Text("\nWorst samples", style="bold"))

@@ -115,7 +115,7 @@ class AppPages:
             deploys=newest[:_MOST_RELEASES], segments=segments.rows[:_MOST_SEGMENTS],
             compared_with=segments.reference, worst=worst, since=since, volume=volume,
             faults=read_modes(site, app, lead) if may_read and lead else None,
-            window_from=now - timedelta(seconds=site.settings.windows.status_window_s),
+            window_from=segments.from_s,
         ))  # fmt: skip
 
     def releases(self, request: Request) -> Response:
@@ -314,7 +314,7 @@ class IncidentPages:
                 str(found.peak_level),
             )],
             "segments": table.rows[:_MOST_ROWS], "compared_with": table.reference,
-            "window_from": now - timedelta(seconds=site.settings.windows.status_window_s),
+            "window_from": table.from_s,
             "failing": _failing(found, now), "todo": _todo(found, charts),
             # Texts of the events, where the samples themselves are no longer kept.
             "quoted": [] if worst or not may_read

@@ -148,20 +148,20 @@ def volume_chart(counts: Mapping[str, Sequence[int]], *, from_s: int, step_s: in
     So what failed is seen beside what was sampled, and that beside what came. *from_s* is the
     start of the first step in epoch seconds.
     """
-    width, row, left = 720, 46, 96
+    width, row, left = 720, 54, 104
     steps = max((len(found) for found in counts.values()), default=0)
     step = (width - 8 - left) / max(1, steps)
     parts, said = [], []
     for i, (kind, found) in enumerate(counts.items()):
         most, foot = max((*found, 0)), (i + 1) * row
         parts.append(_line("axis", left, width - 8, foot, foot))
-        for y, text in ((foot - 16, kind), (foot - 3, f"max {most:,}" if most else "none")):
+        for y, text in ((foot - 24, kind), (foot - 4, f"max {most:,}" if most else "none")):
             parts.append(_text("tick", left - 6, y, "end", text))
         parts += [
             _bar(f"bar of-{kind}", left + j * step + 0.5, foot - high, step - 1, high)
             for j, n in enumerate(found)
             if n
-            for high in (max(1.0, (row - 8) * n / most),)
+            for high in (max(1.0, (row - 16) * n / most),)
         ]
         said.append(f"{sum(found):,} {kind}, at most {most:,} a step")
     bottom, to_s = len(counts) * row, from_s + steps * step_s
@@ -215,7 +215,7 @@ def histograms(
     ticks = [
         _text("tick", left + tenth / 10 * (right - left), height - 6, anchor, f"{tenth / 10:.1f}")
         for tenth in range(0, 11, 2)
-        for anchor in (_anchor(tenth, 10),)
+        for anchor in ({0: "start", 10: "end"}.get(tenth, "middle"),)
     ]
     words = (
         f"Scores now, {sum(now):,.0f} of them, {_below(now, pass_score)} below the pass score of"
@@ -353,10 +353,6 @@ def _block(name: str, frame: _Frame, from_s: float, to_s: float) -> str:
 def _text(name: str, x: float, y: float, anchor: str, text: str, more: str = "") -> str:
     of, shown = f' class="{name}"' if name else "", escape(text[:_MOST_LABEL])
     return f'<text{of}{more} x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{shown}</text>'
-
-
-def _anchor(position: int, last: int) -> str:
-    return "start" if position == 0 else "end" if position == last else "middle"
 
 
 def _shares(counts: Sequence[float]) -> list[float]:

@@ -35,7 +35,7 @@ from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
 from workers.drift import Reference, References
 from workers.reports import read_explained, read_inputs, read_status, report_change
 
-_WORST, _MOST_SEGMENTS = 8, 40
+_WORST, _MOST_SEGMENTS = 6, 40
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
 _CHART_BINS = 20
 #: Of a chart whose steps are joined, because each has few scores.
@@ -65,13 +65,14 @@ class SegmentRow:
         return self.rate - self.rate_before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SegmentTable:
     """The segments that are worth a line, and how many are not."""
 
     rows: Sequence[SegmentRow] = ()
     left_out: int = 0
     reference: str = ""  #: what they are compared with, in words
+    from_s: int = 0  #: where the window of the rows begins
 
 
 def read_segments(
@@ -111,7 +112,7 @@ def read_segments(
             )
         )  # fmt: skip
     shown, rest = rows[:_MOST_SEGMENTS], rows[_MOST_SEGMENTS:]
-    return SegmentTable(rows=shown, left_out=len(rest), reference=described)
+    return SegmentTable(shown, len(rest), described, window.from_s)
 
 
 def read_app_segments(
@@ -162,11 +163,6 @@ class Detail:
     def verdict(self) -> Verdict:
         """The verdict that leads."""
         return self.report.verdict
-
-    @property
-    def span_s(self) -> int:
-        """Length of the time range, in seconds."""
-        return self.time_range.length_s
 
 
 class Recent(NamedTuple):
