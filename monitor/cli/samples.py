@@ -74,15 +74,12 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     Texts are as they were stored, masked by the app.
     """
     from monitor.store.search import SampleFilter
-    from monitor.web.samples import write_csv, write_jsonl
-    from monitor.web.schema import SamplesPage
 
     outcomes = {"failed": failed, "passed": passed, "unscored": unscored}
     asked = [name for name, wanted in outcomes.items() if wanted]
     if len(asked) > 1:
         raise typer.BadParameter(f"--{asked[0]} and --{asked[1]} exclude each other")
-    writers = {".jsonl": write_jsonl, ".csv": write_csv}
-    if output is not None and output.suffix not in writers:
+    if output is not None and output.suffix not in {".jsonl", ".csv"}:
         raise typer.BadParameter(f"'{output}': expected a file that ends with .jsonl or .csv")
     given = {
         "app": app, "metric": metric, "outcome": "".join(asked), "reason": reason,
@@ -100,14 +97,19 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
             pages = _pages(store, wanted, sort, cursor, limit)
             first = next(pages)
         if json:
+            from monitor.web.schema import SamplesPage
+
             read = [first, *pages]
             items = [item for page in read for item in page.items]
             typer.echo(SamplesPage(items=items, next=read[-1].next).model_dump_json(indent=2))
         elif output is not None:
+            from monitor.web.samples import write_csv, write_jsonl
+
             output.touch(mode=console.PRIVATE_FILE)
             with output.open("w", newline="", encoding="utf-8") as file:
                 items_of = (item for page in (first, *pages) for item in page.items)
-                file.writelines(writers[output.suffix](items_of))
+                write = write_csv if output.suffix == ".csv" else write_jsonl
+                file.writelines(write(items_of))
             console.tell(f"written to {output}")
         else:
             for page in (first, *pages):
