@@ -151,7 +151,7 @@ def compare(  # the options of a command
     from monitor.testsets.releases import MOST_READ, read_parts
 
     if files:
-        if len(files) != 2:  # noqa: PLR2004
+        if len(files) != 2 or files[0] == files[1]:  # noqa: PLR2004
             raise typer.BadParameter("two files are compared: groundwatch compare a.json b.json")
         compared = list(_of_files(files[0], files[1], metric))
     else:

@@ -325,8 +325,12 @@ def trial(settings: Settings) -> Iterator[CheckResult]:
 
     It bears an app of its own, which workers store without scoring and no statistic counts.
     """
+    from monitor.hook import Hook
     from monitor.hook.options import resolve
+    from monitor.queue import names
     from monitor.queue.consumer import backlog, connect, live_workers
+    from monitor.report.words import reasons
+    from monitor.settings import masked_url
 
     try:
         resolve({"app": settings.app})
@@ -335,31 +339,6 @@ def trial(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("sampling", ok=False, found=str(error), advice=advice)
         return
     mark = f"doctor-{uuid.uuid4()}"
-    started_s = time.perf_counter()
-    sent = _sent(settings, mark)
-    yield sent
-    if not sent.ok:
-        return
-    client = connect(settings.broker_url)
-    now_s = time.time()
-    workers, waiting = live_workers(client, now_s=now_s), backlog(client).waiting
-    yield CheckResult(
-        "worker",
-        ok=bool(workers),
-        found=", ".join(workers) or f"none alive; {waiting:,} waiting in Redis, this one included",
-        advice="start one: groundwatch up, or groundwatch worker",
-    )
-    if workers:
-        yield _stored(settings, mark, started_s)
-
-
-def _sent(settings: Settings, mark: str) -> CheckResult:
-    """Sample one interaction in this very process and wait until Redis has it."""
-    from monitor.hook import Hook
-    from monitor.queue import names
-    from monitor.report.words import reasons
-    from monitor.settings import masked_url
-
     # Whatever the app's own rules and limits say, this one is sampled.
     hook = Hook(
         app=names.DOCTOR_APP, sample_rate=1.0, redis_url=settings.broker_url, enabled=True,
@@ -372,19 +351,29 @@ def _sent(settings: Settings, mark: str) -> CheckResult:
     took_s = time.perf_counter() - started_s
     stats = hook.stats()
     hook.close(timeout=0.2)
-    if arrived and stats["sent"] == 1:
+    is_sent, advice = arrived and stats["sent"] == 1, ""
+    if is_sent:
         found = (
             f"{masked_url(settings.broker_url)} has it after {took_s * 1e3:,.0f} ms;"
             f" the call itself took {called_s * 1e6:,.0f} µs"
         )
-        return CheckResult("hook → Redis", ok=True, found=found)
-    if stats["last_error"] or not stats["dropped"]:
-        why = stats["last_error"] or f"no answer within {_FLUSH_S:g} s"
+    elif stats["last_error"] or not stats["dropped"]:
+        found = f"not delivered: {stats['last_error'] or f'no answer within {_FLUSH_S:g} s'}"
         advice = "set GROUNDWATCH_REDIS_URL, start everything with: groundwatch up"
     else:
-        why = f"dropped {reasons(stats['dropped'])}"
+        found = f"not delivered: dropped {reasons(stats['dropped'])}"
         advice = "docs/hook.md says what each reason means"
-    return CheckResult("hook → Redis", ok=False, found=f"not delivered: {why}", advice=advice)
+    yield CheckResult("hook → Redis", ok=is_sent, found=found, advice=advice)
+    if not is_sent:
+        return
+    client = connect(settings.broker_url)
+    workers = live_workers(client, now_s=time.time())
+    nobody = f"none alive; {backlog(client).waiting:,} waiting in Redis, this one included"
+    advice = "start one: groundwatch up, or groundwatch worker"
+    found = ", ".join(workers) or nobody
+    yield CheckResult("worker", ok=bool(workers), found=found, advice=advice)
+    if workers:
+        yield _stored(settings, mark, started_s)
 
 
 def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
@@ -397,21 +386,19 @@ def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
     query = select(samples.c.sample_id).where(
         (samples.c.app == names.DOCTOR_APP) & (samples.c.interaction_id == mark)
     )
-
-    def is_there() -> bool:
-        with store.read() as connection:
-            return connection.execute(query).first() is not None
-
     until_s = time.monotonic() + _STORED_S
     with closing(console.open_store(settings)) as store:
-        while not is_there():
-            if time.monotonic() > until_s:
-                found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
-                advice = "look at the worker's log; do worker and doctor use the same database?"
-                return CheckResult("worker → store", ok=False, found=found, advice=advice)
+        while time.monotonic() <= until_s:
+            with store.read() as connection:
+                is_there = connection.execute(query).first() is not None
+            took_ms = (time.perf_counter() - started_s) * 1e3
+            if is_there:
+                found = f"stored after {took_ms:,.0f} ms in all"
+                return CheckResult("worker → store", ok=True, found=found)
             time.sleep(_POLL_EVERY_S)
-    took_ms = (time.perf_counter() - started_s) * 1e3
-    return CheckResult("worker → store", ok=True, found=f"stored after {took_ms:,.0f} ms in all")
+    found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
+    advice = "look at the worker's log; do worker and doctor use the same database?"
+    return CheckResult("worker → store", ok=False, found=found, advice=advice)
 
 
 def reconciled(window_s: int, *, as_json: bool) -> bool:

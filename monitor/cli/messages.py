@@ -21,7 +21,6 @@ from monitor.models.alerting import AlertEvent, Severity
 from monitor.report.format import plain_text, short_id, utc_time
 
 if TYPE_CHECKING:
-    from alerts.channels.base import Channel
     from alerts.routing import SilenceRule
     from monitor.models.alerting import Delivery
 
@@ -139,14 +138,30 @@ def route(
 
 def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")]) -> None:
     """Send one real message marked TEST, and show the reply."""
+    from alerts.drill import send_test
     from alerts.routes_file import wiring_from
+    from monitor.settings import variable
 
-    channels = wiring_from(console.read_settings()).channels
+    channels, failed = wiring_from(console.read_settings()).channels, False
     if channel not in channels:
         there = ", ".join(channels) or "none; set GROUNDWATCH_SLACK_WEBHOOK_URL or _SMTP_URL"
         raise SettingsError(f"no channel {channel!r} is set up; there is: {there}")
-    outcomes = [_try(channels[channel], address) for address in channels[channel].addresses]
-    if not all(outcomes):
+    for address in channels[channel].addresses:
+        where = Text(f"{channel} {plain_text(address, 60)}".strip())
+        started_s = time.monotonic()
+        try:
+            receipt = send_test(channels[channel], datetime.now(UTC), address or None)
+        except DeliveryError as error:
+            setting, failed = variable(_SETTINGS.get(channel, "alerts_file")), True
+            advice = "" if setting in str(error) else f"; check {setting} and the network"
+            said = Text(f": not delivered: {error} ({error.code}){advice}", style="red")
+            err.print(where + said, soft_wrap=True)
+            continue
+        took_ms = (time.monotonic() - started_s) * 1000
+        unsure = "" if receipt.confirmed else ", which does not confirm that it was shown"
+        text = f": the server replied {plain_text(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
+        out.print(where + Text(text, style="green"))
+    if failed:
         raise typer.Exit(1)
 
 
@@ -201,24 +216,3 @@ def print_sent(sent: Sequence[Delivery], *, none: str) -> None:
     console.print_rows(sent, MESSAGE_COLUMNS, none=none)
     if not sent or any(item.status in {"waiting", "dead"} for item in sent):
         raise typer.Exit(1)
-
-
-def _try(channel: Channel, address: str) -> bool:
-    from alerts.drill import send_test
-    from monitor.settings import variable
-
-    where = Text(f"{channel.name} {plain_text(address, 60)}".strip())
-    started_s = time.monotonic()
-    try:
-        receipt = send_test(channel, datetime.now(UTC), address or None)
-    except DeliveryError as error:
-        setting = variable(_SETTINGS.get(channel.name, "alerts_file"))
-        advice = "" if setting in str(error) else f"; check {setting} and the network"
-        said = Text(f": not delivered: {error} ({error.code}){advice}", style="red")
-        err.print(where + said, soft_wrap=True)
-        return False
-    took_ms = (time.monotonic() - started_s) * 1000
-    unsure = "" if receipt.confirmed else ", which does not confirm that it was shown"
-    text = f": the server replied {plain_text(receipt.answer)!r} after {took_ms:.0f} ms{unsure}"
-    out.print(where + Text(text, style="green"))
-    return True

@@ -8,10 +8,8 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from monitor.cli import console
-from monitor.cli.console import out
 from monitor.report.format import plain_text, setting_value
 
 
@@ -33,28 +31,31 @@ def config(
     as_json: console.AsJson = False,
 ) -> None:
     """List every setting with its value, secrets masked; bold ones are set by you."""
-    from monitor.report.listing import Listing
     from monitor.settings import FILE_SUFFIX, TABLE_OF, setting_field, variable
 
     if form is ListFormat.MARKDOWN:
         typer.echo(manual(), nl=False)
         return
     settings = console.read_settings()
-    listed, found = Listing.of("variable", "value", "what it is"), {}
-    for name in TABLE_OF:
-        field, value = setting_field(name), settings.value_of(name)
-        if changed and value == field.get_default():
-            continue
-        key = variable(name)
-        found[key] = setting_value(value)
-        is_set = key in os.environ or key + FILE_SUFFIX in os.environ  # noqa: TID251
-        listed.add_row(
-            key, Text(found[key]), Text(field.description or ""), style="bold" if is_set else ""
-        )
+    values = {name: settings.value_of(name) for name in TABLE_OF}
+    names = [
+        name
+        for name, value in values.items()
+        if not changed or value != setting_field(name).get_default()
+    ]
     if as_json:
-        console.print_json(found)
-    else:
-        out.print(listed)
+        console.print_json({variable(name): setting_value(values[name]) for name in names})
+        return
+
+    def style(name: str) -> str:
+        is_set = {variable(name), variable(name) + FILE_SUFFIX} & os.environ.keys()  # noqa: TID251
+        return "bold" if is_set else ""
+
+    console.print_rows(names, {
+        "variable": variable,
+        "value": lambda name: setting_value(values[name]),
+        "what it is": lambda name: setting_field(name).description or "",
+    }, none="every setting has its default", style=style)  # fmt: skip
 
 
 _SETTINGS_HEAD = """# Settings
@@ -116,7 +117,6 @@ def metrics(
     as_json: console.AsJson = False,
 ) -> None:
     """List every metric; bold ones are scored now."""
-    from monitor.report.listing import Listing
     from monitor.scoring.metric_config import known_metrics, read_metrics_file
     from monitor.scoring.metric_config import manual as metrics_manual
 
@@ -125,17 +125,14 @@ def metrics(
         return
     settings = console.read_settings()
     known = known_metrics(read_metrics_file(settings.metrics_file))
-    listed, found = Listing.of("metric", "better", "cost", "needs", "what it is"), []
-    for name, metric in known.items():
-        of, what = metric.declaration, plain_text(metric.declaration.what)
-        is_scored, better, cost = name in settings.metrics, of.direction.value, of.cost.value
-        found.append({
-            "metric": name, "better": better, "cost": cost, "needs": list(of.requires),
-            "is_scored": is_scored, "what": what,
-        })  # fmt: skip
-        style = "bold" if is_scored else ""
-        listed.add_row(name, better, cost, ", ".join(of.requires), what, style=style)
-    if as_json:
-        console.print_json(found)
-    else:
-        out.print(listed)
+    console.print_rows([*known.items()], {
+        "metric": lambda item: item[0],
+        "better": lambda item: item[1].declaration.direction.value,
+        "cost": lambda item: item[1].declaration.cost.value,
+        "needs": lambda item: ", ".join(item[1].declaration.requires),
+        "what it is": lambda item: plain_text(item[1].declaration.what),
+    }, as_json=as_json, json_of=lambda item: {
+        "metric": item[0], "better": item[1].declaration.direction.value,
+        "cost": item[1].declaration.cost.value, "needs": list(item[1].declaration.requires),
+        "is_scored": item[0] in settings.metrics, "what": plain_text(item[1].declaration.what),
+    }, style=lambda item: "bold" * (item[0] in settings.metrics))  # fmt: skip

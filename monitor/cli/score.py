@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 import typer
 
 from monitor.cli import console
-from monitor.cli.console import err
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError, RecordError
 
 if TYPE_CHECKING:
@@ -71,22 +70,20 @@ def score(
     ):
         target.check(scorer.versions)
         if target.done:
-            err.print(f"{len(target.done):,} records are scored already; resuming", soft_wrap=True)
+            console.tell(f"{len(target.done):,} records are scored already; resuming")
         # Who waits for an answer needs no further process.
         work = score_here if asks_judge(settings) else score_on_all_cores
         with console.progress_bar() as bar:
             task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:
-                for scored in work(_rest(records, target), settings, scorer):
+                for scored in work(target.rest(records), settings, scorer):
                     found.update(scored.statuses)
                     target.write(scored.line)
                     bar.advance(task)
             except (JudgeOutageError, BudgetReachedError) as error:
                 raise type(error)(f"{error}; run it again to resume where it stopped") from None
             bar.update(task, total=records.lines - records.unreadable.total())
-    err.print(
-        f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}", soft_wrap=True
-    )
+    console.tell(f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}")
     if records.unreadable:
         raise typer.Exit(1)
 
@@ -148,10 +145,13 @@ class ScoreOutput:
         if self.done and self._first != dict(versions):
             raise self._refused("it was scored in another way")
 
-    def check_record(self, position: int, record_id: str) -> None:
-        """Raise typer.BadParameter if the line at *position* is about another record."""
-        if self.done[position] != record_id:
-            raise self._refused(f"its line {position + 1} is about another record")
+    def rest(self, records: RecordFile) -> Iterator[Interaction]:
+        """Yield what is not done; raise typer.BadParameter if a line is about another record."""
+        for position, record in enumerate(records):
+            if position >= len(self.done):
+                yield record.interaction
+            elif self.done[position] != record.interaction.id:
+                raise self._refused(f"its line {position + 1} is about another record")
 
     def write(self, line: str) -> None:
         """Write a line; raise GroundwatchError if it cannot be written, as on a full disk."""
@@ -170,15 +170,6 @@ class ScoreOutput:
             f"{self.path} exists and cannot be resumed: {what}; name another file, or add"
             " --overwrite"
         )
-
-
-def _rest(records: RecordFile, target: ScoreOutput) -> Iterator[Interaction]:
-    """Pass over the records that are done."""
-    for position, record in enumerate(records):
-        if position < len(target.done):
-            target.check_record(position, record.interaction.id)
-        else:
-            yield record.interaction
 
 
 class Scored(NamedTuple):

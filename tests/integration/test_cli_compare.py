@@ -161,3 +161,9 @@ def test_file_that_is_no_run_is_refused_in_one_line(tmp_path, text):
     found = run("compare", str(path), str(path))
     assert found.exit_code == 2
     assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize("files", [["one.json"], ["one.json", "one.json"]])
+def test_two_different_files_are_needed(files):
+    found = run("compare", *files)
+    assert (found.exit_code, "two files are compared" in found.output) == (2, True)
