@@ -148,10 +148,8 @@ class CustomEvaluation(Evaluation):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class ABComparison(BaseModel):
+class ABComparison(BaseModel, frozen=True, extra="forbid"):
     """How often variant A was preferred to variant B, with its 95 % interval; in [0, 1]."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     variant_a_event_id: str
     variant_b_event_id: str
@@ -168,10 +166,8 @@ class ABTestEvaluation(Evaluation):
     comparison_data: ABComparison
 
 
-class RaterEvaluation(BaseModel):
+class RaterEvaluation(BaseModel, frozen=True, extra="forbid"):
     """What one rater said: a person by ``annotator_id``, or an AI by ``model``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     annotator_id: str | None = None
     model: str | None = None
@@ -216,10 +212,8 @@ AnyEvaluation = Annotated[
 ]
 
 
-class MultiEvaluationResult(BaseModel):
+class MultiEvaluationResult(BaseModel, frozen=True, extra="forbid"):
     """What several evaluators said of the same target; their records may leave it out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     target_event_id: str
     evaluations: list[AnyEvaluation]
@@ -237,10 +231,8 @@ class MultiEvaluationResult(BaseModel):
         return value | {"evaluations": evaluations}
 
 
-class EvaluationBatch(BaseModel):
+class EvaluationBatch(BaseModel, frozen=True, extra="forbid"):
     """Evaluations that were processed together."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     batch_id: str
     evaluations: list[AnyEvaluation]
@@ -248,20 +240,16 @@ class EvaluationBatch(BaseModel):
     status: Literal["pending", "processing", "completed", "failed"] = "completed"
 
 
-class RetryConfig(BaseModel):
+class RetryConfig(BaseModel, frozen=True, extra="forbid"):
     """How often, and how patiently, a failed evaluation is tried again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_retries: int = Field(3, ge=0)
     backoff_multiplier: float = Field(2.0, ge=1.0)
     initial_delay_ms: float = Field(1000, ge=0)
 
 
-class EvaluationConfig(BaseModel):
+class EvaluationConfig(BaseModel, frozen=True, extra="forbid"):
     """Which evaluators run, and how."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     evaluators: list[str]
     evaluator_configs: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -270,10 +258,8 @@ class EvaluationConfig(BaseModel):
     retry_config: RetryConfig | None = None
 
 
-class PerformanceSummary(BaseModel):
+class PerformanceSummary(BaseModel, frozen=True, extra="forbid"):
     """How a set of evaluations ran ("evaluation_performance")."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     total_evaluations: int = Field(ge=0)
     successful_evaluations: int = Field(ge=0)
@@ -284,10 +270,8 @@ class PerformanceSummary(BaseModel):
     total_cost_usd: float = Field(0.0, ge=0.0)
 
 
-class QualitySummary(BaseModel):
+class QualitySummary(BaseModel, frozen=True, extra="forbid"):
     """How far a set of evaluators agrees ("evaluation_quality")."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     evaluator_agreement: float | None = Field(None, ge=0.0, le=1.0)
     inter_evaluator_correlation: dict[str, float] = Field(default_factory=dict)

@@ -116,7 +116,7 @@ Passage = Annotated[
 ]
 
 
-class Interaction(BaseModel):
+class Interaction(BaseModel, frozen=True, extra="forbid"):
     """
     One exchange with the user's app: a line of JSONL for replay, score and eval.
 
@@ -125,8 +125,6 @@ class Interaction(BaseModel):
     ``history`` and, where these are missing, as ``query`` and ``output``. Unknown keys are
     kept in ``metadata``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: Name
     app: AppName = "default"
@@ -167,15 +165,13 @@ class Interaction(BaseModel):
         return known | {"metadata": {**unknown, **metadata}}
 
 
-class Sample(BaseModel):
+class Sample(BaseModel, frozen=True, extra="forbid"):
     """
     An interaction that the hook chose, as it travels through the queue.
 
     ``sample_rate`` is the probability, in [1e-9, 1], with which this interaction
     was chosen; estimates weigh by its inverse.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     sample_id: str = Field(

@@ -13,7 +13,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
 #: Scores are counted in bins centred on 0.00, 0.01, ... 1.00.
 BINS = 101
@@ -117,10 +117,8 @@ class Status(StrEnum):
     BLIND = "blind"  #: the monitor itself does not see: the judge fails, nothing is scored
 
 
-class Drift(BaseModel):
+class Drift(BaseModel, frozen=True, extra="forbid"):
     """How far the scores of a window lie from those of the reference before it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reference_pass_rate: float | None = Field(None, ge=0.0, le=1.0)
     reference_average_score: float | None = None
@@ -131,7 +129,7 @@ class Drift(BaseModel):
     ks: float | None = Field(None, ge=0.0, le=1.0, description="Kolmogorov-Smirnov distance.")
 
 
-class AppLevel(BaseModel):
+class AppLevel(BaseModel, frozen=True, extra="forbid"):
     """
     Whether a pass rate is known to be the share of good answers, and by what.
 
@@ -139,8 +137,6 @@ class AppLevel(BaseModel):
     level, corrected for what the evaluator gets wrong, and those here are the evaluator's own,
     with the thresholds in its own units. Rates are in [0, 1].
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     verified: bool
     by: Literal["labels", "judge"] | None = None
@@ -155,7 +151,7 @@ class AppLevel(BaseModel):
     critical_rate: float | None = Field(None, ge=0.0, le=1.0)
 
 
-class Verdict(BaseModel):
+class Verdict(BaseModel, frozen=True, extra="forbid"):
     """
     The status of one app and metric, with the figures on which it rests.
 
@@ -166,8 +162,6 @@ class Verdict(BaseModel):
     the critical one, healthy is not below the warning threshold. The figures of the window itself
     are those that begin with ``window_``. Rates are in [0, 1], absent when nothing was scored.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     app: str
     metric: str
@@ -233,10 +227,8 @@ class Verdict(BaseModel):
         return window | {"status_since": old.get("since")} | old
 
 
-class FleetFall(BaseModel):
+class FleetFall(BaseModel, frozen=True, extra="forbid"):
     """Apps that share something and fell together: the figures of all of them as one stream."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
     evaluator_version: str
@@ -253,15 +245,13 @@ class FleetFall(BaseModel):
     cause: str
 
 
-class Movement(BaseModel):
+class Movement(BaseModel, frozen=True, extra="forbid"):
     """
     The difference of two pass rates, after - before, with its interval.
 
     Rates are in [0, 1] and differences in [-1, 1]; sizes are effective ones, after weights
     and the design effect. ``certain`` means that it was chosen among all that were compared.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     app: str
     metric: str

@@ -171,10 +171,8 @@ class Windows(Table):
     )
 
 
-class Objective(BaseModel):
+class Objective(BaseModel, frozen=True, extra="forbid"):
     """How soon a fall of the pass rate is to be found, of the apps and metrics that it names."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     app: str | None = None
     metric: str | None = None
