@@ -1,7 +1,7 @@
 """
 Keep a few processes running: start in order, restart what dies, stop in reverse order.
 
-`Supervisor` does that for `Service`s, started anew or forked from this process, which then
+`Supervisor` does that for `Service`s, started as commands or forked from this process, which then
 share the memory of what it has loaded; `command` is that of a Redis for one machine: the server
 on PATH, else the Valkey that comes as a wheel.
 """
