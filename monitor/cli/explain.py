@@ -101,7 +101,7 @@ def why(
 
 def print_faults(faults: Faults, about: str) -> None:
     """Print what the samples say of a fall, under a headline."""
-    from monitor.report.causes import BLAMED
+    from monitor.report.causes import BLAMED, change_sentence
     from monitor.rolling.faults import LEAST_SAMPLES
 
     console.say(f"{about}: {faults.n_failed:,} of {faults.n_after:,} fail", style="bold")
@@ -121,8 +121,7 @@ def print_faults(faults: Faults, about: str) -> None:
             ),
         }, right=("fail before", "fail now", "change"))  # fmt: skip
     for changed in faults.components:
-        shares = f"from {percent(changed.before)} to {percent(changed.after)} of the samples"
-        console.say(f"Changed: {changed.component} {plain_text(changed.value, 60)}, {shares}")
+        console.say(f"Changed: {change_sentence(changed)}")
     out.print("Failure modes:" if faults.modes else "Failure modes: none beyond chance")
     if faults.modes:
         console.print_rows(faults.modes, {

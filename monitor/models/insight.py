@@ -227,3 +227,31 @@ class ScoredExchange(NamedTuple):
     interaction: Interaction
     passed: bool
     evaluation: Evaluation
+
+
+#: Probability from which a change is named as what a fall came with.
+_SURE = 0.9
+
+
+class ComponentChange(NamedTuple):
+    """
+    A value of a component that most samples gained.
+
+    ``before`` and ``after`` are its shares of the samples. With it the pass rate moved by
+    ``change``, in [-1, 1], with a 90 % interval; ``confidence`` is the probability that the fall
+    came with it rather than at another time, or by chance.
+    """
+
+    component: str
+    value: str
+    before: float
+    after: float
+    change: float
+    low: float
+    high: float
+    confidence: float
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the fall certainly came with it: 90 % sure or more."""
+        return self.confidence >= _SURE

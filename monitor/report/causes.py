@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from monitor.models import Status, Verdict
-from monitor.models.insight import Deploy, InputDrift, Insight
+from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
 from monitor.report.format import percent, plain_text, points_with_interval, utc_time
 
 #: A release or another evaluator this long before a fall may have caused it.
@@ -23,6 +23,19 @@ BLAMED: Mapping[str, str] = {
     "generation": "answers fail although contexts hold what is asked",
     "no fall": "it may be chance",
 }
+
+
+def change_sentence(changed: ComponentChange) -> str:
+    """Return what of the app changed, and how sure it is that the fall came with it."""
+    said = (
+        f"{changed.component} {plain_text(changed.value, 60)}, from {percent(changed.before)} to"
+        f" {percent(changed.after)} of the samples; pass rate with it"
+        f" {points_with_interval(changed.change, changed.low, changed.high)}"
+    )
+    sure = percent(changed.confidence, 0)
+    if changed.is_named:
+        return f"{said}: the fall came with it ({sure} sure)"
+    return f"{said}: not shown to have brought the fall ({sure})"
 
 
 class LikelyCause(NamedTuple):

@@ -18,7 +18,7 @@ from monitor.models.insight import DriftFinding, InputDrift, Insight
 from monitor.models.status import Status
 from monitor.report import format as formats
 from monitor.report import words
-from monitor.report.causes import BLAMED
+from monitor.report.causes import BLAMED, change_sentence
 from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import count, plain_text, public_functions, rate_with_interval
 from monitor.report.model import MetricReport, Report
@@ -224,6 +224,6 @@ def _engine(*, markdown: bool) -> Environment:
         lstrip_blocks=True,
     )
     engine.globals.update(public_functions(formats, words, sys.modules[__name__]))
-    engine.globals.update(ICONS=ICONS, WORDS=WORDS, BLAMED=BLAMED)
+    engine.globals.update(ICONS=ICONS, WORDS=WORDS, BLAMED=BLAMED, change_sentence=change_sentence)
     engine.filters.update(name=lambda text: plain_text(text, _NAME_CHARS), shell=shlex.quote)
     return engine

@@ -20,28 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, poisson
 
-from monitor.models.insight import ScoredExchange
-
-#: Parts of an app that a release may exchange, by the names of their tags.
-COMPONENTS = ("release", "model", "prompt_version", "retriever", "index")
-#: A component changed where a value's share of the samples grew by so much.
-_CHANGED_SHARE = 0.5
-
-
-class ComponentChange(NamedTuple):
-    """A value of a component, with its share of the samples before and after."""
-
-    component: str
-    value: str
-    before: float
-    after: float
+from monitor.models.insight import ComponentChange, ScoredExchange
+from monitor.rolling.component_changes import component_changes
 
 
 class Faults(NamedTuple):
     """
     What the samples say of a fall.
 
-    ``blame`` is None with fewer than 30 samples on either side. ``modes`` are of the samples after.
+    ``blame`` is None with fewer than 30 samples on either side; ``components`` changed meanwhile,
+    the likeliest to have brought the fall first. ``modes`` are of the samples after.
     """
 
     n_before: int
@@ -61,6 +49,7 @@ def find_faults(before: Sequence[ScoredExchange], after: Sequence[ScoredExchange
         ]
         for side in (before, after)
     ]
+    found = blame(*sides)
     texts = [ScoredText(each.sample_id, each.at, _text(each)) for each in after]
     failed = [text for text, each in zip(texts, after, strict=True) if not each.passed]
     passed = [text for text, each in zip(texts, after, strict=True) if each.passed]
@@ -68,8 +57,8 @@ def find_faults(before: Sequence[ScoredExchange], after: Sequence[ScoredExchange
         n_before=len(before),
         n_after=len(after),
         n_failed=len(failed),
-        blame=blame(*sides),
-        components=tuple(_component_changes(before, after)),
+        blame=found,
+        components=tuple(component_changes(before, after, found.cause if found else "")),
         modes=tuple(failure_modes(failed, passed)),
     )
 
@@ -85,27 +74,6 @@ def _text(sample: ScoredExchange) -> str:
     ]
     said = wrong if wrong and not sample.passed else [sample.interaction.output]
     return " ".join([sample.interaction.query or "", *said])
-
-
-def _component_changes(
-    before: Sequence[ScoredExchange], after: Sequence[ScoredExchange]
-) -> list[ComponentChange]:
-    """Return the values that most samples have now and did not have before."""
-    found = []
-    for component in COMPONENTS if before and after else ():
-        sides = [
-            Counter(
-                (component == "release" and each.interaction.release)
-                or each.interaction.tags.get(component)
-                for each in side
-            )
-            for side in (before, after)
-        ]
-        for value, n in sides[1].items():
-            was, now = sides[0][value] / len(before), n / len(after)
-            if value and now - was >= _CHANGED_SHARE:
-                found.append(ComponentChange(component, value, was, now))
-    return found
 
 
 CAUSES = ("traffic", "retrieval", "generation")

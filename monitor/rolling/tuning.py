@@ -58,6 +58,8 @@ _SAVED_HOURS: Final = 24.0
 _PAID: Final = 30 / 31
 #: What is used up is used again from this part of a day's samples on.
 _ENOUGH: Final = 0.25
+#: Part of the rate that is left where a day's samples or more are overdrawn.
+_OVERDRAWN: Final = 0.02
 #: A rate that differs less stays as it is.
 _SAME: Final = 1.25
 #: Hooks pick a rate up within so long.
@@ -176,7 +178,10 @@ def decide_rate(
     if _MORE[kind] >= 1.0 and state.saved <= spent_below:
         kind = "spent"
     planned = state.per_hour / state.seen_per_hour if state.seen_per_hour > 0 else 1.0
-    rate = min(max(planned * _MORE.get(kind, _CALM), limits.least), limits.most, 1.0)
+    rate = planned * _MORE.get(kind, _CALM)
+    # Traffic that jumped is known to its average a day later; what was overdrawn is paid back.
+    rate *= min(1.0, max(1.0 + state.saved / (state.per_hour * _SAVED_HOURS), _OVERDRAWN))
+    rate = min(max(rate, limits.least), limits.most, 1.0)
     is_same = kind == state.kind and state.rate / _SAME < rate < state.rate * _SAME
     if is_same and limits.least <= state.rate <= limits.most:
         rate = state.rate

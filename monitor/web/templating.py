@@ -18,7 +18,7 @@ from monitor.models import Status, Verdict
 from monitor.report import format as formats
 from monitor.report import words
 from monitor.report.build import recent_counts
-from monitor.report.causes import BLAMED
+from monitor.report.causes import BLAMED, change_sentence
 from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
 from monitor.rolling.tallies import DOUBT
@@ -146,7 +146,9 @@ def environment() -> Environment:
         public_functions(formats, words, charts, time_range, sys.modules[__name__]),
         recent_counts=recent_counts, error_rate=error_rate,
     )  # fmt: skip
-    engine.globals.update(ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=BLAMED)
+    engine.globals.update(
+        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=BLAMED, change_sentence=change_sentence
+    )
     return engine
 
 

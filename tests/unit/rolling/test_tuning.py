@@ -78,6 +78,16 @@ def test_thirty_days_of_suspicion_bring_no_more_than_planned():
     assert 0.9 * 30 * 24 * 30 < sampled <= 30 * 24 * 30
 
 
+def test_traffic_that_jumps_is_overdrawn_by_a_day_at_most():
+    now, sampled, seen = state(), 0.0, 0
+    for tick in range(1, 24 * 60 + 1):  # a day at fifty times the traffic
+        seen += 500
+        now = now.counted(seen=seen, sampled=int(sampled), now_s=tick * 60.0)
+        found = decided(CALM, of=now, now_s=tick * 60.0)
+        now, sampled = found.state, sampled + 500 * found.rate
+    assert sampled < 3 * 24 * 30
+
+
 def test_the_rate_follows_the_traffic():
     quiet = state(seen_per_hour=300.0)
     assert decided(CALM, of=quiet).rate == pytest.approx(2 * decided(CALM).rate)

@@ -1,0 +1,114 @@
+"""
+Planted faults in labelled records: is the part named that was planted, and none where none was?
+
+Of each run 300 samples come before and 300 after; four in ten of the later ones are faulty. Each
+sample bears its release, model, prompt, retriever and judge. A decoy, another part, changes at a
+time that has nothing to do with the fault. The cause that the page shows is counted: the change
+that is named, or traffic where the questions tell; else nothing is blamed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from common import keep_figures, make_parser, print_head, print_row
+from labelled import GROUNDEDNESS, contexts, read_rows
+
+from monitor.models.insight import ScoredExchange
+from monitor.rolling.faults import find_faults
+from monitor.testing import make_evaluation, make_interaction
+
+_SIDE, _FAULTY, _ALREADY, _OTHERS_PASS = 300, 0.4, 0.06, 0.2
+_START = datetime(2026, 11, 1, tzinfo=UTC)
+#: The part that each planted fault changes.
+FAULTS = {
+    "retriever swapped": "retriever", "generator swapped": "model",
+    "prompt changed": "prompt_version", "judge changed": "judge", "traffic mixed": "traffic",
+    "none": "",
+}  # fmt: skip
+_PARTS = ("retriever", "model", "prompt_version", "index")
+
+
+def play(fault: str, good: list[Any], bad: list[Any], others: list[Any], rng: Random) -> str:
+    """Play one run; return the part that is blamed, or an empty text."""
+    planted = FAULTS[fault]
+    decoy = rng.choice([each for each in _PARTS if each != planted])
+    decoy_at = rng.choice([rng.randint(20, 240), rng.randint(360, 580)])
+    samples = []
+    for i in range(2 * _SIDE):
+        late = i >= _SIDE
+        record, passed = rng.choice(good), rng.random() >= _ALREADY
+        passages = record["contexts"]
+        if late and rng.random() < _FAULTY:
+            if planted == "retriever":
+                passages, passed = rng.choice(good)["contexts"], False
+            elif planted == "traffic":
+                record = rng.choice(others)
+                passages, passed = record["contexts"], rng.random() < _OTHERS_PASS
+            elif planted == "judge":
+                passed = False
+            elif planted:
+                record, passed = rng.choice(bad), False
+                passages = record["contexts"]
+        values = dict.fromkeys(_PARTS, "v1")
+        if late and planted in values:
+            values[planted] = "v2"
+        if i >= decoy_at:
+            values[decoy] = "v2"
+        version = "judge-v2" if late and planted == "judge" else "judge-v1"
+        interaction = make_interaction(
+            query=record["query"],
+            contexts=passages,
+            output=record["output"],
+            tags=values,
+            release="r1",
+        )
+        evaluation = make_evaluation(score=0.9 if passed else 0.1, evaluator_version=version)
+        at = _START + timedelta(minutes=i)
+        samples.append(ScoredExchange(str(i), at, interaction, passed, evaluation))
+    found = find_faults(samples[:_SIDE], samples[_SIDE:])
+    if found.blame is None or found.blame.cause == "no fall":
+        return ""
+    named = next((each.component for each in found.components if each.is_named), "")
+    return "traffic" if found.blame.cause == "traffic" else named
+
+
+def main() -> None:
+    """Print how often each planted fault was named, and what else was."""
+    parser = make_parser(__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=100)
+    options = parser.parse_args()
+    records = [
+        row | {"contexts": contexts(row)}
+        for row in read_rows(options.folder, GROUNDEDNESS)
+        if row["query"] and row["contexts"]
+    ]
+    sources = sorted({r["source"] for r in records})
+    asked = [s for s in sources if sum(r["source"] == s for r in records) >= 200]  # noqa: PLR2004
+    figures: dict[str, float] = {}
+    print_head("planted", "right", "nothing named", "wrong")
+    for fault, planted in FAULTS.items():
+        said = Counter[str]()
+        for run in range(options.runs):
+            rng = Random(f"{fault} {run}")  # noqa: S311
+            source, other = rng.sample(asked, 2)
+            mine = [r for r in records if r["source"] == source]
+            good, bad = ([r for r in mine if int(r["label"]) == label] for label in (0, 1))
+            others = [r for r in records if r["source"] == other]
+            said[play(fault, good, bad or good, others, rng)] += 1
+        right, nothing = said[planted], said[""] if planted else 0
+        wrong = options.runs - right - nothing
+        print_row(fault, right, nothing, f"{wrong} {dict(said) if wrong else ''}")
+        name = fault.replace(" ", "_")
+        figures[f"{name}_right_share"] = right / options.runs
+        figures[f"{name}_wrong_share"] = wrong / options.runs
+    keep_figures("blame", figures, full=options.runs >= 100)  # noqa: PLR2004
+
+
+if __name__ == "__main__":
+    main()
