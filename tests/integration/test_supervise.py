@@ -294,7 +294,7 @@ def test_a_forked_service_that_ends_is_forked_again(forks):
 @linux_only
 def test_beside_threads_a_service_is_started_instead_of_forked(forks):
     parent, _, _ = forks
-    assert b"time.sleep(60)" in parent["last_command"]
+    assert b"time.sleep(250)" in parent["last_command"]
 
 
 @linux_only
