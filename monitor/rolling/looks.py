@@ -150,11 +150,13 @@ def looks_of(samples: Sequence[StreamSample], time_s: Sequence[float], baseline:
     came. Before there is one, all weigh the same.
     """
     times, look = np.unique(np.asarray(time_s, dtype=np.float64), return_inverse=True)
+    _, _, prediction, probability, asked, passed, weight, share, usual = zip(*samples, strict=True)
     worth = Worth(_FIRST_WORTH)
     if baseline.worth is not None:
         size = min(max(baseline.worth * baseline.mean_weight, _LEAST_WORTH), 1.0)
         worth = Worth(size, baseline.mean_weight, max(baseline.most_weight, baseline.mean_weight))
-    _, _, prediction, probability, asked, passed, weight, share, usual = zip(*samples, strict=True)
+    elif min(probability) == 1.0 and max(weight) <= min(weight) * _UNEQUAL:
+        worth = Worth()  # they tell what sums would
     gain = None
     if any(share != u for share, u in zip(share, usual, strict=True)):
         gain = np.ones(len(samples))

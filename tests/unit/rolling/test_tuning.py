@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from monitor.rolling.anytime import advance
+from monitor.rolling.evidence_state import EvidenceState
+from monitor.rolling.looks import StreamSample, looks_of
+from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import (
     AppEvidence,
     RateLimits,
@@ -10,6 +14,7 @@ from monitor.rolling.tuning import (
     TuningState,
     decide_rate,
 )
+from monitor.stats.evidence import rate_grid
 
 CALM = AppEvidence(suspicion=2.0, young=False, alarmed=False)
 ANY = RateLimits(0.0, 1.0)
@@ -127,3 +132,14 @@ def test_sums_of_a_bucket_weigh_as_its_samples_do():
     raw = [(1200.0, 2, 5.0, 12.5, 2.5, 6.25, 6.25)]  # two samples of 0.4, one of which passed
     (start_s, n, w, w2, wy, *_), = SCHEDULE.rows(raw, width_s=60)  # fmt: skip
     assert (start_s, n, w, w2, wy) == pytest.approx((1200.0, 2, 40.0, 800.0, 20.0))
+
+
+def test_a_young_stream_at_a_tuned_rate_has_a_narrow_interval():
+    rng, now = np.random.default_rng(0), EvidenceState.fresh(0.0)
+    for look in range(60):
+        passed = rng.random(40) < (0.94 if look < 40 else 0.5)
+        news = [StreamSample(5.0 * look, 0.0, 1.0, 1.0, True, bool(y), 3.3) for y in passed]
+        now, _ = advance(now, looks_of(news, [5.0 * look] * 40, now.baseline), Rules())
+    grid = rate_grid(0.85, 0.70)
+    assert grid.quantile(now.log_p, grid.top(np.array(np.nan)), 0.05) > 0.45
+    assert 0.5 < now.high < 0.65
