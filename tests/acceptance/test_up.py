@@ -138,6 +138,11 @@ def records(tmp_path):
     return write
 
 
+def statuses(page):
+    items = httpx.get(f"{page}api/v1/metrics", timeout=30).json()["items"]
+    return {item["status"] for item in items}
+
+
 def ledger(command):
     status = json.loads(command("status", "--json", code=0))
     (app,) = (item for item in status["apps"] if item["app"] == APP)
@@ -182,6 +187,8 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, home):
     hook.close(60)
     with closing(connect(url)) as client:
         wait_until(lambda: client.xlen(names.SAMPLES) == 0)
+    # Until the next scheduler has the lease of the one that was killed, the status is unknown.
+    wait_until(lambda: statuses(up.page) == {"healthy"})
     wait_until(lambda: not adds_up(ledger(command))["queued"])
     found = ledger(command)
     assert found["scored"] + sum(found["dropped"].values()) == found["sampled"] == 1_600
