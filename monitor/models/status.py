@@ -45,6 +45,12 @@ def segment_name(dimension: str, value: str) -> str:
     return f"{dimension}={value}"
 
 
+def odds_of(probability: float) -> str:
+    """Return "9 in 10", "19 in 20" or "99 in 100", the most that is sure; '' below 0.9."""
+    words = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
+    return next((said for least, said in words if probability >= least), "")
+
+
 #: What an evaluation counts in a window, under this name in its metadata; else 1.
 WINDOW_WEIGHT = "window_weight"
 

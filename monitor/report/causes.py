@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from monitor.models import Status, Verdict
 from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
+from monitor.models.status import odds_of
 from monitor.report.format import percent, plain_text, points_with_interval, utc_time
 
 #: A release or another evaluator this long before a fall may have caused it.
@@ -32,10 +33,9 @@ def change_sentence(changed: ComponentChange) -> str:
         f" {percent(changed.after)} of the samples; pass rate with it"
         f" {points_with_interval(changed.change, changed.low, changed.high)}"
     )
-    sure = percent(changed.confidence, 0)
     if changed.is_named:
-        return f"{said}: the fall came with it ({sure} sure)"
-    return f"{said}: not shown to have brought the fall ({sure})"
+        return f"{said}: the fall came with it ({odds_of(changed.confidence)} sure)"
+    return f"{said}: not shown to have brought the fall"
 
 
 class LikelyCause(NamedTuple):

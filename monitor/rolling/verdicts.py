@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from monitor.models import AppLevel, Status, StreamKey, Tally, Verdict
+from monitor.models.status import odds_of
 from monitor.rolling.evidence_state import (
     ALARMED,
     DAY_BUCKETS,
@@ -157,9 +158,8 @@ def _evidence(evidence: EvidenceFinding | None, status: Status) -> dict[str, Any
 #: A fall that would be seen within a day only below this rate is as good as not seen.
 _LOW_POWER: Final = 0.3
 _RESOLUTIONS: Final = lru_cache(maxsize=16_384)(resolution)
-#: Level of the lower bound of a posterior; how sure it is, in words.
+#: Level of the lower bound of a posterior.
 _LOW: Final = 0.05
-_SURE: Final = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,8 +298,8 @@ def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     assert state.log_p is not None
     weights = np.exp(state.log_p - state.log_p.max())
     sure = weights[np.flatnonzero(grid.below < line)].sum() / weights.sum()
-    odds = next((f" ({words} sure)" for least, words in _SURE if sure >= least), "")
-    where += odds or ", and nothing since the alarm speaks of a recovery"
+    odds = odds_of(sure)
+    where += f" ({odds} sure)" if odds else ", and nothing since the alarm speaks of a recovery"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
         where += f"; it fell from {_rate(before)}"
