@@ -42,7 +42,7 @@ def component_changes(
     (retrieval, generation) chooses the parts that bring it, and a release stands for its parts.
 
     Valid where samples are independent and the rate changed once. A change at the very time of
-    another cause, which no value names, cannot be told from it.
+    another cause, which no value names, cannot be distinguished from it.
 
     Source: R. E. Kass, A. E. Raftery, "Bayes factors", JASA 90 (1995), 773-795.
     """

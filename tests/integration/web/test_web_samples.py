@@ -152,6 +152,7 @@ WITHOUT_LINK = {
     r"reference|before": "of times that need not adjoin",
     r"\(n [\d,]+|^n: ": "of a finding, when it was made",
     r" %, n [\d,]+$": "of a status that is over",
+    r"answers were sampled": "of what users said, whose answers are listed below it",
 }
 
 
