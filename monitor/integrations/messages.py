@@ -22,10 +22,12 @@ _MOST_MESSAGES = 100
 _TURNS = ("chat_history", "history", "messages")
 #: Types of the parts that hold what was written, as the providers call them.
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
-#: What `repr` makes of a generator, a coroutine or any other object that is not text.
+#: What `repr` makes of a generator, a coroutine or any other object that is not text, and what
+#: OpenInference writes for an embedding.
 _CUT_OFF = re.compile(r'"<(?:async_generator|generator|coroutine) object\b')
 _PLACEHOLDER = re.compile(
-    r"<[\w.]+ object\b.{0,300}>|<(?:async_)?generator>|<coroutine>|<[A-Z]\w*\(.{0,300}\)>",
+    r"<[\w.]+ object\b.{0,300}>|<(?:async_)?generator>|<coroutine>|<[A-Z]\w*\(.{0,300}\)>"
+    r"|<\d+-dimensional vector>",
     re.DOTALL,
 )
 

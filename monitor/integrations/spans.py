@@ -126,8 +126,9 @@ _OUTPUTS = (
 _ALWAYS_JSON = ("mlflow.", "traceloop.")
 _TOOL_NAME = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
 _TOOL_ARGUMENTS = (
-    *("gen_ai.tool.call.arguments", "tool.parameters", "ai.toolCall.args", "ai.toolCall.input"),
+    *("gen_ai.tool.call.arguments", "ai.toolCall.args", "ai.toolCall.input"),
     *_INPUTS,
+    "tool.parameters",  # mostly their schema
 )
 _TOOL_RESULT = (
     *("gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output"),
@@ -304,13 +305,20 @@ def _argument(called_with: Any) -> str | None:
         found = question_in(called_with.get(name)) or _argument(called_with.get(name))
         if found:
             return found
+    data = called_with.get("data")  # of Haystack's pipelines: arguments by component
+    if isinstance(data, Mapping):
+        parts = [part for part in (data, *data.values()) if isinstance(part, Mapping)]
+        questions = (read(part) for read in (question_in, _only_text) for part in parts)
+        return next(filter(None, questions), None)
     if "args" in called_with:
-        found_texts = [text_of(value) for value in as_list(called_with["args"])]
-    else:
-        found_texts = [text_of(value) for value in called_with.values() if isinstance(value, str)]
-        if len(found_texts) > 1:  # which of them it is cannot be told
-            return None
-    return next(filter(None, found_texts), None)
+        return next(filter(None, map(text_of, as_list(called_with["args"]))), None)
+    return _only_text(called_with)
+
+
+def _only_text(arguments: Mapping[str, Any]) -> str | None:
+    """Return the only text among arguments; which of several is the question cannot be told."""
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    return text_of(texts[0]) if len(texts) == 1 else None
 
 
 def _documents(attributes: Attributes) -> list[dict[str, Any]]:

@@ -44,6 +44,7 @@ class Trace:
         self._retrieved: dict[Any, dict[str, Any]] = {}
         self._reranked: dict[Any, dict[str, Any]] = {}
         self._queries: list[str] = []
+        self._flow_query: str | None = None  #: of the flow that ended last, as the outermost does
         self._calls: list[dict[str, Any]] = []
         self._asked_calls: list[dict[str, Any]] = []  #: as a model's messages show them
         self._tokens: dict[str, int] = {}
@@ -79,8 +80,8 @@ class Trace:
         contexts = list((self._reranked or self._retrieved).values())
         query = self._answer.get("query")
         # A prompt that quotes the passages is not what the user asked.
-        if self._queries and (not query or any(c["text"] in query for c in contexts)):
-            query = self._queries[0]
+        if not query or any(c["text"] in query for c in contexts):
+            query = next(iter(self._queries), self._flow_query) or query
         metadata = {
             **({"latency_ms": round(self.latency_ms, 1)} if self.latency_ms else {}),
             **({"error": self.error, "incomplete": True} if self.error else {}),
@@ -105,6 +106,8 @@ class Trace:
         fields = read()
         if kind in _RANKS:
             calls = fields.pop("tool_calls", [])
+            if kind == "flow":
+                self._flow_query = fields.get("query") or self._flow_query
             self._asked_calls = max(self._asked_calls, calls[:MOST_SPANS], key=len)
             metadata = dict(fields.get("metadata") or {})
             for name in ("input_tokens", "output_tokens"):

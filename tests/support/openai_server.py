@@ -26,7 +26,8 @@ class OpenAIServer(ThreadingHTTPServer):
 
     Streamed answers send their first word at once, and the rest when ``go_on`` is set, as it is
     from the start. With ``calls_tool`` a whole answer is `CALL` instead (None: once, if there are
-    tools); with ``fails`` an error. ``/v1/messages`` answers as Anthropic does.
+    tools); with ``fails`` an error. ``/v1/messages`` answers as Anthropic does, ``/v1/embeddings``
+    with one number.
     """
 
     daemon_threads = True
@@ -69,9 +70,13 @@ class _Handler(BaseHTTPRequestHandler):
         old = chat and "prompt" in asked
         calls_tool = self.server.calls_tool
         if calls_tool is None:
-            calls_tool = bool(asked.get("tools")) and asked["messages"][-1]["role"] != "tool"
+            said = asked.get("messages") or asked.get("input") or [{}]
+            calls_tool = bool(asked.get("tools")) and not {"tool_call_id", "call_id"} & {*said[-1]}
         if self.server.fails:
             self._json(400, {"error": {"message": "no", "code": "bad"}})
+        elif self.path.endswith("/embeddings"):
+            vector = {"object": "embedding", "index": 0, "embedding": [1.0]}
+            self._json(200, {"object": "list", "model": "m-1", "data": [vector], "usage": USAGE})
         elif self.path.endswith("/messages"):
             if asked.get("stream"):
                 self._stream(message_events())

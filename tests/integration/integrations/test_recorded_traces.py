@@ -21,10 +21,15 @@ SESSION = {"session_id": "s", "user_id": "u"}
 SAID = {
     "langfuse": {"contexts": [PASSAGE], "cost": COST, **SESSION},
     "openinference-anthropic": {"cost": COST},
+    # DSPy's counts no tokens
+    "openinference-dspy": {"contexts": [PASSAGE], "cost": {"model": "m"}, **SESSION},
+    "openinference-haystack": {"contexts": [PASSAGE], "cost": COST, **SESSION},
+    "openinference-haystack-embedding": {"contexts": [PASSAGE], "cost": COST, **SESSION},
     "openinference-langchain": {"contexts": [PASSAGE], "cost": COST, "session_id": "s"},
     "openinference-litellm": {"cost": {"input_tokens": 12, "output_tokens": 3}},  # names no model
     "openinference-llama-index": {"contexts": [PASSAGE], "cost": COST | {"model": "m"}},
     "openinference-llama-index-stream": {"contexts": [PASSAGE], "cost": {"model": "m"}},
+    "openinference-openai-agents": {"tool_calls": FOUND, "cost": TWICE, **SESSION},
     "openinference-openai-responses": {"cost": COST},
     "openinference-openai-stream": {"cost": {"model": "m-1"}},
     "openinference-openai-tool": {"tool_calls": FOUND, "cost": TWICE, **SESSION},

@@ -253,6 +253,8 @@ def test_retrieved_documents_are_read_from_what_other_tracers_write(attributes):
          "langfuse.observation.output": "found"},
         {"openinference.span.kind": "TOOL", "input.value": '{"k": 1}',
          "output.value": json.dumps({"type": "tool", "data": {"content": "found"}})},
+        {"openinference.span.kind": "TOOL", "input.value": '{"k": 1}', "output.value": "found",
+         "tool.parameters": json.dumps({"type": "object", "properties": {"k": {}}})},
     ],
 )  # fmt: skip
 def test_tool_of_other_tracers_is_read(attributes):
@@ -305,12 +307,26 @@ def test_answer_of_a_flow_may_be_within_json(said, answer):
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        {"query": ASKED},
+        {"retriever": {"query": ASKED, "top_k": 5}, "prompt": {"style": "brief"}},
+        {"prompt": {"style": "brief", "length": "short"}, "embedder": {"text": ASKED}},
+    ],
+)
+def test_question_is_read_from_the_arguments_of_a_pipelines_components(data):
+    attributes = {"openinference.span.kind": "CHAIN", "input.value": json.dumps({"data": data})}
+    assert read("flow", attributes)["query"] == ASKED
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "<generator object>",
         "<generator object Bot.stream.<locals>.words at 0x7f1c2a3b4c50>",
         "<async_generator object stream at 0x7f1c2a3b4c50>",
         "<coroutine object ask at 0x7f1c2a3b4c50>",
+        "<1536-dimensional vector>",
         "<llama_index.core.base.response.schema.StreamingResponse object at 0x7f1c2a3b4c50>",
         json.dumps({"response_gen": "<generator object>", "source_nodes": []}),
         json.dumps({"response": "<async_generator object stream at 0x7f1c2a3b4c50>"}),

@@ -93,6 +93,14 @@ def test_prompt_that_quotes_the_passages_is_not_the_question(traces, hook):
     assert hook.taken[0]["query"] == "refund duration"
 
 
+def test_question_of_the_flow_stands_where_neither_prompt_nor_retrieval_shows_one(traces, hook):
+    traces.add("retrieval", {"contexts": [PASSAGE]})
+    traces.add("model", {**ANSWERED, "query": f"Answer from: {PASSAGE['text']}"})
+    traces.add("flow", {"query": "How long?"})
+    traces.traces.finish("t")
+    assert hook.taken[0]["query"] == "How long?"
+
+
 def test_tools_are_on_the_record(traces, hook):
     call = {"name": "find"}
     traces.add("tool", {"tool_calls": [call]}, trace_id="a tool alone opens no trace")
