@@ -189,8 +189,8 @@ def read(
 
     A retrieval gives ``query`` and ``contexts``, a tool one of ``tool_calls``, a model or a flow
     ``query``, ``output``, ``session_id``, ``user_id``, ``release``, ``environment`` and
-    ``metadata`` with the model's name; a model also tokens, and the tools called before. *name* is
-    the span's own, for tools that have no other.
+    ``metadata`` with the model's name; a flow also the ``contexts`` that it was given, a model
+    tokens, and the tools called before. *name* is the span's own, for tools that have no other.
     """
     found: dict[str, Any]
     if kind in {"retrieval", "reranking"}:
@@ -217,7 +217,9 @@ def read(
         }
         model = _first(attributes, _MODEL)
         found["metadata"] = {"model": model} if model else {}
-        if kind == "model":
+        if kind == "flow":
+            found["contexts"] = _given(attributes)
+        else:
             found["metadata"] |= _tokens(attributes)
             found["tool_calls"] = ChatReader().calls_before([*map(_with_calls, asked)])
     return {field: value for field, value in found.items() if value}
@@ -332,6 +334,13 @@ def _documents(attributes: Attributes) -> list[dict[str, Any]]:
             held = part_of(value, "documents", "outputs", "output", "contexts", "results")
             items += as_list(value if held is None else held)
     return [document for document in map(_document, items) if document]
+
+
+def _given(attributes: Attributes) -> list[dict[str, Any]]:
+    """List the passages that a flow was given as texts: who calls it may have retrieved them."""
+    found = (part_of(value, "context", "contexts") for value in _values(attributes, _INPUTS))
+    listed = next(filter(None, map(as_list, found)), ())
+    return [{"text": text} for text in listed if isinstance(text, str) and text_of(text)]
 
 
 def _document(item: object) -> dict[str, Any] | None:

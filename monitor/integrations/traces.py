@@ -43,6 +43,7 @@ class Trace:
         #: By id and text: what comes twice is kept once.
         self._retrieved: dict[Any, dict[str, Any]] = {}
         self._reranked: dict[Any, dict[str, Any]] = {}
+        self._given: dict[Any, dict[str, Any]] = {}  #: to a flow
         self._queries: list[str] = []
         self._flow_query: str | None = None  #: of the flow that ended last, as the outermost does
         self._calls: list[dict[str, Any]] = []
@@ -77,7 +78,7 @@ class Trace:
 
     def given(self) -> dict[str, Any]:
         """Put together what the hook takes."""
-        contexts = list((self._reranked or self._retrieved).values())
+        contexts = list((self._reranked or self._retrieved or self._given).values())
         query = self._answer.get("query")
         # A prompt that quotes the passages is not what the user asked.
         if not query or any(c["text"] in query for c in contexts):
@@ -104,6 +105,11 @@ class Trace:
 
     def _keep(self, kind: Kind, read: Read) -> None:
         fields = read()
+        kept = {"flow": self._given, "reranking": self._reranked}.get(kind, self._retrieved)
+        for passage in fields.get("contexts", ()):
+            if len(kept) >= PASSAGES:
+                break
+            kept.setdefault((passage.get("id"), passage["text"]), passage)
         if kind in _RANKS:
             calls = fields.pop("tool_calls", [])
             if kind == "flow":
@@ -125,11 +131,6 @@ class Trace:
         elif kind == "tool":
             self._calls = [*self._calls, *fields["tool_calls"]][:MOST_SPANS]
         else:
-            kept = self._reranked if kind == "reranking" else self._retrieved
-            for passage in fields.get("contexts", ()):
-                kept.setdefault((passage.get("id"), passage["text"]), passage)
-                if len(kept) >= PASSAGES:
-                    break
             self._queries += [fields["query"]] if fields.get("query") else []
 
 

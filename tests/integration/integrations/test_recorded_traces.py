@@ -23,6 +23,7 @@ SAID = {
     "openinference-anthropic": {"cost": COST},
     # DSPy's counts no tokens
     "openinference-dspy": {"contexts": [PASSAGE], "cost": {"model": "m"}, **SESSION},
+    "openinference-dspy-own-search": {"contexts": [PASSAGE], "cost": {"model": "m"}, **SESSION},
     "openinference-haystack": {"contexts": [PASSAGE], "cost": COST, **SESSION},
     "openinference-haystack-embedding": {"contexts": [PASSAGE], "cost": COST, **SESSION},
     "openinference-langchain": {"contexts": [PASSAGE], "cost": COST, "session_id": "s"},

@@ -307,6 +307,22 @@ def test_answer_of_a_flow_may_be_within_json(said, answer):
 
 
 @pytest.mark.parametrize(
+    ("given", "contexts"),
+    [
+        ({"context": ["first", "second"], "question": ASKED}, ["first", "second"]),
+        ({"contexts": ["first"], "question": ASKED}, ["first"]),
+        ({"context": [{"role": "user", "content": "Hello"}], "question": ASKED}, []),
+        ({"context": "checkout", "question": ASKED}, []),
+    ],
+)
+def test_passages_that_a_flow_was_given_are_read_where_they_are_texts(given, contexts):
+    attributes = {"openinference.span.kind": "CHAIN", "input.value": json.dumps(given)}
+    found = read("flow", attributes)
+    assert found["query"] == ASKED
+    assert [passage["text"] for passage in found.get("contexts", [])] == contexts
+
+
+@pytest.mark.parametrize(
     "data",
     [
         {"query": ASKED},

@@ -93,6 +93,15 @@ def test_prompt_that_quotes_the_passages_is_not_the_question(traces, hook):
     assert hook.taken[0]["query"] == "refund duration"
 
 
+def test_passages_that_a_flow_was_given_stand_where_no_retrieval_was_traced(traces, hook):
+    given = {"text": "given to the flow"}
+    for trace_id in "tu":
+        traces.add("flow", {**ANSWERED, "contexts": [given]}, trace_id)
+    traces.add("retrieval", RETRIEVED, "u")
+    traces.traces.sweep(11.0)
+    assert [taken["contexts"] for taken in hook.taken] == [[given], [PASSAGE]]
+
+
 def test_question_of_the_flow_stands_where_neither_prompt_nor_retrieval_shows_one(traces, hook):
     traces.add("retrieval", {"contexts": [PASSAGE]})
     traces.add("model", {**ANSWERED, "query": f"Answer from: {PASSAGE['text']}"})
