@@ -23,6 +23,7 @@ STYLES: Mapping[Status, str] = {
     Status.BLIND: "magenta",
 }
 
+_FOOTNOTE = "* level not verified: 50 labels (groundwatch label) or a judge would verify it"
 #: A name is folded to no less than this; figures never are.
 _FOLDED, _WHOLE = 12, 1_000
 
@@ -44,6 +45,11 @@ def render_status(report: Report) -> RenderableType:
     parts: list[RenderableType] = [_headline(report)]
     if report.apps:
         parts.append(status_table(report))
+        if any(
+            words.NOT_VERIFIED in words.verdict_rate(item.verdict)
+            for app in report.apps for item in app.metrics
+        ):  # fmt: skip
+            parts.append(Text(_FOOTNOTE, "dim"))
         parts += [Text(line, style="dim") for app in report.apps for line in _notes(app, report)]
         for app in report.apps:
             ledger = words.ledger_sentence(app.ledger)
@@ -80,8 +86,8 @@ def status_table(report: Report) -> Listing:
             Column("pass rate (90 %)", "right", folds_to=_WHOLE),
             Column("n", "right"),
             Column("score", "right", from_width=100),
-            Column("window", "right", from_width=90),
-            Column("since", "right", from_width=80),
+            Column("window", "right", from_width=100),
+            Column("since", "right", from_width=90),
             Column("before", from_width=110),
         ],
         n_head=2,
@@ -93,7 +99,8 @@ def status_table(report: Report) -> Listing:
                 before = f"{percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
             table.add_row(
                 plain_text(app.app, 40), plain_text(verdict.metric, 40), verdict_text(verdict),
-                words.verdict_rate(verdict), f"{verdict.n:,}", score(verdict.average_score),
+                words.verdict_rate(verdict).replace(words.NOT_VERIFIED, "*"), f"{verdict.n:,}",
+                score(verdict.average_score),
                 duration(verdict.window_s), duration(report.generated_at - verdict.status_since),
                 before,
             )  # fmt: skip

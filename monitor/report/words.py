@@ -42,6 +42,8 @@ WORDS: Mapping[Status, str] = {
 }
 #: Statuses that are based on scores, and persist when scoring stops.
 _OF_SCORES = frozenset({Status.HEALTHY, Status.WARNING, Status.CRITICAL})
+#: Stands behind a rate whose level nobody verified.
+NOT_VERIFIED = ", level not verified"
 _MOST_NAMED = 3
 #: Below so many samples in the reference, distances to it are mostly noise.
 _LEAST_REFERENCE_N = 200
@@ -106,7 +108,7 @@ def verdict_rate(verdict: Verdict) -> str:
         said = f"{percent(verdict.pass_rate)}, may be chance"  # the policy looks at less
     if level is None or verdict.pass_rate is None:
         return said
-    return said if level.verified else f"{said}, level not verified"
+    return said if level.verified else f"{said}{NOT_VERIFIED}"
 
 
 def level_sentence(verdict: Verdict) -> str:

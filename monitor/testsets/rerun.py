@@ -8,6 +8,7 @@ scored alike. What passes both times did not fail again, and says nothing.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +91,8 @@ class Rerun:
     ------
     SettingsError
         If *reply* cannot be called, the metric is unknown or the judge lacks its key.
+    RecordError
+        If *reply* does not take one of the components.
     """
 
     def __init__(
@@ -101,6 +104,15 @@ class Rerun:
         self.version = self._grader.versions[metric]
         call: Any = reply
         self._as_it_is = open_app(call, timeout_s=_TIMEOUT_S)
+        components = [*inspect.signature(call).parameters.values()][1:]
+        if not any(each.kind is each.VAR_KEYWORD for each in components):
+            known = [each.name for each in components if each.kind is not each.VAR_POSITIONAL]
+            for change in changes:
+                if change.component not in known:
+                    expected = ", ".join(known) or "a function with keyword arguments"
+                    raise RecordError(
+                        f"the app has no component '{change.component}': expected {expected}"
+                    )
         self._changed = [
             open_app(partial(call, **{each.component: each.value}), timeout_s=_TIMEOUT_S)
             for each in changes

@@ -98,6 +98,7 @@ def test_what_the_app_raises_is_counted(rerun):
     ("words", "reason"),
     [
         (["--with", "retriever"], "expected component=value"),
+        (["--with", "index=b"], "the app has no component 'index': expected retriever, tone"),
         (["--with", "a=b", "--reply", "json"], "has 0 functions for groundwatch.replayable()"),
         (["--with", "a=b", "--reply", "no_such_shop"], "there is no module 'no_such_shop'"),
     ],
