@@ -38,7 +38,7 @@ from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.store.insights import ReleaseMark, add_mark
-from monitor.store.lease import acquire
+from monitor.store.lease import acquire, release
 from monitor.store.ledger import HookCounters, absorb
 from monitor.store.samples import worst_samples
 from monitor.store.write import record
@@ -129,6 +129,7 @@ class Story:
             if now - explained > timedelta(hours=24) or now == self.end:
                 explainer.run(lease, now=now)
                 explained = now
+        release(self.store, lease)  # a scheduler may go on from here
         self._people()
 
     def _is_fine(self, now: datetime) -> bool:
