@@ -309,7 +309,7 @@ def error_sentence(counts: Mapping[str, int], window_s: float) -> str:
 def sample_rate_sentence(asked: SampleRate | None, now: datetime) -> str:
     """Return how an app is sampled, why, since when and who wanted it."""
     if asked is None:
-        return "sample rate: the app's own, nothing asks for another"
+        return "sample rate: the app's own"
     by, own = plain_text(asked.set_by, 60), percent(asked.own)
     if not asked.is_in_force(now):
         why = f"reset by {by}" if asked.reason == "reset" else "nothing asks for another"
