@@ -318,7 +318,7 @@ def _argument(called_with: Any) -> str | None:
 
 
 def _only_text(arguments: Mapping[str, Any]) -> str | None:
-    """Return the only text among arguments; which of several is the question cannot be told."""
+    """Return the only text among arguments; of several, none is known to be the question."""
     texts = [value for value in arguments.values() if isinstance(value, str)]
     return text_of(texts[0]) if len(texts) == 1 else None
 
