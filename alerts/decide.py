@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import structlog
 from sqlalchemy import Connection, insert, select, update
 
-from alerts.background import Backgrounds
 from alerts.conditions import (
     JUDGE_CHANGED,
     MONITOR_PREFIX,
@@ -25,6 +24,7 @@ from alerts.conditions import (
     blindness,
     judge_all,
 )
+from alerts.facts import Backgrounds
 from alerts.grouping import (
     COMMON_CAUSE_WITHIN,
     AlertGroup,

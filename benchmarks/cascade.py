@@ -31,12 +31,11 @@ from rich.table import Table
 from scoring import held_out_groundedness, held_out_relevance
 
 from monitor.models import Tally
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.rolling.tallies import WindowStats, window_stats
 from monitor.scoring.calibration import KEPT, Expected, JudgedSample, fit_curve
 from monitor.scoring.cascade import JudgeSampling
-from monitor.stats.design import difference_estimate
-from monitor.stats.intervals import wilson_interval
+from monitor.stats.intervals import difference_estimate, wilson_interval
 
 Array = NDArray[np.float64]
 SHARES = (0.1, 0.25, 0.5)

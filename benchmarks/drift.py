@@ -21,9 +21,17 @@ from numpy.typing import NDArray
 
 from monitor.models import Tally
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.drift import chunk_tests, has_course, same_hours, score_reference
-from monitor.rolling.score_drift import LEAST_REFERENCE, ScoreDriftState, take_in, threshold
-from monitor.stats.design import design_effect
+from monitor.rolling.drift import (
+    LEAST_REFERENCE,
+    ScoreDriftState,
+    chunk_tests,
+    has_course,
+    same_hours,
+    score_reference,
+    take_in,
+    threshold,
+)
+from monitor.stats.intervals import design_effect
 
 MINUTE, HOUR, WEEK = 60, 3600, 7 * 86_400
 #: Of one stream in 30 days, over four tests.

@@ -22,7 +22,7 @@ from labelled import GROUNDEDNESS, MODERN, Row, contexts, document, read_rows
 from numpy.typing import NDArray
 
 from monitor.models import Context, Interaction, Status
-from monitor.models.passing import OWN_LEARNT_AT, OWN_LEAST, PassRule, own_line
+from monitor.models.evaluation import OWN_LEARNT_AT, OWN_LEAST, PassRule, own_line
 from monitor.rolling import backtest
 from monitor.rolling.anytime import advance
 from monitor.rolling.evidence_state import EvidenceState, evidence_rises, learn_due_s, relearn
@@ -31,8 +31,7 @@ from monitor.rolling.policies import Rules
 from monitor.scoring.calibration import KEPT, JudgedSample, fit_curve
 from monitor.scoring.cascade import JudgeSampling
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.stats.agreement import confusion
-from monitor.stats.level import LOCAL, SPENT, ErrorRates, learn, level_bin
+from monitor.stats.agreement import LOCAL, SPENT, ErrorRates, confusion, learn, level_bin
 
 Floats = NDArray[np.float64]
 _STEP_S: Final = 30.0

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from monitor.models import Evaluation, EvaluationStatus
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.testsets import EvaluationRunner, TestSet
 from monitor.testsets.gate import decide
 from monitor.testsets.runs import CaseNote, CaseResult, EvaluationRun

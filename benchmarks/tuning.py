@@ -21,8 +21,7 @@ from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import AppEvidence, RateLimits, TuningState, decide_rate, suspicion
-from monitor.stats.design import effective_size
-from monitor.stats.intervals import wilson_interval
+from monitor.stats.intervals import effective_size, wilson_interval
 
 _SEEN, _STEP_S, _DAY_S, _CALM, _HEALTHY_DAYS = 600, 60.0, 86_400.0, 0.92, 10
 Floats = NDArray[np.float64]

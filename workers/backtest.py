@@ -20,7 +20,7 @@ from alerts.model import AlertKey
 from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
-from monitor.models.passing import OWN_LEARNT_AT, PassRule, own_line
+from monitor.models.evaluation import OWN_LEARNT_AT, PassRule, own_line
 from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import backtest_buckets, backtest_samples

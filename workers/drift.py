@@ -20,29 +20,27 @@ from monitor.models.insight import DriftFinding
 from monitor.models.status import segment_name
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import (
+    DOWN,
+    HOUR_BUCKETS,
+    LEAST_REFERENCE,
+    Alarm,
     Began,
+    ScoreDetector,
+    ScoreDriftState,
+    ScoreReference,
     chunk_tests,
     has_course,
     moments,
     same_hours,
     score_reference,
-    well_spans,
-)
-from monitor.rolling.score_drift import (
-    DOWN,
-    HOUR_BUCKETS,
-    LEAST_REFERENCE,
-    Alarm,
-    ScoreDetector,
-    ScoreDriftState,
-    ScoreReference,
     take_in,
     threshold,
+    well_spans,
 )
 from monitor.rolling.tallies import pass_counts, window_stats
 from monitor.settings import Settings
-from monitor.stats.changepoint import locate_change
-from monitor.stats.design import design_effect
+from monitor.stats.evidence import locate_change
+from monitor.stats.intervals import design_effect
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies

@@ -27,8 +27,7 @@ from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.stats.judge_shift import Cause, attribute_shift
-from monitor.store.engine import Store
-from monitor.store.judge_checks import (
+from monitor.store.agreement import (
     JudgedStream,
     JudgeStanding,
     OldSample,
@@ -44,6 +43,7 @@ from monitor.store.judge_checks import (
     save_judge,
     save_pairs,
 )
+from monitor.store.engine import Store
 from monitor.store.lease import Lease, database_now, fence
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.verdicts import read_verdicts

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 from sqlalchemy import Connection
 
 from monitor.models import AppLevel, Status, StreamKey, Tally
-from monitor.models.passing import OWN, OWN_LEARNT_AT
+from monitor.models.evaluation import OWN, OWN_LEARNT_AT
 from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.level import (
     BucketPasses,
@@ -30,10 +30,9 @@ from monitor.rolling.level import (
 from monitor.rolling.policies import Rules, Thresholds
 from monitor.rolling.tallies import WindowStats, score_bin, window_stats
 from monitor.rolling.verdicts import EvidenceFinding, evidence_finding
-from monitor.stats.agreement import confusion
-from monitor.stats.level import JUDGE, LOCAL, learn, level_bin, renewed_at
+from monitor.stats.agreement import JUDGE, LOCAL, confusion, learn, level_bin, renewed_at
+from monitor.store.agreement import DrawnLabel, drawn_labels, present_release
 from monitor.store.insights import read_marks
-from monitor.store.label_agreement import DrawnLabel, drawn_labels, present_release
 from monitor.store.query import (
     Stream,
     passes_from_bin,

@@ -44,19 +44,19 @@ from monitor.rolling.fleet import budget_keys
 from monitor.rolling.policies import Rules, stream_budget
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
+from monitor.store.agreement import agreements
 from monitor.store.engine import Store
 from monitor.store.insights import (
     read_findings,
     read_insights,
     read_marks,
     read_proofs,
+    read_sample_rates,
     read_states,
 )
-from monitor.store.label_agreement import agreements
 from monitor.store.lease import Lease, fence
 from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
 from monitor.store.query import Stream, active_streams, cost_usd_since, series, shared_values
-from monitor.store.sample_rates import read_sample_rates
 from monitor.store.samples import scored_exchanges, unscored, worst_samples
 from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
 from monitor.store.verdicts import read_states as read_evidence

@@ -28,8 +28,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.errors import GroundwatchError, JudgeOutageError, RecordError
 from monitor.models import Evaluation, Sample, ScoredSample
+from monitor.models.evaluation import OWN, OWN_LEARNT_AT, PassRule
 from monitor.models.interaction import places_of, without_texts
-from monitor.models.passing import OWN, OWN_LEARNT_AT, PassRule
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, StreamEntry
 from monitor.queue.snapshot import sample_id_of

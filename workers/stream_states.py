@@ -49,10 +49,9 @@ from monitor.rolling.looks import (
 )
 from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import RateSchedule
-from monitor.stats.changepoint import find_onset
-from monitor.store.insights import read_marks
+from monitor.stats.evidence import find_onset
+from monitor.store.insights import read_asked_spans, read_marks
 from monitor.store.query import Stream, bucket_sums, shared_values
-from monitor.store.sample_rates import read_asked_spans
 from monitor.store.verdicts import (
     PoolKey,
     StoredScore,

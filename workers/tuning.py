@@ -29,11 +29,16 @@ from monitor.rolling.tuning import (
 )
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.store.insights import first_seen, read_marks
+from monitor.store.insights import (
+    first_seen,
+    own_rate,
+    read_marks,
+    read_sample_rates,
+    save_sample_rate,
+)
 from monitor.store.lease import Lease, database_now, fence
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.query import active_streams
-from monitor.store.sample_rates import own_rate, read_sample_rates, save_sample_rate
 from monitor.store.verdicts import read_states
 from workers.maintenance import clear_rate, set_rate
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from alerts.channels.base import Channel
-from alerts.channels.chat import DiscordChannel, TeamsChannel
+from alerts.channels.chat import AppriseChannel, ConsoleChannel, DiscordChannel, TeamsChannel
 from alerts.channels.email import EmailChannel
-from alerts.channels.plain_text import AppriseChannel, ConsoleChannel
 from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel
 from alerts.channels.slack import SlackBotChannel, SlackChannel
 from monitor.settings import environment_value

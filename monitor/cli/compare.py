@@ -218,7 +218,7 @@ def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
 def _of_files(first: Path, second: Path, wanted: Sequence[str] | None) -> Iterator[Comparison]:
     """Yield the comparison of each metric that both files have."""
     from monitor.models import EvaluationStatus
-    from monitor.models.passing import PassRule
+    from monitor.models.evaluation import PassRule
     from monitor.testsets.compare import Comparison, Variant, arms_of_scores
     from monitor.testsets.compare import compare as compare_arms
 

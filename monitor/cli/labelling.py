@@ -258,7 +258,7 @@ def export_labels(of: App = None, metric: Metric = None, output: console.Output 
 def show_stats(of: App = None, metric: Metric = None, as_json: console.AsJson = False) -> None:
     """Show how far evaluators agree with people, and people with each other."""
     from monitor.report.words import agreement_line
-    from monitor.store.label_agreement import agreements
+    from monitor.store.agreement import agreements
     from monitor.web.schema import AgreementItem
 
     with console.reading() as connection:
@@ -320,7 +320,7 @@ def check(
     """
     from monitor.scoring.registry import budget_client
     from monitor.stats.two_rates import LOOKS
-    from monitor.store.label_agreement import verdicts_of_people
+    from monitor.store.agreement import verdicts_of_people
     from monitor.store.labels import draw_pairs
     from workers.judge_recheck import judge_again, passes
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from monitor.errors import MissingExtraError, SettingsError
 from monitor.models import Interaction
-from monitor.models.passing import Direction
+from monitor.models.evaluation import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Computed, Cost, NoParameters, computed, lookup
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.models import Alert, Drift, Status, Verdict
+from monitor.models.evaluation import Direction, PassRule, advice_for
 from monitor.models.insight import DetectionProof, SampleRate
-from monitor.models.passing import Direction, PassRule, advice_for
 from monitor.models.status import FleetFall
 from monitor.report.format import (
     count,

@@ -15,7 +15,7 @@ import numpy as np
 from monitor.models import Tally
 from monitor.models.insight import Deploy, SegmentEffect
 from monitor.rolling.tallies import PassCounts, total, window_stats
-from monitor.stats.changepoint import locate_change
+from monitor.stats.evidence import locate_change
 from monitor.stats.intervals import (
     anytime_bounds,
     exact_interval,

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtrc, chdtri
 
-from monitor.stats.design import (
+from monitor.stats.intervals import (
     USUAL_EFFECT,
     DesignEffect,
     block_sums,
     design_effect,
     effective_size,
+    wilson_interval,
 )
-from monitor.stats.intervals import wilson_interval
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from monitor.models import Status
 from monitor.rolling.baseline import Baseline, History, ReferenceSpan, learn
 from monitor.rolling.policies import FALL_SHARE, Rules, status_of
-from monitor.stats.changepoint import Onset
-from monitor.stats.evidence import BELOW, CELLS, NOTHING, RateGrid, log_mean, rate_grid
+from monitor.stats.evidence import BELOW, CELLS, NOTHING, Onset, RateGrid, log_mean, rate_grid
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

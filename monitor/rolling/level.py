@@ -22,8 +22,8 @@ from monitor.rolling.evidence_state import ALARMED, Certainty, EvidenceState
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules, Thresholds
 from monitor.rolling.verdicts import EvidenceFinding
+from monitor.stats.agreement import ErrorRates
 from monitor.stats.intervals import Interval
-from monitor.stats.level import ErrorRates
 
 #: Figures on so many times the verdicts of the labelled time are still about that time.
 _SAME_TIME: Final = 1.5

@@ -25,7 +25,6 @@ from monitor.rolling.evidence_state import (
     has_reference,
 )
 from monitor.rolling.policies import Rules
-from monitor.stats.design import answered_probability, difference_estimate
 from monitor.stats.evidence import (
     CELLS,
     Samples,
@@ -36,6 +35,7 @@ from monitor.stats.evidence import (
     rate_grid,
     sample_log_payoffs,
 )
+from monitor.stats.intervals import answered_probability, difference_estimate
 
 Floats = NDArray[np.float64]
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.models import Drift, Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models.evaluation import PassRule
 from monitor.models.insight import CategoryFigures, Figures, HistogramBin, Trend
-from monitor.models.passing import PassRule
 from monitor.models.status import BINS, WINDOW_WEIGHT, Movement
-from monitor.stats.design import effective_size
 from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_stability_index
-from monitor.stats.intervals import Interval, newcombe_interval, wilson_interval
+from monitor.stats.intervals import Interval, effective_size, newcombe_interval, wilson_interval
 from monitor.stats.multiplicity import benjamini_hochberg
 from monitor.stats.summary import normal_interval, robust_trend, summarise_bins
 

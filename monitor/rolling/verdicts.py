@@ -31,8 +31,7 @@ from monitor.rolling.policies import (
     status_of,
 )
 from monitor.rolling.tallies import DOUBT, WindowStats, drift, window_stats
-from monitor.stats.changepoint import Onset
-from monitor.stats.evidence import log_mean, rate_grid, resolution, samples_to_decide
+from monitor.stats.evidence import Onset, log_mean, rate_grid, resolution, samples_to_decide
 from monitor.stats.intervals import Interval, wilson_interval
 
 #: So many failed evaluations, and more failed than completed ones, make the monitor blind.

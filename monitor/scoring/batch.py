@@ -32,7 +32,7 @@ from monitor.models import (
     RetryConfig,
     TemporalEvaluation,
 )
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.base import Scorer
 from monitor.scoring.measures import population_std, simple_average, weighted_average
 from monitor.scoring.pipeline import failure

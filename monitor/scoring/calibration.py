@@ -20,7 +20,7 @@ import redis
 from numpy.typing import NDArray
 
 from monitor.errors import QueueUnavailableError
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.queue import names
 from monitor.queue.consumer import translated
 from monitor.stats.summary import ridge_logistic

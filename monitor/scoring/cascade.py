@@ -3,7 +3,7 @@ A cascade: all samples are scored locally, and a judge is asked about some of th
 
 About which ones is drawn with a known probability, higher where the local score is
 undecided. What the judge would say of all of them is then estimated without bias,
-whatever the local score is worth: see `monitor.stats.design`.
+whatever the local score is worth: see `monitor.stats.intervals`.
 
 What is estimated is the judge's verdict on every sample that the local scorer can
 score; where the judge finds nothing to judge, the local expectation stands for it. A
@@ -27,7 +27,7 @@ from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.interaction import places_of
 from monitor.scoring.calibration import Calibration, JudgedSample
 from monitor.scoring.pipeline import JudgementScorer
-from monitor.stats.design import answered_probability, difference_estimate
+from monitor.stats.intervals import answered_probability, difference_estimate
 
 _LONGEST_VERSION = 180
 _FLOOR = 0.25  # of the share: asked everywhere, however certain the local score looks

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from monitor.models import Evaluation, Interaction
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.measures import share, weighted_average
 

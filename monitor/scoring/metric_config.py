@@ -42,7 +42,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import SettingsError, own_words
 from monitor.models import Interaction
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Combined,

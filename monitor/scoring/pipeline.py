@@ -36,7 +36,7 @@ from monitor.errors import (
     JudgeReplyError,
 )
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
-from monitor.models.passing import Direction, advice_for
+from monitor.models.evaluation import Direction, advice_for
 from monitor.queue.wire import unscorable
 from monitor.scoring.base import Finding, Judge, Judgement, Scorer, check_cpu, cpu_budget
 from monitor.scoring.declaration import (

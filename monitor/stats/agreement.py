@@ -1,13 +1,42 @@
-"""How evaluators and people agree: confusion, Cohen's and Fleiss' kappa, Krippendorff's alpha."""
+"""
+How evaluators and people agree, and what that makes of a pass rate.
+
+`Confusion`, Cohen's and Fleiss' kappa and Krippendorff's alpha measure agreement. `learn` finds the
+level of an app, which is its share of good answers, from an evaluator and a few labels.
+
+An evaluator is a test with two error rates: it passes a share ``hit`` of the good answers and a
+share ``miss`` of the bad ones, so that ::
+
+    pass rate = miss + level (hit - miss)
+
+The rates belong to the evaluator and to the writer of the answers, and carry over from week to
+week; neither the level nor "how likely is good at this score", which contains the level, does.
+Labels, drawn at random among passes and among fails, teach the two rates (`learn`). The level of
+any window of the same writer, and thresholds in the evaluator's own units, are read off them. The
+same holds for a local scorer, for a judge whose bias against people is to be corrected, and for
+people against each other.
+
+References
+----------
+.. [1] W. J. Rogan, B. Gladen, "Estimating prevalence from the results of a screening test",
+   American Journal of Epidemiology 107 (1978), 71-76.
+.. [2] L. Joseph, T. W. Gyorkos, L. Coupal, "Bayesian estimation of disease prevalence and the
+   parameters of diagnostic tests in the absence of a gold standard", American Journal of
+   Epidemiology 141 (1995), 263-272.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlog1py, xlogy
+
+from monitor.stats.intervals import Interval
 
 
 class Confusion(NamedTuple):
@@ -180,3 +209,185 @@ def krippendorff_alpha(
         return None
     within = np.einsum("ui,ij,uj->u", paired, distance, paired) / (paired.sum(axis=1) - 1)
     return float(1 - (totals.sum() - 1) * within.sum() / expected)
+
+
+Floats = NDArray[np.float64]
+
+#: What part of the 5 % doubt of an interval is spent at each number of labels where it is renewed.
+#: In between it holds as it was, so it covers at every look in at least 95 of 100 apps. 30 labels
+#: are what a new release needs.
+SPENT: Final[Mapping[int, float]] = {
+    20: 0.10, 30: 0.15, 50: 0.30, 100: 0.10, 200: 0.15, 500: 0.10, 1_000: 0.05, 2_000: 0.05,
+}  # fmt: skip
+_DOUBT: Final = 0.05
+#: Thresholds and bounds doubt hit and miss by so much: no alarm is based on what is not known.
+THRESHOLD_DOUBT: Final = 0.10
+_DRAWS: Final = 4_000
+_SEED: Final = 20_261_122
+_LEAST_APART: Final = 0.05
+_TELLS_APART, _TELLS_DOUBT, _UNFIT = 0.25, 0.05, 0.5
+#: So much of an app's own scores lies below the line by which labels teach a local scorer.
+_LEVEL_SHARE: Final = 0.25
+
+
+class Beliefs(NamedTuple):
+    """Parameters of Beta distributions before any label; weak, set by hand, not fitted."""
+
+    good_if_passed: tuple[float, float]
+    good_if_failed: tuple[float, float]
+    hit: tuple[float, float]
+    miss: tuple[float, float]
+
+
+JUDGE: Final = Beliefs((1.9, 0.1), (0.6, 1.0), (6.0, 1.2), (1.5, 4.0))
+#: Of a local scorer at `level_bin`.
+LOCAL: Final = Beliefs((1.8, 0.2), (1.0, 1.0), (12.0, 1.5), (1.2, 1.2))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """
+    Draws from what is known of an evaluator, each array of shape (draws,), in [0, 1].
+
+    ``hit`` and ``miss`` are the shares of good and of bad answers that pass; ``labelled`` is the
+    level of the labelled period; ``mass`` is what an interval covers at this number of labels.
+    """
+
+    hit: Floats
+    miss: Floats
+    labelled: Floats
+    mass: float = 0.95
+
+    def labelled_level(self) -> tuple[float, Interval]:
+        """Return mean and interval of the level of the labelled period itself."""
+        return _summary(self.labelled, self.mass)
+
+    def level(self, passed: float, scored: float) -> tuple[float, Interval]:
+        """
+        Return mean and interval, in [0, 1], of the level of another window of the same writer.
+
+        *passed* of *scored* are effective counts of its verdicts.
+        """
+        rng = np.random.default_rng(_SEED)
+        rate = rng.beta(1.0 + passed, 1.0 + max(scored - passed, 0.0), self.hit.size)
+        return _summary(self._of_rate(rate), self.mass)
+
+    def threshold(self, level: float) -> float:
+        """
+        Return the pass rate that stands for *level*: rather too low than too high.
+
+        Of the draws of ``miss + level (hit - miss)`` a tenth lies below it.
+        """
+        found = self.miss + level * self._apart()
+        return float(np.partition(found, self._tenth())[self._tenth()])
+
+    def highest_level(self, rate: float) -> float:
+        """
+        Return the level that *rate*, an upper bound of a pass rate, leaves possible.
+
+        The inverse of `threshold`: ``highest_level(rate) < level`` is true exactly where ``rate <
+        threshold(level)`` is, so a status that is read from the one agrees with the other.
+        """
+        found = (rate - self.miss) / self._apart()
+        place = found.size - 1 - self._tenth()
+        return float(np.clip(np.partition(found, place)[place], 0.0, 1.0))
+
+    def lowest_level(self, rate: float) -> float:
+        """Return the level that *rate*, a lower bound of a pass rate, leaves possible."""
+        found = self._of_rate(np.full(self.hit.size, rate))
+        return float(np.quantile(found, THRESHOLD_DOUBT))
+
+    def tells(self) -> bool | None:
+        """
+        Return whether the evaluator tells good answers from bad ones in this app.
+
+        True where ``hit - miss`` is above 0.25 in 19 of 20 draws, False where it is so in fewer
+        than half of them; None while that is not known.
+        """
+        certain = float(np.mean(self.hit - self.miss > _TELLS_APART))
+        return True if certain > 1.0 - _TELLS_DOUBT else None if certain >= _UNFIT else False
+
+    def _tenth(self) -> int:
+        return int(THRESHOLD_DOUBT * (self.hit.size - 1))
+
+    def _apart(self) -> Floats:
+        return np.maximum(self.hit - self.miss, _LEAST_APART)
+
+    def _of_rate(self, rate: Floats) -> Floats:
+        return np.clip((rate - self.miss) / self._apart(), 0.0, 1.0)
+
+
+def learn(
+    labels: Confusion,
+    *,
+    passed: float,
+    scored: float,
+    beliefs: Beliefs = JUDGE,
+    n_labels: int | None = None,
+) -> ErrorRates:
+    """
+    Learn an evaluator's two error rates from labels.
+
+    Valid if labels were drawn at random among passes and among fails, in any proportion (half of
+    each tells most), and if people's verdicts are the truth. They hold for the writer of the
+    answers, which is the release, and for the version of the evaluator. Not valid for labels of
+    samples that were chosen by their score, or because a user complained.
+
+    *labels*: the evaluator's verdicts beside people's. *passed* and *scored*: how many passed
+    of how many verdicts of the labelled period, as effective counts. *beliefs*: `JUDGE`, or
+    `LOCAL` for a local scorer at `level_bin`. *n_labels*: their number where they are weighted.
+
+    >>> rates = learn(Confusion(24, 1, 5, 20), passed=380, scored=400)
+    >>> 0.88 < rates.labelled_level()[0] < 0.97
+    True
+    """
+    rng = np.random.default_rng(_SEED)
+    rate = rng.beta(1.0 + passed, 1.0 + max(scored - passed, 0.0), _DRAWS)
+    (a, b), (c, d) = beliefs.good_if_passed, beliefs.good_if_failed
+    if_passed = rng.beta(a + labels.passed_good, b + labels.passed_bad, _DRAWS)
+    if_failed = rng.beta(c + labels.failed_good, d + labels.failed_bad, _DRAWS)
+    level = rate * if_passed + (1.0 - rate) * if_failed
+    hit = rate * if_passed / np.maximum(level, 1e-9)
+    miss = rate * (1.0 - if_passed) / np.maximum(1.0 - level, 1e-9)
+    log_weight = np.zeros(_DRAWS)
+    for drawn, (more, less) in ((hit, beliefs.hit), (miss, beliefs.miss)):
+        inside = np.clip(drawn, 1e-4, 1.0 - 1e-4)  # kept away from the ends of the density
+        log_weight += xlogy(more - 1.0, inside) + xlog1py(less - 1.0, -inside)
+    weight = np.exp(log_weight - log_weight.max())
+    kept = rng.choice(_DRAWS, _DRAWS, p=weight / weight.sum())
+    mass = 1.0 - _DOUBT * SPENT.get(renewed_at(n_labels or labels.n), SPENT[20])
+    return ErrorRates(hit[kept], miss[kept], level[kept], mass)
+
+
+def renewed_at(n_labels: float) -> int:
+    """
+    Return how many of the first labels count: estimates are renewed at set numbers of them only.
+
+    >>> [renewed_at(n) for n in (19, 49, 50, 130)]
+    [0, 30, 50, 100]
+    """
+    return max((count for count in SPENT if count <= n_labels), default=0)
+
+
+def level_bin(bins: Mapping[int, int]) -> int:
+    """
+    Return the hundredth from which a local score passes, where labels teach: a quarter lies below.
+
+    *bins* are an app's own first scores, by hundredths. Most good answers score higher and many
+    bad ones lower; so it tells more of the level than the pass line does, below which hardly
+    anything lies.
+
+    >>> level_bin({40: 20, 60: 10, 90: 70})
+    60
+    """
+    least, below = _LEVEL_SHARE * sum(bins.values()), 0
+    for position in sorted(bins):
+        below += bins[position]
+        if below > least:
+            return position
+    return 100
+
+
+def _summary(level: Floats, mass: float) -> tuple[float, Interval]:
+    low, high = np.quantile(level, [(1.0 - mass) / 2, (1.0 + mass) / 2])
+    return float(level.mean()), Interval(float(low), float(high))

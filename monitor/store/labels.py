@@ -32,9 +32,9 @@ from pydantic import (
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from monitor.errors import first_mistake
+from monitor.models.evaluation import OWN, OWN_LEARNT_AT
 from monitor.models.interaction import Name
-from monitor.models.passing import OWN, OWN_LEARNT_AT
-from monitor.stats.level import level_bin
+from monitor.stats.agreement import level_bin
 from monitor.store.engine import batched, put, rows_of
 from monitor.store.query import read_first_scores
 from monitor.store.samples import note_act

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
+from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
-from monitor.models.passing import Direction, PassRule
 from monitor.store.packing import record_of, sample_of
 from monitor.store.tables import audit, epoch_ms, evaluations, matches, samples, time_of
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, func, select, tuple_
 
 from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
-from monitor.models.passing import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
+from monitor.models.evaluation import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.queue.wire import OUTSIDE

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from scipy.special import ndtri
 
 from monitor.models import ABComparison, ABTestEvaluation, Tally
-from monitor.models.passing import Direction
+from monitor.models.evaluation import Direction
 from monitor.rolling.drift import moments
 from monitor.rolling.tallies import histogram, window_stats
 from monitor.stats.distance import Histogram, Moments, mann_whitney, standardized_difference

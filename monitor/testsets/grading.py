@@ -11,8 +11,7 @@ from typing import Any
 
 from monitor.metrics import evaluate
 from monitor.models import Evaluation, EvaluationStatus
-from monitor.models.evaluation import AnyEvaluation
-from monitor.models.passing import Direction, PassRule, band_of
+from monitor.models.evaluation import AnyEvaluation, Direction, PassRule, band_of
 from monitor.report.format import plain_text, score
 from monitor.scoring.measures import weighted_average
 from monitor.scoring.metric_config import resolve_metrics

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from monitor.errors import NotComparableError
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.report.format import count, plain_text
 from monitor.testsets.runs import CaseResult, EvaluationRun
 

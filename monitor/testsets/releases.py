@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Connection, select
 
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.models.status import OTHER, segment_name
 from monitor.rolling.tallies import PassCounts, pass_counts, tally_of, total
 from monitor.stats.two_rates import Blocks, drop_evidence, expected_gain, no_drop_evidence

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from monitor.errors import RecordError
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.settings import Settings
 from monitor.stats.two_rates import HalfFixed, half_fixed
 from monitor.testsets.apps import EvaluatedApp, open_app

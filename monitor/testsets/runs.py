@@ -16,9 +16,8 @@ from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from monitor.errors import GroundwatchError, RecordError, first_mistake
 from monitor.models import EvaluationStatus, PerformanceSummary, QualitySummary
-from monitor.models.evaluation import AnyEvaluation
+from monitor.models.evaluation import AnyEvaluation, PassRule
 from monitor.models.interaction import Passage, ToolCall
-from monitor.models.passing import PassRule
 from monitor.stats.summary import summarise
 from monitor.testsets.cases import TestCase, TestSet, write_whole
 

@@ -17,8 +17,8 @@ from alerts.model import Snapshot
 from alerts.queries import why_not_notified
 from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
+from monitor.models.evaluation import PassRule, advice_for
 from monitor.models.insight import Deploy
-from monitor.models.passing import PassRule, advice_for
 from monitor.report.causes import LikelyCause, likely_causes
 from monitor.report.render import render_incident
 from monitor.rolling.tallies import window_stats

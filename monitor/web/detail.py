@@ -13,17 +13,17 @@ from alerts.model import AlertKey, AlertState
 from alerts.queries import alerts_since
 from alerts.store import read_state
 from monitor.models import ROOT, Alert, Tally, Verdict
+from monitor.models.evaluation import PassRule
 from monitor.models.insight import Deploy, InputDrift, Insight
-from monitor.models.passing import PassRule
 from monitor.report.model import MetricReport, ReportedChange
 from monitor.rolling.attribution import segment_changes
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.tallies import DOUBT
 from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
+from monitor.store.agreement import Agreement, agreements
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
-from monitor.store.label_agreement import Agreement, agreements
 from monitor.store.query import Stream, active_streams, read_pass_lines, series, window_tallies
 from monitor.store.rollup import BUCKETS, HOURS, LEVELS
 from monitor.store.rollup import read_marks as read_levels

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from monitor.scoring.metrics import metric_question
+from monitor.store.agreement import agreements
 from monitor.store.feedback import (
     Feedback,
     complained_of,
@@ -22,7 +23,6 @@ from monitor.store.feedback import (
     read_complaints,
     save_feedback,
 )
-from monitor.store.label_agreement import agreements
 from monitor.store.labels import (
     ENOUGH,
     MOST_NOTE_CHARS,

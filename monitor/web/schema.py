@@ -14,8 +14,8 @@ from monitor.models.insight import DetectionProof, SampleRate
 from monitor.models.interaction import AppName, Name
 from monitor.models.status import FleetFall
 from monitor.store import Sort
+from monitor.store.agreement import Agreement
 from monitor.store.feedback import MOST_COMMENT_CHARS
-from monitor.store.label_agreement import Agreement
 from monitor.store.labels import LabelRecord
 from monitor.store.search import FoundSample, SampleFilter
 from monitor.testsets.cases import TestCase

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
-from alerts.channels.chat import DiscordChannel, TeamsChannel
-from alerts.channels.plain_text import ConsoleChannel
+from alerts.channels.chat import ConsoleChannel, DiscordChannel, TeamsChannel
 from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel, alert
 from alerts.channels.slack import SlackBotChannel
 from alerts.drill import sample_snapshot, send_test
@@ -422,7 +421,7 @@ def test_a_console_that_is_closed_is_a_failure():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_apprise_sends_plain_text_and_says_that_it_cannot_confirm():
     pytest.importorskip("apprise")
-    from alerts.channels.plain_text import AppriseChannel
+    from alerts.channels.chat import AppriseChannel
 
     with VendorReceiver("webhook") as receiver:
         receiver._rules = type("Anything", (), {

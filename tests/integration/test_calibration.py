@@ -2,7 +2,7 @@
 
 import redis
 
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.queue import names
 from monitor.scoring.calibration import KEPT, Calibration, JudgedSample, VerdictHistory
 

@@ -15,9 +15,9 @@ from monitor.report.words import sample_rate_sentence
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.engine import Store
+from monitor.store.insights import read_sample_rates
 from monitor.store.lease import acquire
 from monitor.store.ledger import HookCounters, absorb
-from monitor.store.sample_rates import read_sample_rates
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator

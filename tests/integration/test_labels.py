@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from monitor.rolling.tallies import stream_key
-from monitor.store.label_agreement import agreements, labelled_samples
+from monitor.store.agreement import agreements, labelled_samples
 from monitor.store.labels import Taken, draw, labels_of, read_record, take_labels
 from monitor.store.samples import newest_acts
 from monitor.store.tables import evaluations

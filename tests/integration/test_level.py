@@ -7,10 +7,10 @@ import pytest
 
 from alerts.routing import Recipient
 from monitor.models import Status
-from monitor.models.passing import OWN_LEAST, PassRule
+from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.label_agreement import drawn_labels
+from monitor.store.agreement import drawn_labels
 from monitor.store.labels import LabelRecord, draw, take_labels
 from monitor.store.lease import acquire
 from monitor.store.verdicts import read_verdicts

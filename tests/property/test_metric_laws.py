@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.batch import summarise
 from monitor.scoring.entailment import StreamingGrounding
 from monitor.scoring.measures import (

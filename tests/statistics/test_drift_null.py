@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from monitor.rolling.drift import score_reference
-from monitor.rolling.score_drift import ScoreDetector, advance, null_mean, threshold
+from monitor.rolling.drift import ScoreDetector, advance, null_mean, score_reference, threshold
 from monitor.rolling.tallies import tally_of, total
-from monitor.stats.changepoint import locate_change
 from monitor.stats.distance import (
     Moments,
     g_test,
@@ -15,7 +13,7 @@ from monitor.stats.distance import (
     merge_equal_mass,
     standardized_difference,
 )
-from monitor.stats.evidence import log_mean
+from monitor.stats.evidence import locate_change, log_mean
 from monitor.testing import make_evaluation
 
 RUNS = 600

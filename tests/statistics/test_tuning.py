@@ -3,8 +3,7 @@
 import numpy as np
 
 from monitor.rolling.tuning import AppEvidence, RateLimits, TuningState, decide_rate
-from monitor.stats.design import effective_size
-from monitor.stats.intervals import wilson_interval
+from monitor.stats.intervals import effective_size, wilson_interval
 
 RUNS, STEPS, SEEN, RATE = 400, 96, 150, 0.9
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from monitor.models import FactualAccuracyEvaluation, Interaction
-from monitor.models.passing import OWN_LEAST, PassRule
+from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
     Answers,

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field
 
 from monitor.models import Interaction
-from monitor.models.passing import Direction
+from monitor.models.evaluation import Direction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Computed, NoParameters, computed
 from monitor.scoring.measures import (

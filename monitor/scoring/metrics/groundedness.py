@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from monitor.models import Interaction
-from monitor.models.passing import OWN_LEAST, Direction, PassRule
+from monitor.models.evaluation import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
 from monitor.scoring.declaration import Cost, JudgementMetric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports

@@ -28,8 +28,7 @@ from monitor.models import (
     RelevanceEvaluation,
     ToxicityEvaluation,
 )
-from monitor.models.evaluation import LengthAppropriateness
-from monitor.models.passing import Direction
+from monitor.models.evaluation import Direction, LengthAppropriateness
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
     Answers,

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from monitor.models import Interaction
-from monitor.models.passing import Direction
+from monitor.models.evaluation import Direction
 from monitor.models.status import WINDOW_WEIGHT
 from monitor.scoring.base import Claim, Finding, check_cpu
 from monitor.scoring.declaration import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.models.passing import OWN_LEAST, Direction, PassRule, own_line
+from monitor.models.evaluation import OWN_LEAST, Direction, PassRule, own_line
 from monitor.rolling.tallies import stream_key, tally_of
 from monitor.testing import make_evaluation
 

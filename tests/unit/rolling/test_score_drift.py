@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monitor.rolling.score_drift import DOWN, UP, ScoreDriftState, ScoreReference, take_in
+from monitor.rolling.drift import DOWN, UP, ScoreDriftState, ScoreReference, take_in
 
 START = ScoreDriftState(
     at_s=0,

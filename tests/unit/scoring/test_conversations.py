@@ -7,7 +7,7 @@ import pytest
 
 from monitor.metrics import evaluate
 from monitor.models import EvaluationStatus, Interaction
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 
 FILE = Path(__file__).parents[2] / "golden/conversations.jsonl"
 CONVERSATIONS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
 from monitor.scoring.metric_config import (

@@ -7,7 +7,7 @@ import pytest
 from monitor.errors import JudgeRateLimitedError
 from monitor.metrics import evaluate
 from monitor.models import EvaluationStatus
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.declaration import (
     Answers,
     ConfiguredMetric,

@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.scoring.declaration import JudgementMetric
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.stats.design import USUAL_EFFECT, design_effect, effective_size
+from monitor.stats.intervals import USUAL_EFFECT, design_effect, effective_size
 
 
 def minutes(rng, n_sessions, *, size, shared):

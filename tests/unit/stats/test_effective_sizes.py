@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.rolling.tallies import pass_counts
-from monitor.stats.design import effective_size
+from monitor.stats.intervals import effective_size
 
 
 def test_sizes_of_many_sums_are_those_of_each_alone():

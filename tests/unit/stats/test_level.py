@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.stats.agreement import Confusion
-from monitor.stats.level import JUDGE, LOCAL, learn, level_bin, renewed_at
+from monitor.stats.agreement import JUDGE, LOCAL, Confusion, learn, level_bin, renewed_at
 
 RNG = np.random.default_rng(7)
 

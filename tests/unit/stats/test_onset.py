@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monitor.stats.changepoint import find_onset
+from monitor.stats.evidence import find_onset
 
 
 def fall(rng, after=0.65, per_bucket=5):

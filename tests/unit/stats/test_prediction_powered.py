@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.stats.design import difference_estimate, effective_size
-from monitor.stats.intervals import wilson_interval
+from monitor.stats.intervals import difference_estimate, effective_size, wilson_interval
 
 rates = st.floats(0.01, 0.99)
 

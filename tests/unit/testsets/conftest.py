@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from monitor.models import Evaluation
-from monitor.models.passing import PassRule
+from monitor.models.evaluation import PassRule
 from monitor.testsets import TestSet
 from monitor.testsets.runs import AppError, CaseNote, CaseResult, EvaluationRun, summary_of
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from monitor.models import ABTestEvaluation, Tally
-from monitor.models.passing import Direction
+from monitor.models.evaluation import Direction
 from monitor.stats.two_rates import Blocks
 from monitor.testsets.compare import (
     arm_of_tally,

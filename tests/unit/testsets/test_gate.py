@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from monitor.cli.app import app
 from monitor.errors import NotComparableError, SettingsError
-from monitor.models.passing import Direction, PassRule
+from monitor.models.evaluation import Direction, PassRule
 from monitor.testsets.gate import GateOutcome, GatePolicy, decide
 from monitor.testsets.report import as_html, as_markdown, gate_junit, gate_page, run_junit, run_page
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.models.passing import Direction, advice_for, band_of
+from monitor.models.evaluation import Direction, advice_for, band_of
 from monitor.scoring.measures import (
     population_std,
     share,
