@@ -37,7 +37,7 @@ from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.stats.intervals import wilson_interval
 from monitor.store.engine import Store
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.alert_kills import kill_everywhere
 from support.alert_races import race_everywhere
 

@@ -24,8 +24,8 @@ from monitor.report.format import NONE, count, number, plain_text, score
 if TYPE_CHECKING:
     from monitor.models import CustomEvaluation
     from monitor.testsets.compare import Comparison
+    from monitor.testsets.golden import Change
     from monitor.testsets.releases import TrafficParts
-    from monitor.testsets.rerun import Change
 
 _MOST_SHOWN = 100
 #: Of an incident's failing samples, the newest from which questions are drawn.
@@ -60,8 +60,7 @@ def rerun(
     from monitor.store.query import read_pass_lines
     from monitor.store.samples import read_sample, scored_exchanges
     from monitor.testsets.apps import imported
-    from monitor.testsets.golden import golden_case
-    from monitor.testsets.rerun import Rerun, read_changes
+    from monitor.testsets.golden import Rerun, golden_case, read_changes
 
     console.quiet_logs()
     # Of the app's hook: nobody asks these questions.

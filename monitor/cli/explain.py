@@ -101,7 +101,7 @@ def why(
 
 def print_faults(faults: Faults, about: str) -> None:
     """Print what the samples say of a fall, under a headline."""
-    from monitor.report.causes import BLAMED, change_sentence
+    from monitor.report.words import BLAMED, change_sentence
     from monitor.rolling.faults import LEAST_SAMPLES
 
     console.say(f"{about}: {faults.n_failed:,} of {faults.n_after:,} fail", style="bold")

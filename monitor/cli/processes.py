@@ -364,7 +364,7 @@ def otlp(
         import uvicorn
     except ModuleNotFoundError:
         raise MissingExtraError("the OTLP receiver", "otlp") from None
-    from monitor.ingest.receiver import OtlpReceiver, Services
+    from monitor.ingest import OtlpReceiver, Services
     from workers.context import configure_logs
 
     settings = console.read_settings()

@@ -1,17 +1,23 @@
-"""Values from the store to a report."""
+"""Values from the store to a report, and to the likely causes of a fall."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
-from monitor.models.insight import DetectionProof, InputDrift, Insight, SampleRate
+from monitor.models.insight import Deploy, DetectionProof, InputDrift, Insight, SampleRate
 from monitor.models.status import FleetFall
-from monitor.report.format import duration, utc_time
+from monitor.report.format import (
+    duration,
+    percent,
+    plain_text,
+    points_with_interval,
+    utc_time,
+)
 from monitor.report.model import (
     SEVERITY,
     AppReport,
@@ -24,6 +30,11 @@ from monitor.report.model import (
 )
 from monitor.report.words import WORDS, is_held
 from monitor.stats.agreement import Confusion
+
+#: A release or another evaluator this long before a fall may have caused it.
+BEFORE = timedelta(hours=1)
+_MOST_SEGMENTS = 3
+_BAD = (Status.CRITICAL, Status.WARNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,3 +226,99 @@ def exit_code(statuses: Sequence[Status]) -> int:
     if Status.WARNING in statuses:
         return 1
     return 0 if statuses and set(statuses) == {Status.HEALTHY} else 3
+
+
+# --- what may have caused a fall, in the order in which people ask ---
+
+
+class LikelyCause(NamedTuple):
+    """What is known of one kind of cause; `release` or `segment` names the one it is about."""
+
+    kind: str
+    said: str
+    is_likely: bool = False
+    release: str = ""
+    segment: str = ""
+
+
+def likely_causes(
+    insight: Insight | None,
+    *,
+    began: datetime,
+    ended: datetime,
+    deploys: Sequence[Deploy] = (),
+    retrieval: Sequence[Verdict] = (),
+    inputs: Sequence[InputDrift] = (),
+) -> list[LikelyCause]:
+    """
+    Return what is known of each kind of cause of a fall; "nothing" is worth a line as well.
+
+    Parameters
+    ----------
+    insight
+        What explains the metric that fell, if anything was compared lately.
+    began, ended
+        Of the fall: what came later did not cause it, nor what came more than an hour before.
+    deploys
+        Releases that were recorded; those that the insight compares need not be among them.
+    retrieval
+        Verdicts of metrics that look at question and contexts and not at the answer.
+    inputs
+        How the app's questions, answers and contexts moved.
+    """
+    known = {deploy.release: deploy for deploy in (*deploys, *(insight.deploys if insight else ()))}
+    found = []
+    for deploy in known.values():
+        if not began - BEFORE <= deploy.at <= ended:
+            continue
+        said = f"{plain_text(deploy.release, 60)} went live at {utc_time(deploy.at, ended)}"
+        if deploy.note:
+            said += f" ({plain_text(deploy.note, 60)})"
+        if deploy.difference is not None and deploy.low is not None and deploy.high is not None:
+            change = points_with_interval(deploy.difference, deploy.low, deploy.high)
+            rates = f"{percent(deploy.rate_before)} before, {percent(deploy.rate_after)} since"
+            said += f": {rates}, {change}, {deploy.verdict}"
+        found.append(
+            LikelyCause("release", said, deploy.verdict != "better", release=deploy.release)
+        )
+    if not found:
+        found.append(LikelyCause("release", "none from an hour before it began"))
+    attribution = insight.attribution if insight is not None else None
+    named = attribution.named[:_MOST_SEGMENTS] if attribution is not None else ()
+    for item in named:
+        before = "new" if item.rate_before is None else f"{percent(item.rate_before)} before"
+        share = percent(item.share_after, 0)
+        said = f"{plain_text(item.segment, 60)}: {before}, {percent(item.rate_after)} since"
+        said += f" (n {item.n_after:,.0f}, {share} of the traffic)"
+        found.append(LikelyCause("segment", said, True, segment=item.segment))
+    if not named:
+        considered = attribution.considered if attribution is not None else 0
+        said = f"none stands out of {considered}" if considered else "none known"
+        found.append(LikelyCause("segment", said))
+    found.append(_broken_part(retrieval, inputs))
+    changed = insight.version_since if insight is not None else None
+    if insight is not None and changed is not None and began - BEFORE <= changed <= ended:
+        version = plain_text(insight.evaluator_version, 80)
+        found.append(
+            LikelyCause("judge", f"evaluator {version} since {utc_time(changed, ended)}", True)
+        )
+    else:
+        found.append(LikelyCause("judge", "the evaluator did not change"))
+    return found
+
+
+def _broken_part(retrieval: Sequence[Verdict], inputs: Sequence[InputDrift]) -> LikelyCause:
+    """Return whether retrieval or generation broke, as far as scores of the contexts tell."""
+    kind = "retrieval or generation"
+    names = ", ".join(plain_text(verdict.metric, 40) for verdict in retrieval)
+    bad = [plain_text(verdict.metric, 40) for verdict in retrieval if verdict.status in _BAD]
+    moved = next((item for item in inputs if item.moved and item.feature == "contexts"), None)
+    if bad:
+        return LikelyCause(kind, f"retrieval: {', '.join(bad)} fell as well", True)
+    if moved is not None:
+        counts = f"{plain_text(moved.before, 40)} before, {plain_text(moved.after, 40)} now"
+        return LikelyCause(kind, f"retrieval: contexts a question, {counts}", True)
+    if retrieval and all(verdict.status is Status.HEALTHY for verdict in retrieval):
+        return LikelyCause(kind, f"generation: {names} healthy, so the contexts are good", True)
+    why = f"{names} undecided" if retrieval else "no metric of the contexts alone is scored"
+    return LikelyCause(kind, f"not known: {why}")

@@ -18,11 +18,10 @@ from monitor.models.insight import DriftFinding, InputDrift, Insight
 from monitor.models.status import Status
 from monitor.report import format as formats
 from monitor.report import words
-from monitor.report.causes import BLAMED, change_sentence
 from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import count, plain_text, public_functions, rate_with_interval
 from monitor.report.model import MetricReport, Report
-from monitor.report.words import ICONS, WORDS, headline, status_word
+from monitor.report.words import BLAMED, ICONS, WORDS, change_sentence, headline, status_word
 
 _NAME_CHARS = 60
 _MOST_CHARS = 500

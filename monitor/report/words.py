@@ -7,8 +7,8 @@ from datetime import datetime
 
 from monitor.models import Alert, Drift, Status, Verdict
 from monitor.models.evaluation import Direction, PassRule, advice_for
-from monitor.models.insight import DetectionProof, SampleRate
-from monitor.models.status import FleetFall
+from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
+from monitor.models.status import FleetFall, odds_of
 from monitor.report.format import (
     count,
     duration,
@@ -16,6 +16,7 @@ from monitor.report.format import (
     number,
     percent,
     plain_text,
+    points_with_interval,
     rate_with_interval,
     score,
     usd,
@@ -333,3 +334,24 @@ def ledger_sentence(ledger: Ledger) -> str:
         f" + queued {ledger.queued:,} + scored {ledger.scored:,}"
         f" + failed {reasons(ledger.failed)} + skipped {reasons(ledger.skipped)}{expired}"
     )
+
+
+#: What a fall of the pass rate may be due to, by the words of its samples.
+BLAMED: Mapping[str, str] = {
+    "traffic": "other questions are asked",
+    "retrieval": "contexts do not hold what is asked",
+    "generation": "answers fail although contexts hold what is asked",
+    "no fall": "it may be chance",
+}
+
+
+def change_sentence(changed: ComponentChange) -> str:
+    """Return what of the app changed, and how sure it is that the fall came with it."""
+    said = (
+        f"{changed.component} {plain_text(changed.value, 60)}, from {percent(changed.before)} to"
+        f" {percent(changed.after)} of the samples; pass rate with it"
+        f" {points_with_interval(changed.change, changed.low, changed.high)}"
+    )
+    if changed.is_named:
+        return f"{said}: the fall came with it ({odds_of(changed.confidence)} sure)"
+    return f"{said}: not shown to have brought the fall"

@@ -23,7 +23,7 @@ from monitor.errors import NotComparableError, SettingsError, first_mistake
 from monitor.models.evaluation import PassRule
 from monitor.report.format import count, points, score
 from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
-from monitor.testsets.pairs import ChangedCase, RunPair, by_case, is_lower, named
+from monitor.testsets.compare import ChangedCase, RunPair, by_case, is_lower, named
 from monitor.testsets.runs import EvaluationRun
 
 _ROUNDING = 1e-9

@@ -19,7 +19,7 @@ from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
 from monitor.models.evaluation import PassRule, advice_for
 from monitor.models.insight import Deploy
-from monitor.report.causes import LikelyCause, likely_causes
+from monitor.report.build import LikelyCause, likely_causes
 from monitor.report.render import render_incident
 from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
@@ -43,8 +43,7 @@ from monitor.web.detail import Recent, SegmentTable, read_app_segments, read_dep
 from monitor.web.samples import EXPLAINED_S, MOST_WAIT_S, kept_nowhere, read_modes
 from monitor.web.site import Site, incident_for
 from monitor.web.templating import event_reason, series_of
-from monitor.web.time_range import SPANS, TimeRange
-from monitor.web.time_series import ChartMark, ShadedSpan, spans_of
+from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
 from workers.reports import EXPLAINED_FOR, read_faults, read_report
 

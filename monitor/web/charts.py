@@ -15,7 +15,7 @@ from monitor.models import Status
 from monitor.report.format import duration, percent
 from monitor.report.model import scored_runs
 from monitor.report.words import ICONS, WORDS
-from monitor.web.time_series import ChartMark, SeriesPoint, ShadedSpan, TimeSeries
+from monitor.web.time_range import ChartMark, SeriesPoint, ShadedSpan, TimeSeries
 
 _ROOM = 0.03  # of rate, above and below what is drawn
 _MOST_LABEL = 24

@@ -30,8 +30,7 @@ from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import Unscored, WorstSample, unscored, worst_samples
 from monitor.store.tables import streams
 from monitor.store.verdicts import read_changes
-from monitor.web.time_range import Kept, TimeRange
-from monitor.web.time_series import ChartMark, TimeSeries, steps_of, time_series
+from monitor.web.time_range import ChartMark, Kept, TimeRange, TimeSeries, steps_of, time_series
 from workers.drift import Reference, References
 from workers.reports import read_explained, read_inputs, read_status, report_change
 

@@ -23,7 +23,7 @@ from monitor.store.engine import Store
 from monitor.store.ledger import Booking, read_between
 from monitor.store.query import active_streams, cost_usd_since, series
 from monitor.store.verdicts import StatusStep, read_steps
-from monitor.web.time_series import SeriesPoint, TimeSeries, steps_of, strip, time_series
+from monitor.web.time_range import SeriesPoint, TimeSeries, steps_of, strip, time_series
 from workers.reports import read_status
 
 _STEPS = 48

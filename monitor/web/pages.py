@@ -13,7 +13,7 @@ from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
 from monitor.errors import SettingsError
 from monitor.models import Status
-from monitor.report.causes import likely_causes
+from monitor.report.build import likely_causes
 from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
 from monitor.report.render import insight_lines
@@ -26,8 +26,7 @@ from monitor.web.overview import Glance, Row
 from monitor.web.samples import kept_nowhere
 from monitor.web.site import Site, incidents_for
 from monitor.web.templating import alert_words, why
-from monitor.web.time_range import SPANS, read_time_range
-from monitor.web.time_series import spans_of
+from monitor.web.time_range import SPANS, read_time_range, spans_of
 from workers.reports import SamplingPlan, plan_sampling
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200

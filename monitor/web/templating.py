@@ -18,13 +18,13 @@ from monitor.models import Status, Verdict
 from monitor.report import format as formats
 from monitor.report import words
 from monitor.report.build import recent_counts
-from monitor.report.causes import BLAMED, change_sentence
 from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
+from monitor.report.words import BLAMED, change_sentence
 from monitor.rolling.tallies import DOUBT
 from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
-from monitor.web.time_series import SeriesPoint, ShadedSpan, TimeSeries, spans_of
+from monitor.web.time_range import SeriesPoint, ShadedSpan, TimeSeries, spans_of
 
 
 def iso(at: datetime) -> str:

@@ -22,8 +22,7 @@ from monitor.store.insights import ReleaseMark, add_mark, save_insights
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import record
-from monitor.testing import make_evaluation, make_interaction, make_sample
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -19,7 +19,7 @@ from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.alert_tables import incidents, outbox
 from monitor.store.engine import Store
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import MailAnswer, MailReceiver, SlackAnswer, SlackReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

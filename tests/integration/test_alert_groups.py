@@ -15,7 +15,7 @@ from alerts.state import Timers
 from alerts.store import acknowledge, open_groups
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

@@ -13,7 +13,7 @@ from alerts.routes_file import channels_from, recipients_of
 from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import MailReceiver, SlackReceiver
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -14,7 +14,7 @@ from alerts.state import Timers
 from alerts.store import open_groups
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(

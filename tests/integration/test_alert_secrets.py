@@ -23,7 +23,7 @@ from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.tables import metadata
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import MailReceiver, SlackAnswer, SlackReceiver
 from support.vendor_receiver import Reaction, VendorReceiver
 

@@ -20,7 +20,7 @@ from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.verdicts import save_verdicts
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import SlackAnswer, SlackReceiver
 
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

@@ -10,7 +10,7 @@ from monitor.models import Status
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
 from monitor.store.verdicts import save_verdicts
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 
 @pytest.fixture

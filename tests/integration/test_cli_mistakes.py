@@ -19,7 +19,7 @@ from monitor.queue import names
 from monitor.store.engine import Store
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.verdicts import save_verdicts
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import SlackAnswer, SlackReceiver
 
 NOBODY = "redis://127.0.0.1:1/0"

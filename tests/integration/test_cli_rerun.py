@@ -14,7 +14,7 @@ from monitor.store.engine import Store
 from monitor.store.tables import samples
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from monitor.testsets.rerun import read_changes
+from monitor.testsets.golden import read_changes
 from workers.scoring_run import ScoringRules, result_of
 
 TOPICS = ["refund", "delivery", "warranty", "battery", "manual", "price", "weight", "colour"]

@@ -32,7 +32,7 @@ from monitor.store.lease import Lease, acquire
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import MailReceiver, SlackReceiver
 from workers.reports import DigestJob, read_digest
 

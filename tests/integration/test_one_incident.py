@@ -23,7 +23,7 @@ from monitor.cli import console
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from monitor.web.app import make_app
 from monitor.web.site import Site
 from support.vendor_receiver import VendorReceiver

@@ -12,8 +12,7 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.wire import encode
 from monitor.settings import Settings
-from monitor.testing import make_sample
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_sample, make_verdict
 from workers.self_monitoring import QueueWatch
 from workers.supervise import free_port
 

@@ -23,7 +23,7 @@ from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.receivers import MailReceiver, SlackAnswer, SlackReceiver
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -20,7 +20,7 @@ from alerts.state import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.engine import Store, migrate
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from support.vendor_receiver import VendorReceiver
 
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)

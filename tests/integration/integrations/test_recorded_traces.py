@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.ingest.otlp import JSON, decode
+from monitor.ingest import JSON, decode
 from monitor.integrations.traces import Traces
 
 FOLDER = Path(os.environ.get("TRACES_FOLDER") or Path(__file__).parents[2] / "fixtures" / "traces")

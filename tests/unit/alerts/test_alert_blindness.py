@@ -12,7 +12,7 @@ from alerts.state import Observation, Timers, step, timers_from
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.settings import Settings
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TIMERS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)

@@ -15,7 +15,7 @@ from alerts.routing import (
 from monitor.errors import SettingsError
 from monitor.models.alerting import Severity
 from monitor.models.status import Status
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # a Monday
 LABELS = {"app": "support-bot", "severity": "critical", "team": "search"}

@@ -17,7 +17,7 @@ from alerts.state import (
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.settings import Settings
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY = AlertKey("support-bot", "groundedness", "*", 3600)

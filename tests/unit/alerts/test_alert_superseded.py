@@ -10,7 +10,7 @@ from alerts.model import AlertKey, AlertState, AlertThresholds, Evidence, Judged
 from alerts.state import MOST_A_DAY, Observation, Timers, step
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)

@@ -16,7 +16,7 @@ from monitor.models.alerting import Severity
 from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)

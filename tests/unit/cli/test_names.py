@@ -12,7 +12,7 @@ from monitor.cli.app import COMMANDS, RENAMED, app
 from monitor.models import Status
 from monitor.store.engine import Store, migrate
 from monitor.store.verdicts import save_verdicts
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 
 @pytest.fixture

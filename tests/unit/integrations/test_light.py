@@ -33,8 +33,8 @@ def test_integrations_without_a_library_load_none():
         ("monitor.integrations.langchain", "langchain_core", "langchain"),
         ("monitor.integrations.llama_index", "llama_index", "llama-index"),
         ("monitor.integrations.otel", "opentelemetry", "otel"),
-        ("monitor.ingest.otlp", "google.protobuf", "otlp"),
-        ("monitor.ingest.receiver", "starlette", "otlp"),
+        ("monitor.ingest", "google.protobuf", "otlp"),
+        ("monitor.ingest", "starlette", "otlp"),
     ],
 )
 def test_missing_library_is_answered_with_the_pip_line(module, library, extra):

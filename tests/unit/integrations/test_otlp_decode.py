@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from monitor.errors import RecordError
-from monitor.ingest.otlp import (
+from monitor.ingest import (
     JSON,
     PROTOBUF,
     TooLargeError,

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from monitor.ingest import receiver as receiver_module
-from monitor.ingest.receiver import OtlpReceiver, Services
+from monitor import ingest as receiver_module
+from monitor.ingest import OtlpReceiver, Services
 
 MOST = 100
 

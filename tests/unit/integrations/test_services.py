@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.ingest.receiver import MOST_SERVICES, OTHER, Services
+from monitor.ingest import MOST_SERVICES, OTHER, Services
 
 
 class Made:

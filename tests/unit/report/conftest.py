@@ -16,7 +16,7 @@ from monitor.models.insight import (
 )
 from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Ledger, ReportedChange, Worst
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOSTILE = "[/red]\x1b[31m<!channel>|\n# `x` [bold]\u202e*y* <b>&amp; " + "w" * 30

@@ -27,7 +27,7 @@ from monitor.report.render import (
     digest_verdict,
     render_digest,
 )
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.models import Status
 from monitor.report.build import blind_when_stale, newest_only
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from monitor.report.build import AppFacts, build_report, exit_code, make_ledger,
 from monitor.report.model import Ledger, Report, worst_status
 from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
 

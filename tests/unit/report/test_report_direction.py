@@ -6,7 +6,7 @@ import pytest
 
 from monitor.models import Status
 from monitor.report.words import score_sentence
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

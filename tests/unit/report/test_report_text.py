@@ -13,7 +13,7 @@ from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Ledger
 from monitor.report.text import render_report, render_status
 from monitor.report.words import ICONS, WORDS
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from monitor.report.words import (
     verdict_rate,
     verdict_word,
 )
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741

@@ -18,7 +18,7 @@ from monitor.web.charts import (
     svg_sparkline,
     volume_chart,
 )
-from monitor.web.time_series import ChartMark, ShadedSpan, steps_of, strip, time_series
+from monitor.web.time_range import ChartMark, ShadedSpan, steps_of, strip, time_series
 
 LINES = ChartThresholds(warning=0.85, critical=0.7)
 NOW_S = 1_000_020

@@ -9,7 +9,7 @@ import pytest
 from monitor.models import Incident, Severity, Status, Tally
 from monitor.report.build import AppFacts, build_report
 from monitor.report.model import Ledger, ReportedChange, Worst
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from monitor.models import Status
-from monitor.testing.factories import make_verdict
+from monitor.testing import make_verdict
 from monitor.web import charts
 from monitor.web.templating import why
 
