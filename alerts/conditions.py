@@ -60,19 +60,19 @@ class Condition(NamedTuple):
 BLINDNESS = Condition(
     "the monitor cannot judge this app",
     "the monitor can judge this app again",
-    "statuses of this app cannot be trusted until then; groundwatch doctor names what is broken",
+    "groundwatch doctor names what is broken; until it is fixed, do not trust this app's statuses",
 )
 CONDITIONS: Mapping[str, Condition] = {
     "monitor:traffic_stopped": Condition(
         "the app gets no requests, though it did at this hour a week ago",
         "the app gets requests again",
-        "is the app, or what leads to it, down? The monitor works",
+        "check the app, its gateway and its load balancer; the monitor works",
     ),
     "monitor:hook_silent": Condition(
         "no sign of life from the hook in the app",
         "the hook is alive again",
-        "is the app up, GROUNDWATCH_ENABLED not false, and Redis within its reach?"
-        " Try: groundwatch doctor hook",
+        "check that the app is up, that GROUNDWATCH_ENABLED is not false, and that the app reaches"
+        " Redis: groundwatch doctor hook",
     ),
     "monitor:samples_dropped": Condition(
         "the hook drops samples",
@@ -87,7 +87,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "monitor:queue_lag": Condition(
         "samples wait too long to be scored",
         "the queue is short again",
-        "start more workers, or a faster scorer; are the workers up? groundwatch doctor",
+        "check that workers are up (groundwatch doctor); then start more, or use a faster scorer",
     ),
     "monitor:judge_errors": Condition(
         "the scorer fails on many samples",
@@ -111,9 +111,9 @@ CONDITIONS: Mapping[str, Condition] = {
         "pass contexts= to groundwatch.sample; without them groundedness cannot be judged",
     ),
     JUDGE_CHANGED: Condition(
-        "another judge scores now: its scores are not compared with those before",
+        "another judge scores now; its scores cannot be compared with earlier ones",
         "the judge has stayed the same for a window",
-        "if this is not intended, set GROUNDWATCH_JUDGE_MODEL and the version as they were",
+        "if this was not intended, go back to the earlier GROUNDWATCH_JUDGE_MODEL and version",
     ),
     "monitor:objective_missed": Condition(
         "a fall would not be found as soon as the objective says",
@@ -128,12 +128,12 @@ CONDITIONS: Mapping[str, Condition] = {
     "monitor:evaluator_stale": Condition(
         "statuses were not computed for a while",
         "statuses are computed on time again",
-        "check the scheduler's log; is the machine or the database overloaded?",
+        "check the scheduler's log, and the load of the machine and the database",
     ),
     "monitor:channel_failing": Condition(
         "a channel takes no messages",
         "all channels take messages again",
-        "try it: groundwatch alerts test CHANNEL; then groundwatch alerts outbox ls",
+        "run groundwatch alerts test CHANNEL; groundwatch alerts outbox ls lists what waits",
     ),
     "monitor:dead_letters": Condition(
         "messages could not be delivered and were given up",
@@ -141,9 +141,9 @@ CONDITIONS: Mapping[str, Condition] = {
         "groundwatch alerts outbox ls --dead, then retry or drop each",
     ),
     "monitor:store_unsafe": Condition(
-        "stored data may get lost",
+        "stored data may be lost",
         "stored data is safe again",
-        "correct what is named under why; groundwatch doctor checks it again",
+        "fix what Why names; groundwatch doctor checks it again",
     ),
 }
 

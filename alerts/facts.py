@@ -19,6 +19,7 @@ from alerts.conditions import (
     BLINDNESS,
     CONDITIONS,
     ERROR_RATE,
+    JUDGE_CHANGED,
     MONITOR_PREFIX,
     RULE_PREFIX,
     SELF,
@@ -89,6 +90,8 @@ def facts_of(
     goes_on = not tells & OVER
     sure = goes_on and verdict.evidence in {"probable", "confirmed"}
     condition = CONDITIONS.get(snapshot.key.metric, BLINDNESS if of_monitor else None)
+    if snapshot.shared_cause and not of_monitor:
+        condition = CONDITIONS[JUDGE_CHANGED]
     counts = [(verdict.n_failed, "failed"), (verdict.n_skipped, "skipped")]
     unscored = " and ".join(f"{count:,} {name}" for count, name in counts if count)
     reason = plain_text(verdict.reason, 300)
@@ -165,11 +168,12 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     if tells & OVER:
         fired, resolved = utc_time(snapshot.opened_at), utc_time(snapshot.at)
         ended = "closed" if snapshot.reason in CLOSED else "resolved"
-        text = f"began {began}, fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
+        text = f"fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
+        text = text if began == fired else f"began {began}, {text}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    held, verdict = duration(snapshot.at - snapshot.since), snapshot.verdict
-    noticed = began if held == duration(0) else f"{began}, held for {held}"
+    age, verdict = duration(snapshot.at - snapshot.since), snapshot.verdict
+    noticed = began if age == duration(0) else f"{began}, {age} ago"
     if snapshot.well_since is not None:
         noticed += f"; it had been over since {utc_time(snapshot.well_since)}"
     if verdict.onset is None:

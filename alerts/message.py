@@ -280,7 +280,7 @@ def _headline(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         condition = CONDITIONS.get(snapshot.key.metric, BLINDNESS)
         said = f"{condition.well}, after {length}" if resolved else condition.ill
     elif resolved:
-        said = f"healthy again; was {snapshot.peak.value} for {length}"
+        said = f"healthy again after {length}; worst: {snapshot.peak.value}"
     elif verdict.status is Status.BLIND:
         said = f"no news, still firing after {length}: the monitor is blind"
     return said or _rate_headline(snapshot, tells, length)

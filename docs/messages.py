@@ -198,7 +198,7 @@ def blind(home: str) -> Iterator[tuple[str, Message]]:
     """Play a Redis that is away."""
     story = Story(home)
     story.minutes(40, support_bot__groundedness=0.97)
-    yield "blind", until(story, "WARNING", trouble="Redis is away for 2 min")
+    yield "blind", until(story, "WARNING", trouble="Redis has been unreachable for 2 min")
     story.store.close()
 
 
@@ -222,7 +222,7 @@ figcaption { padding: 8px 16px; font-size: 13px; color: #555; border-bottom: 1px
 .slack small { color: #616061; font-size: 12px } .slack a { color: #1264a3; text-decoration: none }
 .slack code { background: #f6f6f6; border: 1px solid #ddd; border-radius: 3px; padding: 1px 4px;
   color: #c01343; font-size: 12px } .slack pre { background: #f6f6f6; padding: 8px; font-size: 12px;
-  overflow: hidden } iframe { border: 0; width: 600px; display: block }
+  white-space: pre-wrap } iframe { border: 0; width: 600px; display: block }
 .dot { display: inline-block; width: 13px; height: 13px; border-radius: 50%; vertical-align: -1px }
 """
 _DOTS = {

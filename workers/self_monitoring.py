@@ -140,7 +140,11 @@ class QueueWatch:
         except QueueUnavailableError:
             self.last = None
             away_s = (now - self._answered_at).total_seconds()
-            return f"Redis is away for {duration(away_s)}" if away_s >= AWAY_AFTER_S else None
+            return (
+                f"Redis has been unreachable for {duration(away_s)}"
+                if away_s >= AWAY_AFTER_S
+                else None
+            )
         self._answered_at, self.last = now, found
         # What was left for later is history: it waits until nothing new does.
         if found.news_age_s is None or found.news_age_s < BLIND_AFTER_S:

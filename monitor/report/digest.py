@@ -74,7 +74,7 @@ def last_period(schedule: Schedule, now: datetime) -> Period:
 
 def window_before(now: datetime, window_s: int) -> Period:
     """Return the period of *window_s* seconds up to *now*, for a digest made on request."""
-    return Period("asked", now - timedelta(seconds=window_s), now)
+    return Period("requested", now - timedelta(seconds=window_s), now)
 
 
 def _period_end(schedule: Schedule, day: date) -> datetime:

@@ -301,7 +301,7 @@ def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     where += f" ({odds} sure)" if odds else ", and nothing since the alarm speaks of a recovery"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
-        where += f"; it fell from {_rate(before)}"
+        where += f"; it fell from about {100 * before:.0f} %"
     return where
 
 

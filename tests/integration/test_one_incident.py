@@ -98,7 +98,7 @@ def test_people_read_one_thread_and_get_one_page(story, vendors):
     assert worse.startswith("[NOW CRITICAL] shop · relevance")
     assert joined.startswith(f"[ALSO CRITICAL] shop · {LAG}")
     assert over.startswith("[RESOLVED] shop · groundedness, ")
-    assert "healthy again; was critical for 9 min" in over
+    assert "healthy again after 9 min; worst: critical" in over
     assert "Recovered" in str(posts[3]["blocks"])
     pages = {block for post in posts for block in str(post).split("|") if "/incidents/" in block}
     assert len({page.rpartition("/")[2] for page in pages}) == 1

@@ -57,7 +57,7 @@ def test_redis_away_is_trouble_only_when_it_lasts():
     watch = QueueWatch(connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.5))
     now = datetime.now(UTC)
     assert watch.trouble(now) is None
-    assert "away for 6 min" in watch.trouble(now + timedelta(minutes=6))
+    assert "unreachable for 6 min" in watch.trouble(now + timedelta(minutes=6))
 
 
 def test_people_hear_of_a_redis_that_is_away_within_four_minutes(store):

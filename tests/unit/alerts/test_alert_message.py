@@ -53,7 +53,7 @@ def test_a_fired_message_says_everything_that_matters():
         " 62.0 % (55.0–69.0) pass, n = 200, since 2026-03-01 13:58 UTC",
         "94.0 % of answers passed (n = 3,400, the reference)",
         "critical below 70.0 %",
-        "2026-03-01 13:58 UTC, held for 12 min",
+        "2026-03-01 13:58 UTC, 12 min ago",
         "groundwatch alerts show 5d02744c",
         "https://status.example.org/incidents/5d02744c11aa",
     ):
@@ -78,7 +78,7 @@ def test_the_state_is_the_first_word(tells, word):
 
 def test_a_resolved_message_says_how_long_it_lasted():
     message = render(snapshot(at=NOW + timedelta(minutes=42)), {RESOLVED})
-    assert message.headline == "healthy again; was critical for 42 min"
+    assert message.headline == "healthy again after 42 min; worst: critical"
     assert "fired 2026-03-01 14:10 UTC, resolved 2026-03-01 14:52 UTC" in message.text
 
 

@@ -141,7 +141,7 @@ def test_incidents_are_told_open_ones_first_and_drills_not_at_all():
             "shop groundedness: critical from 02 Mar 05:00, still open after 3 h:"
             " groundwatch alerts show incident"
         ),
-        "shop groundedness: critical from 02 Mar 04:00, over after 40 min",
+        "shop groundedness: critical from 02 Mar 04:00, ended after 40 min",
     ]
 
 
@@ -152,7 +152,7 @@ def test_many_incidents_are_counted_and_the_noisy_key_is_named():
     )
     assert section(digest, "Incidents")[-1] == "and 12 more incidents: groundwatch alerts ls"
     assert section(digest, "Noisiest") == [
-        "shop groundedness: 20 incidents, 10 over within 10 min, 7 messages"
+        "shop groundedness: 20 incidents, 10 ended within 10 min, 7 messages"
     ]
 
 
@@ -175,7 +175,7 @@ def test_metric_without_a_status_before_is_new():
     change = ReportedChange(
         at=NOW - HOUR, metric="m", before=None, after=Status.WARNING, pass_rate=0.8, n=9, reason=""
     )
-    (line,) = section(make(changes={"shop": [change]}), "What changed")
+    (line,) = section(make(changes={"shop": [change]}, new_series=[("shop", "m")]), "What changed")
     assert line == "shop m is new: ▲ warning since 02 Mar 07:00"
 
 
