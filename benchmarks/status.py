@@ -3,6 +3,7 @@ How the status policies do on streams whose truth is known, beside rules of othe
 
     python benchmarks/status.py --quick --processes 2
     python benchmarks/status.py --only "day and night" --rates 10 --part 2.5
+    python benchmarks/status.py --only "->" --rates 10 --without-rivals
 
 One table: the policy ``anytime`` with its goal and interval, and on the first of the same streams
 the other rules. Rivals that are not installed are left out (``pip install
@@ -35,11 +36,14 @@ from support.status_streams import Cell, Job, Stream
 _HEALTHY: Final = {"0.90": 0.1, "0.86": 0.1, "0.85": 0.15}
 _HEALTHY_ANYHOW: Final = dict.fromkeys(("day and night", "sessions", "bursts", "5 % late"), 0.3)
 _FALLS: Final = {
-    "-> 0.80": {1: 250, 10: 315, 100: 425},
-    "-> 0.65": {1: 52, 10: 66, 100: 80},
-    "-> 0.20": {1: 11, 10: 12, 100: 15},
+    "-> 0.80": {1: 220, 10: 235},
+    "-> 0.65": {1: 50, 10: 54},
+    "-> 0.50": {},
+    "-> 0.20": {1: 10, 10: 12},
 }
-_CLEARING: Final = {1: 110, 10: 160}
+#: A fall to 0.20 is critical with its first alarm.
+_CRITICAL: Final = {"-> 0.65": {1: 170, 10: 170}, "-> 0.50": {1: 30, 10: 30}, "-> 0.20": {}}
+_CLEARING: Final = {1: 90, 10: 160}
 _STILL_HEALTHY, _STILL_HEALTHY_GOAL = "-> 0.88", 0.15
 _RULES: Final = ("point", "point_min_n", "wilson", "anytime_strict")
 _COLUMNS: Final = (*_RULES, *RIVALS)
@@ -71,13 +75,17 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="few streams: wide intervals")
     parser.add_argument("--part", type=float, default=1.0, help="times as many streams")
+    parser.add_argument("--without-rivals", action="store_true", help="only the policy anytime")
     parser.add_argument("--rates", default="1,10,100", help="samples a minute, by commas")
     parser.add_argument("--only", default="", help="rows whose name holds this: 0.90, ->, project")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
     rates = [int(rate) for rate in asked.rates.split(",")]
-    cells = _cells(rates, _QUICK if asked.quick else _FULL, asked.part)
+    size = _QUICK if asked.quick else _FULL
+    if asked.without_rivals:
+        size = size._replace(rival_months={}, rival_runs={})
+    cells = _cells(rates, size, asked.part)
     jobs = [
         Job(cell, asked.seed, run)
         for cell in cells
@@ -112,13 +120,18 @@ def main() -> None:
 
 
 def _print_mode(mode: Mode, found: Sequence[float]) -> None:
-    """Print false alarms a month or the samples to an alarm, of each app in a fleet."""
-    if mode.counts:
-        alarms = int(sum(found))
-        low, high = (end / mode.runs for end in poisson_interval(alarms))
-        figure, interval = f"{alarms / mode.runs:.3g}", f"{low:.3f} to {high:.3f}"
-    else:
-        figure, interval = _median(found), _median_interval(found)
+    """Print alarms a month, samples to an alarm (of each app in a fleet), or the share judged."""
+    match mode.unit:
+        case "alarms a month":
+            alarms = int(sum(found))
+            low, high = (end / mode.runs for end in poisson_interval(alarms))
+            figure, interval = f"{alarms / mode.runs:.3g}", f"{low:.3f} to {high:.3f}"
+        case "share judged":
+            mean, error = np.mean(found), np.std(found, ddof=1) / np.sqrt(len(found))
+            figure = f"{mean:.3f}"
+            interval = f"{mean - 1.96 * error:.3f} to {mean + 1.96 * error:.3f}"
+        case "samples to alarm":
+            figure, interval = _median(found), _median_interval(found)
     none = ["–"] * len(_COLUMNS)
     print_row(
         f"{mode.name}, {mode.per_minute} a minute", mode.goal, figure, interval, mode.runs, *none
@@ -143,6 +156,7 @@ class Outcome(NamedTuple):
     alarms: int
     delay: float  #: inf when it was not noticed, nan when there was nothing to notice
     clearing: float
+    critical: float = np.nan  #: likewise, from the fall until the status is critical
 
 
 def judge(job: Job) -> dict[str, Outcome]:
@@ -161,18 +175,21 @@ def judge(job: Job) -> dict[str, Outcome]:
             _samples(stream, healed_s, ended_s) if ill else np.nan,
         )
 
-    turns = {"anytime": _turns(stream, "anytime")}
+    ours = backtest(*stream)
+    critical = (t for t, status in ours if status is Status.CRITICAL and fall_s <= t < healed_s)
+    to_critical = _samples(stream, fall_s, next(critical, np.inf))
+    turns: dict[str, list[tuple[float, bool]]] = {}
     if job.run < job.cell.rival_runs:
-        turns |= {name: _turns(stream, name) for name in _RULES}
+        turns |= {name: _turns(backtest(*stream, policy=name)) for name in _RULES}
         turns |= {name: rival(stream) for name, rival in RIVALS.items()}
     found = {name: outcome(changes) for name, changes in turns.items()}
+    found["anytime"] = outcome(_turns(ours))._replace(critical=to_critical)
     return found | {
         name: found[name]._replace(clearing=np.nan) for name in _ONLY_BEGIN & found.keys()
     }
 
 
-def _turns(stream: Stream, policy: str) -> list[tuple[float, bool]]:
-    changes = backtest(*stream, policy=policy)
+def _turns(changes: list[tuple[float, Status]]) -> list[tuple[float, bool]]:
     return [(time_s, status in {Status.WARNING, Status.CRITICAL}) for time_s, status in changes]
 
 
@@ -202,25 +219,39 @@ def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
         )
     elif cell.kind == _STILL_HEALTHY:
         called = int(sum(np.isfinite(one.delay) for one in ours))
-        # Clopper and Pearson.
-        low = beta.ppf(0.025, called, n - called + 1) if called else 0.0
-        high = beta.ppf(0.975, called + 1, n - called) if called < n else 1.0
         yield (
             "0.92 -> 0.88 called a warning",
             _STILL_HEALTHY_GOAL,
             f"{called / n:.3f}",
-            f"{low:.3f} to {high:.3f}",
+            _share_interval(called, n),
             lambda found: f"{np.mean([np.isfinite(one.delay) for one in found]):.3g}",
         )
     else:
         delays = [one.delay for one in ours]
         yield (
             f"samples to alarm, 0.92 {cell.kind}",
-            _FALLS[cell.kind][rate],
+            _FALLS[cell.kind].get(rate, "–"),
             _median(delays),
             _median_interval(delays),
             lambda found: _median([one.delay for one in found]),
         )
+        if cell.kind in _CRITICAL:
+            critical = [one.critical for one in ours]
+            at_once = sum(one.critical <= one.delay for one in ours)
+            yield (
+                f"samples to critical, 0.92 {cell.kind}",
+                _CRITICAL[cell.kind].get(rate, "–"),
+                _median(critical),
+                _median_interval(critical),
+                lambda _: "–",
+            )
+            yield (
+                f"critical with the first alarm, 0.92 {cell.kind}",
+                "–",
+                f"{at_once / n:.3f}",
+                _share_interval(at_once, n),
+                lambda _: "–",
+            )
         clearing = [one.clearing for one in ours]
         yield (
             f"samples to clear after {cell.after:.2f}",
@@ -229,6 +260,13 @@ def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
             _median_interval(clearing),
             lambda found: _median([one.clearing for one in found]),
         )
+
+
+def _share_interval(some: int, n: int) -> str:
+    """Write the exact 95 % interval of a share (Clopper and Pearson)."""
+    low = beta.ppf(0.025, some, n - some + 1) if some else 0.0
+    high = beta.ppf(0.975, some + 1, n - some) if some < n else 1.0
+    return f"{low:.3f} to {high:.3f}"
 
 
 def poisson_interval(count: int) -> tuple[float, float]:

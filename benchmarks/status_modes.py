@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,15 @@ _LEAD, _AFTER = 300, 2_500
 _APPS = 50
 _MOST_PER_MINUTE = 10
 #: Streams that go through the fold at once.
-BATCH = 10
+BATCH = 40
 _LEVELS = {
     "all at 0.92": np.full(_APPS, 0.92),
     "0.87 to 0.97": np.linspace(0.87, 0.97, _APPS),
     "half at the threshold": np.r_[np.full(25, 0.85), np.full(25, 0.92)],
 }
+
+
+Unit = Literal["alarms a month", "samples to alarm", "share judged"]
 
 
 class Mode(NamedTuple):
@@ -32,7 +35,7 @@ class Mode(NamedTuple):
     goal: object
     runs: int
     run: Callable[[int, int], list[float]]
-    counts: bool  #: alarms in a month, rather than samples to an alarm
+    unit: Unit
 
 
 def modes(rates: Sequence[int], *, quick: bool, part: float) -> Iterator[Mode]:
@@ -51,7 +54,18 @@ def _cascades(rate: int, months: int, falls: int) -> Iterator[Mode]:
     for mean in (0.86, 0.90):
         for useful, word in ((True, "good"), (False, "useless")):
             name = f"cascade, a tenth judged, local score {word}, false alarms at {mean:.2f}"
-            yield Mode(name, rate, 0.1, months, partial(_cascade_months, mean, useful, rate), True)
+            yield Mode(
+                name,
+                rate,
+                0.1,
+                months,
+                partial(_cascade_months, mean, useful, rate),
+                "alarms a month",
+            )
+            name = f"cascade, local score {word}, share judged at {mean:.2f}"
+            yield Mode(
+                name, rate, 0.12, 40, partial(_share_judged, mean, useful, rate), "share judged"
+            )
     for useful, follows, word, goal in (
         (True, True, "sees the fall", 100),
         (True, False, "is blind to it", 160),
@@ -59,27 +73,31 @@ def _cascades(rate: int, months: int, falls: int) -> Iterator[Mode]:
     ):
         name = f"cascade whose local score {word}, 0.92 -> 0.65"
         run = partial(_cascade_falls, useful, follows, rate)
-        yield Mode(name, rate, goal if rate == 1 else "–", falls, run, False)
+        yield Mode(name, rate, goal if rate == 1 else "–", falls, run, "samples to alarm")
 
 
 def _weights(rate: int, months: int, falls: int) -> Iterator[Mode]:
     for mean in (0.86, 0.90):
         name = f"weights 1 and 20, false alarms at {mean:.2f}"
-        yield Mode(name, rate, 0.1, months, partial(_weighted_months, mean, rate), True)
+        yield Mode(name, rate, 0.1, months, partial(_weighted_months, mean, rate), "alarms a month")
     for after in (0.80, 0.65):
         name = f"weights 1 and 20, 0.92 -> {after:.2f}"
-        yield Mode(name, rate, "–", falls, partial(_weighted_falls, after, rate), False)
+        yield Mode(
+            name, rate, "–", falls, partial(_weighted_falls, after, rate), "samples to alarm"
+        )
 
 
 def _fleets(months: int, falls: int) -> Iterator[Mode]:
     for name, levels in _LEVELS.items():
         for after in (0.80, 0.65):
             run = partial(_fleet_falls, levels, after)
-            yield Mode(f"fleet of 50, {name}, x {after:.2f} / 0.92", 1, 10, falls, run, False)
+            yield Mode(
+                f"fleet of 50, {name}, x {after:.2f} / 0.92", 1, 10, falls, run, "samples to alarm"
+            )
     one_ill = {"one at 0.20": np.r_[0.2, np.full(_APPS - 1, 0.92)]}
     for name, levels in (_LEVELS | one_ill).items():
         run = partial(_fleet_months, levels)
-        yield Mode(f"fleet of 50, {name}, false alarms", 1, 0.1, months, run, True)
+        yield Mode(f"fleet of 50, {name}, false alarms", 1, 0.1, months, run, "alarms a month")
 
 
 def _cascade_months(mean: float, useful: bool, per_minute: int, seed: int, n: int) -> list[float]:
@@ -91,6 +109,18 @@ def _cascade_months(mean: float, useful: bool, per_minute: int, seed: int, n: in
         minutes=_MONTH_MINUTES, per_minute=per_minute, mean=mean, useful=useful,
     )  # fmt: skip
     return [float(sum(stream == i for _, stream in found.alarms)) for i in range(n)]
+
+
+def _share_judged(mean: float, useful: bool, per_minute: int, seed: int, n: int) -> list[float]:
+    rng = np.random.default_rng([35, seed, int(mean * 100), useful, per_minute])
+    states = judged.with_references(n, mean, judged.worth(mean, useful=useful), seed)
+    return [
+        judged.adaptive(
+            rng, [state], lambda _: (mean, mean),
+            minutes=_AFTER // per_minute, per_minute=per_minute, mean=mean, useful=useful,
+        ).judged
+        for state in states
+    ]  # fmt: skip
 
 
 def _cascade_falls(useful: bool, follows: bool, per_minute: int, seed: int, n: int) -> list[float]:
