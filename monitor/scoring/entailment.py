@@ -168,7 +168,11 @@ def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
     passages = Passages([premise])
     if not len(passages):
         return [False] * len(statements)
-    return [is_checkable(each) and bool(read_claim(each, passages).changes) for each in statements]
+    changes = [
+        read_claim(each, passages).changes if is_checkable(each) else () for each in statements
+    ]
+    # what a passage only names without stating it, it does not contradict
+    return [any(change.said or change.certain for change in found) for found in changes]
 
 
 def _bare(text: str) -> str:

@@ -9,15 +9,17 @@ claim is a paraphrase, nor where another sentence of the passages says what it s
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Container, Iterator, Sequence
+from itertools import combinations, pairwise, takewhile
 from typing import NamedTuple
 
 from monitor.scoring.local.alignment import Aligned, matches
-from monitor.scoring.words import Word, denies, language, listed, stem, words
+from monitor.scoring.words import Word, denials, denies, language, listed, stem, words
 
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
+_LONGEST_READ = 2_000  # characters of a sentence in which words are looked for
 _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
 # The same without what was exchanged: for doubt (a number, a word), certainty, denial or roles.
 _COPIED_NUMBER, _COPIED, _COPIED_SURELY, _COPIED_WHOLLY = 0.4, 0.6, 0.99, 0.9
@@ -43,6 +45,22 @@ for _group, _members in (
 _BEYOND = {stem(word): {*map(stem, o.split())} for word, o in _EXCLUSIVE["beyond"].items()}
 
 
+#: Words behind which a sentence names what it does not state, by kind.
+_UNSTATED = re.compile(
+    "|".join(
+        rf"(?P<{kind}>\b(?:{'|'.join(patterns)})\b)"
+        for kind, patterns in language()["unstated"].items()
+    ),
+    re.IGNORECASE,
+)
+_CLAUSE_ENDS = re.compile(
+    r"[;:!?()—–]|[.,](?!\d)|\b(?:but|while|whereas|although|though|because)\b", re.IGNORECASE
+)
+_HELPING = frozenset(language()["lists"]["helping"].split()) - {"a", "an", "the", "any", "to"}
+#: Share of a claim that is then only named. One that takes up any of what is excepted has it wrong.
+_LEAST_NAMED = {"denied": 0.5, "supposed": 0.9, "excepted": 0.01}
+
+
 class WordChange(NamedTuple):
     """What the claim says, and what the passage has in its place, as they are written."""
 
@@ -60,12 +78,16 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     found = [change for gap in gaps for change in _exchanged(aligned, *gap)]
     found = found or _denied_on_one_side(aligned, said, told)
     found = found or _changed_places(aligned, said, told)
+    if unstated := _only_named(aligned, {change.said for change in found}):
+        # of what is excepted the opposite is true
+        found = [unstated] if not (found and unstated.certain) else []
     return tuple(surely(aligned, change) for change in {each.said: each for each in found}.values())
 
 
 def surely(aligned: Aligned, change: WordChange) -> WordChange:
-    """Return *change* with whether all else is copied, so that it is the same statement."""
-    return change._replace(certain=_is_copied(aligned, words(change.said), _COPIED_SURELY))
+    """Return *change*, no longer certain where something else is not copied either."""
+    copied = _is_copied(aligned, words(change.said), _COPIED_SURELY)
+    return change._replace(certain=change.certain and copied)
 
 
 def _gaps(said: Sequence[Word], told: Sequence[Word]) -> list[tuple[range, range]]:
@@ -233,6 +255,45 @@ def _denials(side: Sequence[Word]) -> list[Word]:
             word.surface != "No" or (n == 0 and any(w.content and not w.capital for w in side[1:2]))
         )
     ]
+
+
+def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
+    """
+    Find what the best sentence names without stating it, where the claim states it.
+
+    "No evidence that X", "denied that X" and "if X" do not say X, and "all but X" says it of
+    everything else. Not so a claim that says it in such a way itself.
+    """
+    turned = [word for word in aligned.tokens if denies(word) or word.surface in changed]
+    sentence = (aligned.best_sentence()[1] or "")[:_LONGEST_READ]
+    copied = _is_copied(aligned, turned, _COPIED_WHOLLY)
+    cues = [*_UNSTATED.finditer(sentence)] if copied else []
+    if not cues or _UNSTATED.search(aligned.text):
+        return None
+    rarest = max(aligned.weights, key=lambda each: (aligned.weights[each], each))
+    for number in aligned.passages.holders(rarest):
+        other = aligned.passages.sentences[number][1][:_LONGEST_READ]
+        if not _UNSTATED.search(other) and _share(aligned, number, turned) >= _COPIED_WHOLLY:
+            return None
+    said, told = (
+        denials(("universal",)).intersection(w.surface.lower() for w in side)
+        for side in (aligned.tokens, aligned.found)
+    )
+    for cue in cues:
+        excepts = cue.lastgroup in {"excepted", "none_but"}
+        behind = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0].split()
+        if excepts:
+            behind = [*takewhile(lambda word: word.lower() not in _HELPING, behind)]
+        elif turned or any(w.content and w.stem in aligned.weights for w in words(cue[0])):
+            continue
+        scope = " ".join(behind)
+        around = sentence[: cue.end()] + sentence[cue.end() :].replace(scope, " ", 1)
+        only_there = {w.stem for w in words(scope)} - {w.stem for w in words(around)}
+        named = sum(aligned.weights.get(each, 0.0) for each in only_there)
+        least = _LEAST_NAMED.get(cue.lastgroup or "", math.inf)
+        if named >= least * sum(aligned.weights.values()) or (excepts and said & told):
+            return WordChange("", f"{cue[0]} {scope}", certain=excepts and named > 0)
+    return None
 
 
 def _changed_places(

@@ -224,7 +224,8 @@ class LocalJudge:
             verdict = ClaimVerdict.CONTRADICTED if certain else ClaimVerdict.NOT_FOUND
             reason = f'it says "{said}", the passage "{told}"'
             if not said:
-                reason = f"the passage says otherwise: {told}"
+                otherwise = "says otherwise" if certain else "does not state it"
+                reason = f"the passage {otherwise}: {told}"
         elif missing := aligned.missing():
             more = len(missing) - _MAX_NAMED
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])

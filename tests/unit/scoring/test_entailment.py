@@ -25,6 +25,75 @@ def test_words_that_a_passage_shares_or_lacks_support_nothing(premise, hypothesi
     assert local_entailment(premise, hypothesis) < 0.5
 
 
+@pytest.mark.parametrize(
+    ("premise", "hypothesis"),
+    [
+        ("Researchers found no evidence that coffee causes cancer.", "Coffee causes cancer."),
+        ("There is no proof that the vaccine causes fever.", "The vaccine causes fever."),
+        ("The minister denied that the tax will rise.", "The tax will rise."),
+        ("The company denied having sold customer data.", "The company sold customer data."),
+        ("The trial failed to show that the drug lowers fever.", "The drug lowers fever."),
+        ("It is not true that the bridge was closed in March.", "The bridge was closed in March."),
+        ("The police have not said that the suspect was armed.", "The suspect was armed."),
+        ("The team doubts that the new model is faster.", "The new model is faster."),
+        ("The report rejects the claim that the dam is unsafe.", "The dam is unsafe."),
+        ("Experts asked whether the old dam is safe.", "The old dam is safe."),
+        ("If the payment is late, the account is blocked.", "The payment is late."),
+        ("Students hardly ever visit the old library.", "Students visit the old library."),
+        ("Neither the hotel nor the restaurant accepts dogs.", "The restaurant accepts dogs."),
+        ("All birds except penguins can fly.", "Penguins can fly."),
+        ("All birds in the park, except penguins, can fly.", "Penguins can fly."),
+        ("Every museum apart from the Naval Museum is free.", "The Naval Museum is free."),
+        ("All members but guests may use the pool.", "Guests may use the pool."),
+        ("All products other than gift cards can be returned.", "Gift cards can be returned."),
+        ("All birds except penguins can fly.", "All birds can fly."),
+        ("Nobody but the treasurer may sign contracts.", "Nobody may sign contracts."),
+        ("Es gibt keine Hinweise, dass Kaffee Krebs verursacht.", "Kaffee verursacht Krebs."),
+        ("Tous les oiseaux sauf les manchots volent.", "Les manchots volent."),
+    ],
+)
+def test_what_a_passage_only_names_is_not_supported(premise, hypothesis):
+    assert local_entailment(premise, hypothesis) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("premise", "statement"),
+    [
+        ("Researchers found evidence that coffee causes cancer.", "Coffee causes cancer."),
+        (
+            "Researchers found no evidence that coffee causes cancer.",
+            "No evidence was found that coffee causes cancer.",
+        ),
+        ("The company did not deny that it sold the mill.", "The company sold the mill."),
+        ("The minister denied that the tax will rise.", "The minister denied that it will rise."),
+        ("The mayor, who had denied it, said the tax will rise.", "The tax will rise."),
+        ("The minister denied it. The tax will rise in May.", "The tax will rise in May."),
+        (
+            "Some deny that the tax will rise. The law says that the tax will rise.",
+            "The tax will rise.",
+        ),
+        ("All birds except penguins can fly.", "All birds except penguins can fly."),
+        ("Every museum in town apart from the Arsenal is free.", "Museums in town are free."),
+        ("The warranty covers all parts excluding batteries.", "The warranty excludes batteries."),
+        ("Nobody but the treasurer may sign contracts.", "The treasurer may sign contracts."),
+        ("Refunds take 30 days, except for opened software.", "Refunds take 30 days."),
+        ("If you need help, the desk is open until 22:00.", "The desk is open until 22:00."),
+    ],
+)
+def test_what_a_passage_states_beside_a_denial_or_an_exception_is_supported(premise, statement):
+    assert local_entailment(premise, statement) > 0.8
+
+
+def test_what_is_excepted_contradicts_and_its_opposite_does_not():
+    premise = "The pool is open every day except Monday."
+    said = ["The pool is open on Monday.", "The pool is closed on Monday."]
+    assert contradictions(premise, said) == [True, False]
+
+
+def test_what_is_only_supposed_contradicts_nothing():
+    assert contradictions("If the payment is late, wait.", ["The payment is late."]) == [False]
+
+
 def test_supported_statement_is_more_likely_than_a_foreign_one():
     supported = local_entailment(PASSAGE, "The tower is 330 meters tall.")
     assert supported > local_entailment(PASSAGE, "Bananas grow in the south.")
