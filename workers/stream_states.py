@@ -197,6 +197,10 @@ class StreamStates:
                 weight = rows[:, 2]
                 worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
                 onset = find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
+                if onset is not None and 0 < state.count.from_s - onset.at_s < self.bucket_s:
+                    # The figures that are shown begin within the bucket: so did the fall.
+                    at_s = state.count.from_s
+                    onset = onset._replace(at_s=at_s, latest_s=max(at_s, onset.latest_s))
                 state = state.but(onset=onset)
             state, _ = idle(state, now_s, rules)
             found.append(Advanced(one.state, one.looks, state))

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 app = console.group("Incidents, and the messages about them.")
 silences_app = console.group("Mute some alerts for a while.")
-incidents_app = console.group("List, show and acknowledge incidents.")
+incidents_app = typer.Typer(
+    invoke_without_command=True, add_completion=False,
+    help="List, show and acknowledge incidents; alone: list.",
+)  # fmt: skip
 app.add_typer(silences_app, name="silence")
 app.add_typer(outbox_app, name="outbox")
 for command in (route, test, render, drill):
@@ -132,13 +135,20 @@ def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matche
         console.warn(found.warning)
 
 
+@incidents_app.callback()
+def list_incidents(context: typer.Context) -> None:
+    """List, show and acknowledge incidents; alone: list."""
+    if context.invoked_subcommand is None:
+        ls()
+
+
 @incidents_app.command("list")
 @app.command("ls")
 def ls(
     of: console.OnlyApp = None, window: console.Window = "7d", as_json: console.AsJson = False
 ) -> None:
     """List incidents, the newest first."""
-    from alerts.queries import incidents_since
+    from alerts.queries import deliveries, incidents_since
     from alerts.store import acknowledgements
     from monitor.report.words import incident_sentence, level_words
 
@@ -147,9 +157,15 @@ def ls(
     with console.reading() as connection:
         found = incidents_since(connection, since, app=of)
         acks = acknowledgements(connection)
+        unnoticed = {
+            item.incident_id for item in found
+            if item.is_open and not deliveries(connection, incident_id=item.incident_id, limit=1)
+        }  # fmt: skip
 
     def state(incident: Incident) -> Text:
         said, ack = [incident_sentence(incident, now)], acks.get(incident.incident_id)
+        if incident.incident_id in unnoticed:
+            said.append("nobody was notified")
         if incident.silenced_by and incident.is_open:
             said.append(f"silenced by {incident.silenced_by}")
         if ack:

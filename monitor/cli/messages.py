@@ -37,8 +37,9 @@ MESSAGE_COLUMNS: dict[str, Callable[[Delivery], console.Cell]] = {
 }
 
 outbox_app = typer.Typer(
-    invoke_without_command=True, help="Messages that are waiting, sent or given up, and why."
-)
+    invoke_without_command=True, add_completion=False,
+    help="Messages that are waiting, sent or given up, and why.",
+)  # fmt: skip
 
 NamedMessage = Annotated[str, typer.Argument(help="Id of the message, or its first characters.")]
 

@@ -85,9 +85,8 @@ def status_table(report: Report) -> Listing:
             Column("status", folds_to=_WHOLE),
             Column("pass rate (90 %)", "right", folds_to=_WHOLE),
             Column("n", "right"),
-            Column("score", "right", from_width=100),
-            Column("window", "right", from_width=100),
-            Column("since", "right", from_width=90),
+            Column("average score", "right", from_width=100),
+            Column("for", "right", from_width=90),
             Column("before", from_width=110),
         ],
         n_head=2,
@@ -100,9 +99,8 @@ def status_table(report: Report) -> Listing:
             table.add_row(
                 plain_text(app.app, 40), plain_text(verdict.metric, 40), verdict_text(verdict),
                 words.verdict_rate(verdict).replace(words.NOT_VERIFIED, "*"), f"{verdict.n:,}",
-                score(verdict.average_score),
-                duration(verdict.window_s), duration(report.generated_at - verdict.status_since),
-                before,
+                f"{score(verdict.average_score)} in {duration(verdict.window_s)}",
+                duration(report.generated_at - verdict.status_since), before,
             )  # fmt: skip
     return table
 

@@ -82,7 +82,7 @@ def test_every_command_line_of_the_documentation_is_accepted():
     lines, refused = lines_of_the_documentation(), {}
     for line, page in lines.items():
         command, words = get_command(app), shlex.split(line)[1:]
-        while hasattr(command, "get_command") and not words[0].startswith("-"):
+        while words and hasattr(command, "get_command") and not words[0].startswith("-"):
             name, *words = words
             command = command.get_command(None, name)
         try:

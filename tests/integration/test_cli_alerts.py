@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import structlog
+from sqlalchemy import delete
 from typer.testing import CliRunner
 
 from alerts import queries
@@ -18,6 +19,7 @@ from monitor.cli.alerts import app
 from monitor.errors import GroundwatchError
 from monitor.models.status import Status
 from monitor.settings import Settings
+from monitor.store.alert_tables import outbox
 from monitor.store.engine import Store
 from monitor.store.verdicts import save_verdicts
 from monitor.testing import make_verdict
@@ -95,6 +97,14 @@ def test_an_incident_is_listed_shown_and_acknowledged(world):
     shown = world.says(f"show {name}")
     for part in ("acknowledged by ann: looking", "fired", "breach_held", "62.0 %", "slack"):
         assert part in shown
+
+
+def test_an_incident_about_which_no_message_exists_says_that_nobody_was_notified(world):
+    world.tell(Status.CRITICAL)
+    assert "nobody was notified" not in world.says("ls")
+    with world.store.write() as connection:
+        connection.execute(delete(outbox))
+    assert "nobody was notified" in world.says("ls")
 
 
 def test_what_is_told_together_is_acknowledged_together_and_named(world):
