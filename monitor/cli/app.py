@@ -31,8 +31,8 @@ PANELS = {
     "See how your apps are doing": {
         "status": _Command("status", "status", "Show the status of every app and metric."),
         "why": _Command("explain", "why", "Explain failures: cause, changes, failure modes."),
-        "rerun": _Command("compare", "rerun", "Ask failing questions again, a component changed."),
-        "plan": _Command("explain", "plan", "Plan the sample rate that finds a fall in time."),
+        "rerun": _Command("explain", "rerun", "Ask failing questions again, a component changed."),
+        "plan": _Command("reference", "plan", "Plan the sample rate that finds a fall in time."),
         "samples": _Command("samples", "samples", "Find samples by text, result, user, time."),
         "report": _Command("status", "report", "Report what happened; send the digest."),
         "incidents": _Command("alerts", "incidents_app", "List, show, acknowledge incidents."),
@@ -51,7 +51,7 @@ PANELS = {
     "Before a release": {
         "eval": _Command("evaluation", "evaluate", "Run an app on a test set."),
         "gate": _Command("evaluation", "gate", "Decide whether a run or a release may go out."),
-        "compare": _Command("compare", "compare", "Compare two runs or two variants."),
+        "compare": _Command("explain", "compare", "Compare two runs or two variants."),
         "golden": _Command("golden", "app", "Keep a golden set of reviewed cases."),
         "synthesize": _Command("golden", "synthesize", "Write test cases from documents."),
     },

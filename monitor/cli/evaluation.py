@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"pass": "green", "fail": "red", "open": "yellow"}
 _LIVE_DROP = "3%"
-#: Of any wrong verdict of a live gate, over all looks and metrics.
-_ALPHA = 0.02
 
 
 def evaluate(  # noqa: PLR0913 - the options of a command
@@ -198,7 +196,7 @@ def _gate_live(
     since: str, *, as_json: bool,
 ) -> int:  # fmt: skip
     """Print the verdicts on a live release; return 0 all ok, 1 worse, 2 open, 3 not comparable."""
-    from monitor.testsets.releases import ReleaseStatus, judge_release, read_parts
+    from monitor.testsets.releases import ReleaseStatus, judge_parts, read_parts
 
     drop = console.parse_share(max_drop)
     if not 0 < drop < 1:
@@ -210,23 +208,7 @@ def _gate_live(
             connection, app=name, by="release", now=now, since=console.parse_time(since, now),
             bucket_s=settings.windows.bucket_s, values=frozenset({release, against}),
         )  # fmt: skip
-    of = {one: sides for one, sides in parts.of.items() if not metrics or one in metrics}
-    both = {one: sides for one, sides in of.items() if release in sides and against in sides}
-    refused = {
-        one: "scored by different versions of the evaluator"
-        for one, sides in both.items()
-        if sides[release].version != sides[against].version
-    }
-    refused |= dict.fromkeys(of.keys() - both.keys(), f"no scores under {against}")
-    known = sorted(one for one in both if one not in refused)
-    verdicts = [
-        # Shared out over metrics: the probability of any false verdict stays the same.
-        judge_release(
-            one, both[one][against].counts, both[one][release].counts,
-            max_drop=drop, alpha=_ALPHA / len(known),
-        )
-        for one in known
-    ]  # fmt: skip
+    verdicts, refused = judge_parts(parts, against, release, max_drop=drop, metrics=metrics)
     statuses = {verdict.status for verdict in verdicts}
     if ReleaseStatus.WORSE in statuses:
         code = 1
@@ -241,9 +223,9 @@ def _gate_live(
     console.say(plain_text(title, 200), style="bold")
     for verdict in verdicts:
         console.say(_sentence(verdict))
-    for one, why in sorted(refused.items()):
+    for one, why in refused.items():
         console.say(f"{plain_text(one, 60)}  not comparable: {plain_text(why, 120)}")
-    if not of:
+    if not verdicts and not refused:
         console.say(
             f"{plain_text(name, 60)} has no scores of release {plain_text(release, 60)!r} or"
             f" {plain_text(against, 60)!r}; set it with init(release=...) or GROUNDWATCH_RELEASE"

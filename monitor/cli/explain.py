@@ -1,42 +1,47 @@
-"""Why it is so, and what to set: ``why`` explains failures, ``plan`` plans the sample rate."""
+"""
+Why it is so, and what would be different: ``why`` explains failures, ``rerun`` asks an incident's
+failing questions again with a component changed, ``compare`` compares two runs on one test set, or
+the variants of an app in production.
+"""
 # ruff: noqa: PLC0415 - the help of a command loads nothing that only its work needs
 
 from __future__ import annotations
 
-import getpass
-import math
-import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from monitor.cli import console
 from monitor.cli.console import out
-from monitor.errors import SettingsError
 from monitor.report.format import (
     NONE,
     count,
-    duration,
+    number,
     percent,
     plain_text,
     points_with_interval,
-    usd,
+    score,
     utc_time,
 )
 
 if TYPE_CHECKING:
-    from monitor.rolling.backtesting import Detection
+    from monitor.models import CustomEvaluation
     from monitor.rolling.faults import Faults
-    from monitor.settings import Settings
-    from monitor.store.engine import Store
-    from workers.reports import SamplingPlan
-    from workers.tuning import Tuned, Wish
+    from monitor.testsets.compare import Comparison
+    from monitor.testsets.golden import Change
 
 _MOST_SAMPLES = 5_000
+_MOST_SHOWN = 100
+#: Of an incident's failing samples, the newest from which questions are drawn.
+_MOST_FAILING = 2_000
+_MEANS = {"explains": "explains the fall", "does not": "does not explain it"}
 
 
 def why(
@@ -135,212 +140,285 @@ def print_faults(faults: Faults, about: str) -> None:
         }, right=("failures", "share", "by chance"))  # fmt: skip
 
 
-_USUAL = "15 points in 2h"
-_BUDGET = re.compile(r"\s*\$?\s*(\d+(?:\.\d+)?)\s*(?:/\s*(day|week|month))?\s*")
-_A_MONTH = {"day": 30.0, "week": 30 / 7, "month": 1.0}
-#: Falls for which a budget alone is answered with the time until each is found.
-_FALLS = (0.1, 0.15, 0.2, 0.3, 0.4)
-
-
-def plan(  # noqa: PLR0913 - the options of a command
-    of: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[APP]",
-            help="The app; not needed if there is only one.",
-            autocompletion=console.complete_app,
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Argument(
-            help="Unset: the first of GROUNDWATCH_METRICS with scores.",
-            autocompletion=console.complete_metric,
-        ),
-    ] = None,
+def rerun(
+    incident: Annotated[str, typer.Argument(help="The incident, or how its id begins.")],
     *,
-    app: console.OnlyApp = None,
-    detect: Annotated[
-        str | None, typer.Option(help=f'The fall to find, and how soon: "{_USUAL}".')
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(help="Most dollars for the judge: 20/month, 1/day. Alone: what it buys."),
-    ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Make the app's hooks sample at the planned rate.")
-    ] = False,
-    auto: Annotated[
-        bool,
-        typer.Option(
-            "--auto",
-            help="With --apply: let the rate follow the evidence, within the plan's samples.",
-        ),
-    ] = False,
-    lasts: Annotated[str, typer.Option("--for", help="How long --apply lasts: 7d, 30d.")] = "30d",
-    reset: Annotated[
-        bool, typer.Option("--reset", help="End what --apply set: back to the app's own rate.")
-    ] = False,
+    reply: Annotated[
+        str,
+        typer.Option(help="Module that calls groundwatch.replayable(), or module:function."),
+    ],
+    changed: Annotated[
+        list[str], typer.Option("--with", help="What to change: retriever=v11; repeatable.")
+    ],
+    most: Annotated[int, typer.Option(min=1, help="Ask so many questions at most.")] = 60,
     as_json: console.AsJson = False,
 ) -> None:
     """
-    Plan the sample rate: how soon a fall would be found at each, and what the judge would cost.
+    Ask an incident's failing questions again, as the app is and with a component changed.
 
-    200 falls are played from the stream's present evidence through the code that decides live.
-    With --budget and no --detect: how soon falls of several sizes are found for that money.
+    Says for each change, by a test in pairs that is valid after each question, whether it explains
+    the fall: whether it fixes more than half of what still fails. Runs your function in this
+    process; stores nothing. Exit code: 0 one explains it, 1 none does, 2 undecided.
     """
-    from monitor.queue.consumer import connect
-    from monitor.report.words import proof_sentence, sample_rate_sentence
-    from monitor.rolling.backtesting import RATES
-    from monitor.settings.kinds import parse_objective
-    from monitor.store.insights import read_sample_rates
-    from workers.reports import plan_sampling, read_status
-    from workers.tuning import Tuned, Wish, end_rate
+    from alerts.conditions import MONITOR_PREFIX
+    from alerts.queries import incidents_named
+    from monitor.errors import BudgetReachedError, JudgeOutageError, SettingsError
+    from monitor.report.words import reasons
+    from monitor.store.query import read_pass_lines
+    from monitor.store.samples import read_sample, scored_exchanges
+    from monitor.testsets.apps import imported
+    from monitor.testsets.golden import Rerun, golden_case, read_changes
 
-    with console.usage_errors():
-        parse_objective(detect or _USUAL)
-    dollars = None if budget is None else _dollars_a_month(budget)
-    if auto and not apply:
-        raise typer.BadParameter("--auto changes the rate: add --apply")
-    now, kept_s = datetime.now(UTC), console.parse_duration_s(lasts)
-    who = getpass.getuser()
-    with console.opened() as (settings, store):
-        name = console.the_app(store, of or app)
-        if reset:
-            end_rate(connect(settings.broker_url), store, name, set_by=who, now=now)
-            console.say(f"the hooks of {plain_text(name, 60)} go back to their own sample rate")
-            return
-        scored = {m.metric: m.proof for a in read_status(store, settings, now=now, app=name).apps
-                  for m in a.metrics}  # fmt: skip
-        metric = metric or next((m for m in (*settings.metrics, *scored) if m in scored), "")
-        proof = scored.get(metric)
-
-        def play(fall: float, rates: Sequence[float] = RATES) -> SamplingPlan:
-            return plan_sampling(store, settings, name, metric, fall=fall, now=now, rates=rates)
-
-        if detect is None and dollars is not None:
-            plans, rate, advice = _what_it_buys(play, dollars)
-        else:
-            fall, within_s = parse_objective(detect or (proof.objective if proof else _USUAL))
-            plans, rate, advice = _what_it_takes(play, fall, within_s, dollars)
-        with store.read() as connection:
-            asked = read_sample_rates(connection, name).get(name, (None,))[0]
-        first = next(iter(plans.values()))
-        if as_json:
-            figures = [
-                {"fall": fall}
-                | {k: v if math.isfinite(v) else None for k, v in each._asdict().items()}
-                | {"usd_a_month": planned.usd_a_month[each.sample_rate]}
-                for fall, planned in plans.items()
-                for each in planned.found
-            ]
-            console.print_json({
-                "app": name, "metric": metric, "pass_rate": first.pass_rate, "sample_rate": rate,
-                "rates": figures, "proof": proof and proof.model_dump(mode="json"),
-                "asked": asked and asked.model_dump(mode="json"),
-            })  # fmt: skip
-        else:
-            print_plans(f"{plain_text(name, 60)} · {plain_text(metric, 60)}", plans, rate)
-            console.say(advice)
-            if proof is not None:
-                console.say(proof_sentence(proof, now))
-            console.say(f"Now: {sample_rate_sentence(asked, now)}.")
-        if apply:
-            if rate is None:
-                raise SettingsError("no sample rate fits, so none was applied")
-            wish = Wish(name, rate, set_by=who, now=now)
-            tuned = Tuned(metric, first.seen_per_hour) if auto else None
-            _apply(store, settings, wish, kept_s, tuned)
-
-
-def _dollars_a_month(budget: str) -> float:
-    if not (paid := _BUDGET.fullmatch(budget)):
-        raise typer.BadParameter(f"Invalid budget '{budget}': expected 20/month, 5/week or 1/day")
-    return float(paid[1]) * _A_MONTH[paid[2] or "month"]
-
-
-def _apply(store: Store, settings: Settings, wish: Wish, kept_s: int, tuned: Tuned | None) -> None:
-    from monitor.queue.consumer import connect
-    from workers.tuning import ask_rate
-
-    asked = ask_rate(connect(settings.broker_url), store, settings, wish, kept_s, tuned)
-    hooks = f"applied: the hooks of {plain_text(wish.app, 60)} sample {percent(asked.rate)} within"
-    rest = f"until {utc_time(asked.until)}; end with --reset, or keep it with"
-    console.tell(
-        f"{hooks} ten seconds, {rest} GROUNDWATCH_SAMPLE_RATE={asked.rate:.3g} in the app"
-        if tuned is None else
-        f"{hooks} ten seconds, then what the evidence asks for while a scheduler runs; end with"
-        " --reset"
-    )  # fmt: skip
-
-
-def print_plans(about: str, plans: dict[float, SamplingPlan], rate: float | None) -> None:
-    """Print by fall and sample rate how soon it is found; *rate* in bold."""
-    first = next(iter(plans.values()))
-    traffic = f"{percent(first.pass_rate)} pass, {first.seen_per_hour:,.0f} requests an hour"
-    console.say(f"{about}: {traffic}. A fall is found after:")
-    columns: console.Columns[tuple[float, Detection, SamplingPlan]] = {
-        "fall": lambda row: f"{100 * row[0]:g} points",
-        "sample rate": lambda row: (
-            percent(row[1].sample_rate) + " (now)" * (row[1].sample_rate == row[2].sampled)
-        ),
-        "scores an hour": lambda row: f"{row[1].per_hour:,.1f}",
-        "scores needed": lambda row: (
-            f"{row[1].samples:,.0f}" if math.isfinite(row[1].samples) else NONE
-        ),
-        "median": lambda row: _span(row[1].median_s),
-        "9 in 10 within": lambda row: _span(row[1].slow_s),
-        "judge a month": lambda row: usd(row[2].usd_a_month[row[1].sample_rate]),
-    }
-    rows = [(fall, each, planned) for fall, planned in plans.items() for each in planned.found]
-    console.print_rows(
-        rows, columns, right=[*columns], style=lambda row: "bold" * (row[1].sample_rate == rate)
-    )
-
-
-def _what_it_takes(
-    play: Callable[[float], SamplingPlan], fall: float, within_s: float, budget: float | None
-) -> tuple[dict[float, SamplingPlan], float | None, str]:
-    """Return the plan of a fall, the least rate that finds it in time and budget, and advice."""
-    planned = play(fall)
-    cost, within = planned.usd_a_month, f"in {duration(within_s)}"
-    paid = [each for each in planned.found if budget is None or cost[each.sample_rate] <= budget]
-    enough = next((each.sample_rate for each in paid if each.median_s <= within_s), None)
-    if enough is not None:
-        advice = _setting(enough)
-    elif budget is None:
-        advice = f"No sample rate finds it {within}: there is too little traffic."
-    elif not paid:
-        advice = f"{usd(budget)} a month pays for none of these rates."
+    console.quiet_logs()
+    # Of the app's hook: nobody asks these questions.
+    os.environ["GROUNDWATCH_ENABLED"] = "false"  # noqa: TID251
+    changes, function = read_changes(changed), imported(reply)
+    with console.opened() as (settings, store), store.read() as connection:
+        found = incidents_named(connection, incident)
+        if len(found) != 1 or found[0].metric.startswith(MONITOR_PREFIX):
+            raise SettingsError(
+                f"no incident about answers is named {plain_text(incident, 64)!r}:"
+                " see `groundwatch incidents`"
+            )
+        app, metric, since = found[0].app, found[0].metric, found[0].since
+        failing = [
+            each for each in scored_exchanges(
+                connection, app, metric, since, found[0].resolved_at, limit=_MOST_FAILING
+            ) if not each.passed and each.interaction.query
+        ]  # fmt: skip
+        Random(found[0].incident_id).shuffle(failing)  # noqa: S311
+        questions = [
+            golden_case(stored) for each in failing[:most]
+            if (stored := read_sample(connection, each.sample_id)) is not None
+        ]  # fmt: skip
+        own = read_pass_lines(connection)
+    work = Rerun(function, changes, metric, settings)
+    if line := own.get((app, metric, work.version)):
+        work.line = line.line
+    stopped = ""
+    with console.progress_bar() as bar:
+        task = bar.add_task("asking again", total=len(questions))
+        try:
+            work.run(questions, lambda n: bar.update(task, completed=n))
+        except (JudgeOutageError, BudgetReachedError) as error:
+            stopped = str(error)
+    if as_json:
+        console.print_json({
+            "incident": found[0].incident_id, "app": app, "metric": metric, "stopped": stopped,
+            "unusable": dict(work.unusable), "changes": [
+                {"change": each.name, "fixed": each.fixed, "not_fixed": each.not_fixed,
+                 "passed_both": each.passed, **each.decided._asdict()} for each in changes
+            ],
+        })  # fmt: skip
     else:
-        best = min(paid, key=lambda each: each.median_s)
-        advice = (
-            f"{usd(budget)} a month does not find it {within}. It buys a sample rate of"
-            f" {percent(best.sample_rate)}, which finds it after {_span(best.median_s)} (median)."
-        )
-    return {fall: planned}, enough, advice
+        for each in changes:
+            console.say(_rerun_sentence(each, left=len(failing) - len(questions)))
+        for said in (work.unusable and f"no result: {reasons(work.unusable)}", stopped):
+            if said:
+                console.warn(said)
+    answers = {each.decided.answer for each in changes}
+    raise typer.Exit(0 if "explains" in answers else 2 if "undecided" in answers else 1)
 
 
-def _what_it_buys(
-    play: Callable[..., SamplingPlan], budget: float
-) -> tuple[dict[float, SamplingPlan], float | None, str]:
-    """Return the plans by fall, the rate that the budget pays for, and advice."""
-    whole = play(_FALLS[-1], [1.0]).usd_a_month[1.0]
-    rate = min(1.0, budget / whole) if whole else 1.0
-    if not rate:
-        raise typer.BadParameter("Invalid budget: expected more than 0 dollars")
-    plans = {}
-    for fall in _FALLS:
-        with suppress(SettingsError):  # it stays above the warning threshold
-            planned = play(fall, [rate])
-            found = [each for each in planned.found if each.sample_rate == rate]
-            plans[fall] = planned._replace(found=found)
-    return plans, rate, _setting(rate)
+def _rerun_sentence(change: Change, *, left: int) -> str:
+    n, decided = change.fixed + change.not_fixed, change.decided
+    name = plain_text(change.name, 60)
+    counts = f"fixed {change.fixed} of {count(n, 'question')} that failed again"
+    if change.passed:
+        counts += f"; {change.passed} passed without it"
+    if decided.answer != "undecided":
+        return f"{name} {_MEANS[decided.answer]}: {counts}"
+    more = "more" if decided.more is None else f"about {count(decided.more, 'more question')}"
+    there = f"{left:,} are left, see --most" if left > 0 else "no more failed in this incident"
+    return f"{name} is undecided: {counts}; {more} would decide it ({there})"
 
 
-def _setting(rate: float) -> str:
-    return f"Set GROUNDWATCH_SAMPLE_RATE={rate:.3g} in the app, or add --apply."
+def compare(  # the options of a command
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Two files: runs of `eval`, or outputs of `evaluate`."),
+    ] = None,
+    app: Annotated[str | None, typer.Option(help="Compare parts of this app's traffic.")] = None,
+    by: Annotated[str, typer.Option(help="Tag whose values are compared.")] = "variant",
+    since: Annotated[str, typer.Option(help="How far back: 24h, 7d.")] = "7d",
+    baseline: Annotated[
+        str | None, typer.Option(help="Value that the others are compared with.")
+    ] = None,
+    metric: console.OnlyMetrics = None,
+    as_json: console.AsJson = False,
+) -> None:
+    """
+    Compare two files, or the variants of an app in production.
+
+    A variant is better in a metric if Welch's test is significant at 5 % (Holm over all metrics)
+    and Cohen's d is beyond 0.1. In production, the last column stays valid however often you look.
+    """
+    from monitor.testsets.compare import decide, decision
+    from monitor.testsets.releases import MOST_READ, compare_parts, read_parts
+
+    if files:
+        if len(files) != 2 or files[0] == files[1]:  # noqa: PLR2004
+            raise typer.BadParameter("two files are compared: groundwatch compare a.json b.json")
+        compared = list(_of_files(files[0], files[1], metric))
+    else:
+        now = datetime.now(UTC)
+        with console.opened() as (settings, store), store.read() as connection:
+            name = console.the_app(store, app)
+            parts = read_parts(
+                connection, app=name, by=by, since=console.parse_time(since, now), now=now,
+                bucket_s=settings.windows.bucket_s,
+            )  # fmt: skip
+        if parts.cut:
+            console.warn(
+                f"only the newest {MOST_READ:,} samples were read; GROUNDWATCH_SEGMENTS with {by}"
+                " counts all of them"
+            )
+        values = sorted({value for of in parts.of.values() for value in of})
+        if len(values) < 2 or (baseline is not None and baseline not in values):  # noqa: PLR2004
+            raise typer.BadParameter(
+                f"two values of {plain_text(by, 60)!r} are needed to compare;"
+                f" {plain_text(name, 60)} has {console.app_names(values)}."
+                f" Tag samples in the app: sample(..., tags={{{by!r}: 'A'}})"
+            )
+        base = baseline or values[0]
+        compared = [
+            compare_parts(one, of, base, value)
+            for one, of in sorted(parts.of.items())
+            if (not metric or one in metric) and base in of
+            for value in values
+            if value != base and value in of
+        ]
+    if not compared:
+        raise typer.BadParameter("there is no metric to compare")
+    decided = decide(compared)
+    if as_json:
+        tests = [one.ab_test() for one in decided]
+        verdict = decision(decided)
+        console.print_json({"decision": verdict, "comparisons": decided, "ab_tests": tests})
+    else:
+        print_comparisons(decided, live=not files)
 
 
-def _span(seconds: float) -> str:
-    return duration(seconds) if math.isfinite(seconds) else "not found"
+def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
+    """Read the evaluations of a run, or of the lines that `evaluate` wrote, by metric."""
+    from pydantic import ValidationError
+
+    from monitor.models import CustomEvaluation
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise typer.BadParameter(f"'{path}' cannot be read: {why}") from None
+    results: list[Any] = []
+    try:
+        whole = json.loads(text)
+        results = whole.get("results", [whole])
+    except (ValueError, AttributeError):
+        try:
+            results = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError:
+            raise typer.BadParameter(f"'{path}' is neither a run nor lines of `score`") from None
+    found: dict[str, list[CustomEvaluation]] = defaultdict(list)
+    for n, result in enumerate(results, start=1):
+        try:
+            for each in result["evaluations"]:
+                record = CustomEvaluation.model_validate(each)
+                found[record.evaluator_name].append(record)
+        except (KeyError, TypeError, ValidationError):
+            raise typer.BadParameter(
+                f"'{path}' result {n} has no readable evaluations: expected a run of `eval`"
+                " or lines of `score`"
+            ) from None
+    if not found:
+        raise typer.BadParameter(f"'{path}' holds no evaluations")
+    return found
+
+
+def _of_files(first: Path, second: Path, wanted: Sequence[str] | None) -> Iterator[Comparison]:
+    """Yield the comparison of each metric that both files have."""
+    from monitor.models import EvaluationStatus
+    from monitor.models.evaluation import PassRule
+    from monitor.testsets.compare import Comparison, Variant, arms_of_scores
+    from monitor.testsets.compare import compare as compare_arms
+    from monitor.testsets.releases import OTHER_VERSIONS
+
+    a, b = _read_evaluations(first), _read_evaluations(second)
+    names = (first.stem, second.stem) if first.stem != second.stem else (str(first), str(second))
+    both = [metric for metric in a if metric in b and (not wanted or metric in wanted)]
+    if not both:
+        raise typer.BadParameter("the files have no metric in common")
+    for metric in both:
+        sides = dict(zip(names, (a[metric], b[metric]), strict=True))
+        scores = {
+            name: [
+                float(each.score)
+                for each in records
+                if each.status is EvaluationStatus.COMPLETED
+                and not isinstance(each.score, str | None)
+            ]
+            for name, records in sides.items()
+        }
+        unscored = {name: len(records) - len(scores[name]) for name, records in sides.items()}
+        versions = [{each.evaluator_version or "" for each in of} for of in sides.values()]
+        if versions[0] != versions[1]:
+            one, other = (
+                Variant(name=name, n=len(scores[name]), unscored=unscored[name]) for name in names
+            )
+            yield Comparison(metric=metric, a=one, b=other, reason=OTHER_VERSIONS)
+            continue
+        records = (*sides[names[0]], *sides[names[1]])
+        rule = next((PassRule.of(e, 0.7) for e in records if e.criteria), PassRule(0.7))
+        arms = arms_of_scores(scores, rule.passes, unscored=unscored)
+        yield compare_arms(metric, arms[0], arms[1], direction=rule.direction)
+
+
+def print_comparisons(decided: Sequence[Comparison], *, live: bool) -> None:
+    """Print what was compared, and for each pair of variants what to do."""
+    from monitor.testsets.compare import decision
+
+    pairs = dict.fromkeys((one.a.name, one.b.name) for one in decided)
+    for a, b in pairs:
+        console.say(f"{plain_text(b, 60)} against {plain_text(a, 60)}", style="bold")
+    columns: dict[str, Callable[[Comparison], str]] = {
+        "metric": lambda one: plain_text(one.metric, 60),
+        "n": lambda one: f"{number(one.a.n)}/{number(one.b.n)}",
+        "mean": lambda one: f"{score(one.a.mean)}/{score(one.b.mean)}",
+        "difference (95 %)": lambda one: _with_interval(one.difference, one.difference_interval),
+        "Cohen's d (95 %)": lambda one: _with_interval(one.cohens_d, one.cohens_d_interval),
+        "p": lambda one: _p_value(one.holm_p),
+        "rank p": lambda one: _p_value(one.mann_whitney_p),
+        "better": lambda one: plain_text(one.winner or NONE, 40),
+    }
+    figures = [name for name in columns if name not in {"metric", "better"}]
+    if live:
+        columns["any look"] = lambda one: plain_text(one.sequential_winner or NONE, 40)
+    if compared := [one for one in decided if one.difference_interval is not None]:
+        console.print_rows(compared, columns, right=figures)
+    for one in decided:
+        if one.reason:
+            console.say(f"{plain_text(one.metric, 60)}: not compared, {one.reason}")
+    unscored = sum(
+        {(one.metric, arm.name): arm.unscored for one in decided for arm in (one.a, one.b)}.values()
+    )
+    if unscored:
+        out.print(f"{count(unscored, 'evaluation')} without a score in no figure")
+    for a, b in pairs:
+        some = [one for one in decided if (one.a.name, one.b.name) == (a, b)]
+        console.say(plain_text(decision(some), 300), style="bold")
+
+
+def _with_interval(value: float | None, bounds: tuple[float, float] | None) -> str:
+    """Return "+0.12 (0.05 to 0.19)"; beyond 100 standard deviations a figure says nothing."""
+    if value is None or bounds is None:
+        return NONE
+    if abs(value) > _MOST_SHOWN:
+        return f"{'<−' if value < 0 else '>'}{_MOST_SHOWN}"  # noqa: RUF001  # a minus sign
+    text = f"{value:+.2f} ({bounds[0]:.2f} to {bounds[1]:.2f})"
+    return text.replace("-", "−")  # noqa: RUF001  # as above
+
+
+def _p_value(p_value: float | None) -> str:
+    if p_value is None:
+        return NONE
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"  # noqa: PLR2004

@@ -196,7 +196,7 @@ def import_labels(
 ) -> None:
     """Import labels: JSON lines with sample_id and label, as `label export` writes them."""
     from monitor.report.words import reasons
-    from monitor.store.labels import Taken, take_labels
+    from monitor.store.labels import LabelOutcome, Taken, read_record, take_labels
 
     who = annotator or getpass.getuser()
     counts: Counter[Taken] = Counter()
@@ -205,7 +205,13 @@ def import_labels(
     with console.opened() as (_, store), lines:
         numbered = ((n, line.rstrip("\n")) for n, line in enumerate(lines, 1) if line.strip())
         for batch in iter(lambda: list(islice(numbered, _BATCH)), []):
-            records = [_parsed(line) for _number, line in batch]
+            records: list[LabelRecord | LabelOutcome] = []
+            for _, line in batch:
+                try:
+                    records.append(read_record(json.loads(line)))
+                except (ValueError, RecursionError) as error:
+                    why = f"no JSON: {plain_text(str(error), 100)}"
+                    records.append(LabelOutcome(Taken.UNREADABLE, why))
             with store.write() as connection:
                 outcomes = take_labels(connection, records, annotator=who, now=datetime.now(UTC))
             for (number, line), outcome in zip(batch, outcomes, strict=True):
@@ -222,15 +228,6 @@ def import_labels(
         out.print(Text(f"the refused lines are in {refused}"))
     if kept:
         raise typer.Exit(1)
-
-
-def _parsed(line: str) -> LabelRecord | LabelOutcome:
-    from monitor.store.labels import LabelOutcome, Taken, read_record
-
-    try:
-        return read_record(json.loads(line))
-    except (ValueError, RecursionError) as error:
-        return LabelOutcome(Taken.UNREADABLE, f"no JSON: {plain_text(str(error), 100)}")
 
 
 @app.command("export")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -91,26 +91,25 @@ def replay(
                 progress.update(scored, completed=done)
             _await_verdict(store, app, settings)
     stats = hook.stats()
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("records sent", f"{count:,}", f"{cut:,} of them cut to size"),
         ("bad lines", reasons(records.unreadable)),
         ("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0"),
         ("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}"),
     ]
-    ended = (_counts(store, app) - before) if store is not None else {}
+    if store is not None:
+        ended = sorted((_counts(store, app) - before).items())
+        rows += [
+            (kind, reasons({b.reason: n for b, n in ended if b.kind.value == kind}))
+            for kind in _ENDED
+        ]
     table = Table.grid(padding=(0, 2, 0, 0))
-    for row in (*rows, *((kind, _reasons(ended, kind)) for kind in _ENDED if store is not None)):
+    for row in rows:
         table.add_row(*row)
     out.print(table)
     hook.close()
     if records.unreadable or hook.stats()["dropped"]:
         raise typer.Exit(1)
-
-
-def _reasons(counts: Mapping[Booking, int], kind: str) -> str:
-    from monitor.report.words import reasons
-
-    return reasons({b.reason: n for b, n in sorted(counts.items()) if b.kind.value == kind})
 
 
 def _await_turn(

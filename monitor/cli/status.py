@@ -33,8 +33,6 @@ from monitor.report.format import (
 )
 
 if TYPE_CHECKING:
-    from monitor.report.model import Report
-    from monitor.settings import Settings
     from monitor.web.detail import Detail
 
 _EVERY_S = 2.0
@@ -186,7 +184,10 @@ def report(
 
     GROUNDWATCH_DIGEST=daily or weekly sends the digest regularly.
     """
+    from monitor.report.render import render_markdown
     from monitor.report.text import render_report
+    from monitor.web.charts import ChartThresholds
+    from monitor.web.templating import render_html
     from workers.reports import read_report
 
     if as_digest or send is not None:
@@ -197,34 +198,23 @@ def report(
     with console.opened() as (settings, store):
         console.check_app(store, app)
         found = read_report(store, settings, now=datetime.now(UTC), window_s=window_s, app=app)
-    if form is ReportFormat.TEXT and output is None:
-        from monitor.report.text import render_report
-
+    if form is ReportFormat.JSON:
+        text = found.model_dump_json(indent=2) + "\n"
+    elif form is ReportFormat.MARKDOWN:
+        text = render_markdown(found)
+    elif form is ReportFormat.HTML:
+        lines = ChartThresholds(warning=settings.warning_rate, critical=settings.critical_rate)
+        text = render_html(found, lines)
+    elif output is None:
         out.print(render_report(found))
         return
-    console.write_or_print(_written(found, form, settings), output)
+    else:
+        file = StringIO()
+        Console(file=file, width=_FILE_WIDTH, no_color=True).print(render_report(found))
+        text = file.getvalue()
+    console.write_or_print(text, output)
     if output is not None:
         console.tell(f"written to {output}")
-
-
-def _written(found: Report, form: ReportFormat, settings: Settings) -> str:
-    if form is ReportFormat.JSON:
-        return found.model_dump_json(indent=2) + "\n"
-    if form is ReportFormat.MARKDOWN:
-        from monitor.report.render import render_markdown
-
-        return render_markdown(found)
-    if form is ReportFormat.HTML:
-        from monitor.web.charts import ChartThresholds
-        from monitor.web.templating import render_html
-
-        lines = ChartThresholds(warning=settings.warning_rate, critical=settings.critical_rate)
-        return render_html(found, lines)
-    from monitor.report.text import render_report
-
-    text = StringIO()
-    Console(file=text, width=_FILE_WIDTH, no_color=True).print(render_report(found))
-    return text.getvalue()
 
 
 def show(

@@ -165,16 +165,26 @@ def decide(
         If the runs are of different cases, evaluators or models, or there is nothing to check.
     """
     policy = policy or GatePolicy()
-    checks = [*_floors(run, policy), *_critical_cases(run, policy)]
+    checks = _floors(run, policy)
+    if critical := [case for case in run.cases if policy.is_critical(run, case)]:
+        results = by_case(run)
+        failing = [c for c in critical if any(r.passed is False or r.error for r in results[c])]
+        unscored = [c for c in critical if any(r.passed is None for r in results[c])]
+        says, outcome = f"all {count(len(critical), 'critical case')} pass", GateOutcome.PASS
+        if found := failing or unscored:
+            what = "failing" if failing else "without a score"
+            says = f"{count(len(found), 'critical case')} {what}: {named(found, run)}"
+            outcome = GateOutcome.FAIL if failing else GateOutcome.NOT_DECIDED
+        checks.append(GateCheck(name="critical cases", outcome=outcome, says=says, n=len(critical)))
     changed: list[ChangedCase] = []
     cases = len(run.cases)
     if baseline is not None:
         pair = RunPair(baseline, run, shared_cases=policy.shared_cases)
         cases = len(pair.shared)
         checks += [_fall(pair, metric, policy) for metric in pair.metrics]
-        found = pair.changed()
-        blocking = _blocking(pair, found, policy)
-        changed = [each.model_copy(update={"blocks": each.case in blocking}) for each in found]
+        moved = pair.changed()
+        blocking = _blocking(pair, moved, policy)
+        changed = [each.model_copy(update={"blocks": each.case in blocking}) for each in moved]
         checks += _changes(run, changed, policy)
     if not checks:
         raise NotComparableError(
@@ -218,22 +228,6 @@ def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
             name="case floor", metric=metric, outcome=outcome, says=says, limit=floor, n=len(found),
         ))  # fmt: skip
     return made
-
-
-def _critical_cases(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
-    critical = [case for case in run.cases if policy.is_critical(run, case)]
-    if not critical:
-        return []
-    results = by_case(run)
-    failing = [c for c in critical if any(r.passed is False or r.error for r in results[c])]
-    unscored = [c for c in critical if any(r.passed is None for r in results[c])]
-    if found := failing or unscored:
-        what = "failing" if failing else "without a score"
-        says = f"{count(len(found), 'critical case')} {what}: {named(found, run)}"
-        outcome = GateOutcome.FAIL if failing else GateOutcome.NOT_DECIDED
-    else:
-        says, outcome = f"all {count(len(critical), 'critical case')} pass", GateOutcome.PASS
-    return [GateCheck(name="critical cases", outcome=outcome, says=says, n=len(critical))]
 
 
 def _fall(pair: RunPair, metric: str, policy: GatePolicy) -> GateCheck:

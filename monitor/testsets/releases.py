@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -48,6 +48,7 @@ _REST: Final = (1.0, 2.0)
 _MOST_BEFORE: Final = 4.0
 _HALVINGS: Final = 8
 _MOST_MORE: Final = 10_000_000
+OTHER_VERSIONS: Final = "scored by different versions of the evaluator"
 
 
 class TrafficPart(NamedTuple):
@@ -120,7 +121,7 @@ def compare_parts(metric: str, of: Mapping[str, TrafficPart], a: str, b: str) ->
     if one.version != other.version:
         return Comparison(
             metric=metric, a=Variant(name=a, n=one.tally.n), b=Variant(name=b, n=other.tally.n),
-            reason="scored by different versions of the evaluator",
+            reason=OTHER_VERSIONS,
         )  # fmt: skip
     return compare(
         metric,
@@ -295,6 +296,37 @@ def judge_release(
     found["drop_low"] = _edge(lambda at: fell(at)[-1] >= needed, -1.0, drop)
     found["drop_high"] = _edge(lambda at: stayed(at)[-1] >= needed, 1.0, drop)
     return made.model_copy(update=found)
+
+
+def judge_parts(
+    parts: TrafficParts,
+    before: str,
+    after: str,
+    *,
+    max_drop: float,
+    metrics: Collection[str] | None = None,
+) -> tuple[list[ReleaseVerdict], dict[str, str]]:
+    """
+    Judge each of *metrics*, by default all, of the part *after* against the part *before*.
+
+    Return the verdicts, and by metric why others are not comparable. `ALPHA` is shared out over the
+    verdicts: the probability that any of them is false stays the same.
+    """
+    known, refused = {}, {}
+    for metric, of in sorted(parts.of.items()):
+        if metrics and metric not in metrics:
+            continue
+        if missing := {before, after} - of.keys():
+            refused[metric] = f"no scores under {', '.join(missing)}"
+        elif of[before].version != of[after].version:
+            refused[metric] = OTHER_VERSIONS
+        else:
+            known[metric] = of[before].counts, of[after].counts
+    verdicts = [
+        judge_release(metric, *counts, max_drop=max_drop, alpha=ALPHA / len(known))
+        for metric, counts in known.items()
+    ]
+    return verdicts, refused
 
 
 def _edge(refuted: Callable[[float], bool], outside: float, inside: float) -> float:

@@ -33,7 +33,7 @@ from monitor.testsets.releases import (
     ReleaseVerdict,
     TrafficParts,
     compare_parts,
-    judge_release,
+    judge_parts,
     read_parts,
 )
 from monitor.web import time_range as names
@@ -51,7 +51,7 @@ _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
 _MOST_RELEASES, _MOST_SEGMENTS, _MOST_WORST, _MOST_CHARTS = 8, 8, 5, 24
 #: A drop that a release may have; `groundwatch gate --release` takes another one.
-_MAX_DROP, _ALPHA = 0.03, 0.02
+_MAX_DROP = 0.03
 #: So many of the newest samples of each release are searched for questions that both got.
 _MOST_READ, _MOST_QUESTIONS = 400, 20
 _RANGES = ("24h", "7d", "30d")
@@ -182,17 +182,12 @@ def _releases(connection: Connection, app: str, now: datetime) -> list[str]:
 def _compared(parts: TrafficParts, before: str, after: str) -> list[ReleaseRow]:
     both = {metric: of for metric, of in parts.of.items() if before in of and after in of}
     comparisons = decide([compare_parts(m, of, before, after) for m, of in sorted(both.items())])
-    n_compared = sum(not one.reason for one in comparisons)
+    judged, _ = judge_parts(parts, before, after, max_drop=_MAX_DROP)
+    verdicts = {each.metric: each for each in judged}
     rows: list[ReleaseRow] = []
     for one in comparisons:
-        a, b = both[one.metric][before], both[one.metric][after]
-        # Shared out over metrics: the probability of any false verdict stays the same.
-        verdict = None if one.reason else judge_release(
-            one.metric, a.counts, b.counts, max_drop=_MAX_DROP, alpha=_ALPHA / n_compared
-        )  # fmt: skip
-        rows.append(
-            (one, window_stats(a.tally).interval, window_stats(b.tally).interval, verdict)
-        )  # fmt: skip
+        a, b = (window_stats(both[one.metric][each].tally).interval for each in (before, after))
+        rows.append((one, a, b, None if one.reason else verdicts[one.metric]))
     return rows
 
 
