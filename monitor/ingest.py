@@ -135,13 +135,29 @@ class OtlpReceiver:
 
     def app(self) -> Starlette:
         """Make the application for an ASGI server."""
+
+        async def sweep() -> None:
+            while True:
+                await asyncio.sleep(_SWEEP_EVERY_S)
+                self._traces.sweep(time.monotonic())
+
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            sweeper = asyncio.create_task(sweep())
+            try:
+                yield
+            finally:
+                sweeper.cancel()
+                self._traces.sweep(time.monotonic(), everything=True)
+                self._services.close()
+
         return Starlette(
             routes=[
                 *(Route(path, self.export, methods=["POST"]) for path in _TRACES),
                 Route("/v1/logs", partial(self.export, kind="logs"), methods=["POST"]),
                 Route("/health", self.health, methods=["GET"]),
             ],
-            lifespan=self._lifespan,
+            lifespan=lifespan,
         )
 
     async def export(self, request: Request, kind: Signal = "traces") -> Response:
@@ -225,21 +241,6 @@ class OtlpReceiver:
         finally:
             self._bytes_open -= size
         return b"".join(parts)
-
-    @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        async def sweep() -> None:
-            while True:
-                await asyncio.sleep(_SWEEP_EVERY_S)
-                self._traces.sweep(time.monotonic())
-
-        sweeper = asyncio.create_task(sweep())
-        try:
-            yield
-        finally:
-            sweeper.cancel()
-            self._traces.sweep(time.monotonic(), everything=True)
-            self._services.close()
 
 
 # --- the protocol: both encodings read, spans made, answers ---

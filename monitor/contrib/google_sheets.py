@@ -96,7 +96,18 @@ def write_google(
     try:
         return _write(client, spreadsheet, sheets)
     except APIError as error:
-        raise _refusal(error, str(credentials.service_account_email)) from None
+        status, address = error.response.status_code, credentials.service_account_email
+        if status == _REFUSED:
+            raise SettingsError(
+                f"Google refuses: share the spreadsheet with {address} as an editor"
+            ) from None
+        if status == _NOT_FOUND:
+            raise SettingsError(
+                "Google knows no such spreadsheet; its id is what stands between /d/ and /edit"
+            ) from None
+        raise DeliveryError(
+            f"Google answers {status}", code=f"http_{status}", transient=status in _PASSES
+        ) from None
     except (TransportError, RequestException) as error:
         kind = type(error).__name__
         raise DeliveryError(f"Google cannot be reached: {kind}", code=f"http:{kind}") from None
@@ -217,23 +228,10 @@ def _range(sheet: Sheet, first: int, last: int | None) -> str:
 
 
 def _key(row: Sequence[Any], places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(_text(row[place]) if place < len(row) else "" for place in places)
-
-
-def _text(cell: Any) -> str:
-    """Write a cell so that 3600 and 3600.0 are one, as they are for Google."""
-    if cell is None:
-        return ""
-    return repr(float(cell)) if isinstance(cell, int | float) else str(cell)
-
-
-def _refusal(error: APIError, address: str) -> SettingsError | DeliveryError:
-    status = error.response.status_code
-    if status == _REFUSED:
-        return SettingsError(f"Google refuses: share the spreadsheet with {address} as an editor")
-    if status == _NOT_FOUND:
-        return SettingsError(
-            "Google knows no such spreadsheet; its id is what stands between /d/ and /edit"
-        )
-    transient = status in _PASSES
-    return DeliveryError(f"Google answers {status}", code=f"http_{status}", transient=transient)
+    """Return cells as texts, 3600 and 3600.0 as one, as they are for Google."""
+    cells = (row[place] if place < len(row) else None for place in places)
+    return tuple(
+        "" if cell is None
+        else repr(float(cell)) if isinstance(cell, int | float) else str(cell)
+        for cell in cells
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -183,10 +183,18 @@ class NliModel:
         found = [Inference(0.0, 0.0)] * len(pairs)
         for start in range(0, len(windows), _BATCH):
             batch = windows[start : start + _BATCH]
+            logits = np.asarray(self._model.run([window for _, window in batch]), dtype=np.float64)
+            if not np.isfinite(logits).all():
+                raise JudgeReplyError("the NLI model gave a score that is not a number")
+            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+            entailment, contradiction = self._columns
             for (number, _), row in zip(
-                batch, self._run([window for _, window in batch]), strict=True
+                batch, shifted / shifted.sum(axis=1, keepdims=True), strict=True
             ):
-                found[number] = Inference(*map(max, found[number], row))
+                against = 0.0 if contradiction is None else float(row[contradiction])
+                found[number] = Inference(
+                    *map(max, found[number], (float(row[entailment]), against))
+                )
         return found
 
     def _encode(self, pairs: Sequence[tuple[str, str]]) -> list[tokenizers.Encoding]:
@@ -196,19 +204,6 @@ class NliModel:
             end = len(claim) if len(encoding.ids) <= most else encoding.offsets[most - 1][1]
             texts.append((premise, claim[:end]))
         return list(self._tokenizer.encode_batch(texts))
-
-    def _run(self, windows: Sequence[tokenizers.Encoding]) -> Iterator[Inference]:
-        logits = np.asarray(self._model.run(windows), dtype=np.float64)
-        if not np.isfinite(logits).all():
-            raise JudgeReplyError("the NLI model gave a score that is not a number")
-        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-        softmax = np.asarray(shifted / shifted.sum(axis=1, keepdims=True), dtype=np.float64)
-        for row in softmax:
-            entailment, contradiction = self._columns
-            yield Inference(
-                float(row[entailment]),
-                0.0 if contradiction is None else float(row[contradiction]),
-            )
 
 
 def _columns(name: str, config: dict[str, Any]) -> tuple[int, int | None]:

@@ -57,7 +57,14 @@ class OnnxModel:
             )
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.no_padding()
-        self.longest = _longest(folder, self.config, setting)  #: tokens of an input
+        self.longest = _LONGEST_INPUT  #: tokens of an input
+        path = folder / "tokenizer_config.json"
+        told = _json(path, setting).get("model_max_length") if path.exists() else None
+        places = self.config.get("max_position_embeddings")
+        if isinstance(told, int | float) and told <= _LONGEST_INPUT:  # without one: 10 to the 30th
+            self.longest = int(told)
+        elif isinstance(places, int) and places > _SPECIAL_PLACES:
+            self.longest = min(places - _SPECIAL_PLACES, _LONGEST_INPUT)
         self._session = _session(graph)
         self._inputs = [each.name for each in self._session.get_inputs()]
         with graph.open("rb") as file:
@@ -84,17 +91,6 @@ def _json(path: Path, setting: str) -> dict[str, Any]:
             f"{variable(setting)}: cannot read {path} ({type(error).__name__})"
         ) from None
     return value if isinstance(value, dict) else {}
-
-
-def _longest(folder: Path, config: dict[str, Any], setting: str) -> int:
-    path = folder / "tokenizer_config.json"
-    told = _json(path, setting).get("model_max_length") if path.exists() else None
-    places = config.get("max_position_embeddings")
-    if isinstance(told, int | float) and told <= _LONGEST_INPUT:  # without one: 10 to the 30th
-        return int(told)
-    if isinstance(places, int) and places > _SPECIAL_PLACES:
-        return min(places - _SPECIAL_PLACES, _LONGEST_INPUT)
-    return _LONGEST_INPUT
 
 
 def _session(graph: Path) -> onnxruntime.InferenceSession:

@@ -218,7 +218,12 @@ def read(
         model = _first(attributes, _MODEL)
         found["metadata"] = {"model": model} if model else {}
         if kind == "flow":
-            found["contexts"] = _given(attributes)
+            # Passages given as texts: who calls the flow may have retrieved them.
+            given = (
+                part_of(value, "context", "contexts") for value in _values(attributes, _INPUTS)
+            )
+            texts = next(filter(None, map(as_list, given)), ())
+            found["contexts"] = [{"text": t} for t in texts if isinstance(t, str) and text_of(t)]
         else:
             found["metadata"] |= _tokens(attributes)
             found["tool_calls"] = ChatReader().calls_before([*map(_with_calls, asked)])
@@ -334,13 +339,6 @@ def _documents(attributes: Attributes) -> list[dict[str, Any]]:
             held = part_of(value, "documents", "outputs", "output", "contexts", "results")
             items += as_list(value if held is None else held)
     return [document for document in map(_document, items) if document]
-
-
-def _given(attributes: Attributes) -> list[dict[str, Any]]:
-    """List the passages that a flow was given as texts: who calls it may have retrieved them."""
-    found = (part_of(value, "context", "contexts") for value in _values(attributes, _INPUTS))
-    listed = next(filter(None, map(as_list, found)), ())
-    return [{"text": text} for text in listed if isinstance(text, str) and text_of(text)]
 
 
 def _document(item: object) -> dict[str, Any] | None:

@@ -250,6 +250,30 @@ def build_digest(
     its charts have thresholds at *warning_rate* and *critical_rate*.
     """
     incidents = [item for item in facts.incidents if not item.is_drill]
+    episodes = [
+        Episode(
+            incident_id=item.incident_id, app=item.app, metric=", ".join(item.metrics),
+            level=item.peak_level, opened_at=item.opened_at, is_open=item.is_open,
+            lasted_s=max(0.0, ((item.resolved_at or now) - item.opened_at).total_seconds()),
+        )
+        for item in incidents
+    ]  # fmt: skip
+    episodes.sort(
+        key=lambda e: (not e.is_open, e.level is not Severity.CRITICAL, -e.lasted_s, e.app)
+    )
+    # Where the status of each metric began and where it is now, without steps between.
+    changed: dict[tuple[str, str], list[ReportedChange]] = {}
+    for app, items in facts.changes.items():
+        for item in items:
+            changed.setdefault((app, item.metric), []).append(item)
+    moves = [
+        StatusMove(
+            app=app, metric=metric, before=items[0].before, after=items[-1].after,
+            changes=len(items), at=items[-1].at,
+        )
+        for (app, metric), items in changed.items()
+    ]  # fmt: skip
+    moves.sort(key=lambda move: (SEVERITY.index(move.after), move.app, move.metric))
     statuses: dict[str, list[Status]] = {app: [] for app in facts.ledgers}
     for verdict in facts.verdicts:
         statuses.setdefault(verdict.app, []).append(verdict.status)
@@ -258,10 +282,10 @@ def build_digest(
         made_at=now,
         zone=zone,
         statuses={app: worst_status(found) for app, found in sorted(statuses.items())},
-        moves=_moves(facts.changes),
+        moves=moves[:_MOST_LISTED],
         releases=sorted(facts.releases, key=lambda item: item.at)[-_MOST_LISTED:],
         new_series=sorted(facts.new_series)[:_MOST_LISTED],
-        episodes=_episodes(incidents, now)[:_MOST_LISTED],
+        episodes=episodes[:_MOST_LISTED],
         more_episodes=max(0, len(incidents) - _MOST_LISTED),
         movers=[item for item in facts.movements if item.certain][:_MOST_LISTED],
         compared=len(facts.movements),
@@ -288,37 +312,6 @@ def build_digest(
         )[:_MOST_SERIES],
         warning_rate=warning_rate,
         critical_rate=critical_rate,
-    )
-
-
-def _moves(changes: Mapping[str, Sequence[ReportedChange]]) -> list[StatusMove]:
-    """Return where the status of each metric began and where it is now, without steps between."""
-    found: dict[tuple[str, str], list[ReportedChange]] = {}
-    for app, items in changes.items():
-        for item in items:
-            found.setdefault((app, item.metric), []).append(item)
-    moves = [
-        StatusMove(
-            app=app, metric=metric, before=items[0].before, after=items[-1].after,
-            changes=len(items), at=items[-1].at,
-        )
-        for (app, metric), items in found.items()
-    ]  # fmt: skip
-    moves.sort(key=lambda move: (SEVERITY.index(move.after), move.app, move.metric))
-    return moves[:_MOST_LISTED]
-
-
-def _episodes(incidents: Sequence[Incident], now: datetime) -> list[Episode]:
-    found = [
-        Episode(
-            incident_id=item.incident_id, app=item.app, metric=", ".join(item.metrics),
-            level=item.peak_level, opened_at=item.opened_at, is_open=item.is_open,
-            lasted_s=max(0.0, ((item.resolved_at or now) - item.opened_at).total_seconds()),
-        )
-        for item in incidents
-    ]  # fmt: skip
-    return sorted(
-        found, key=lambda e: (not e.is_open, e.level is not Severity.CRITICAL, -e.lasted_s, e.app)
     )
 
 

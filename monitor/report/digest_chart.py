@@ -82,7 +82,18 @@ def draw_series(series: DigestSeries, digest: Digest) -> bytes:
     image = image.resize((WIDTH * _SHOWN, HEIGHT * _SHOWN), Image.Resampling.LANCZOS)
     canvas = ImageDraw.Draw(image)
     canvas.font = ImageFont.load_default(_FONT_PX * _SHOWN)
-    _write_axes(canvas, frame, digest)
+    marks = [(1.0, _QUIET), (digest.warning_rate, _WARNING), (digest.critical_rate, _CRITICAL)]
+    taken: list[float] = []
+    for rate, colour in marks:
+        y = frame.y(rate) / _DRAWN * _SHOWN
+        if all(abs(y - other) >= _FONT_PX * _SHOWN for other in taken):
+            taken.append(y)
+            place = ((_LEFT - 6) * _SHOWN, y)
+            canvas.text(place, percent(rate, 0), fill=colour, anchor="rm")
+    foot, zone = (HEIGHT - 4) * _SHOWN, ZoneInfo(digest.zone)
+    for x, at, anchor in ((_LEFT, digest.start, "ls"), (WIDTH - _RIGHT, digest.end, "rs")):
+        said = f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
+        canvas.text((x * _SHOWN, foot), said, fill=_QUIET, anchor=anchor)
     file = BytesIO()
     image.quantize(64).save(file, "PNG", optimize=True)
     return file.getvalue()
@@ -105,19 +116,3 @@ def _draw_points(canvas: ImageDraw, frame: _Frame, series: DigestSeries) -> None
         if len(points) == 1 or (first, points) == runs[-1]:
             (x, y), dot = places[-1], 2.5 * _DRAWN
             canvas.ellipse([(x - dot, y - dot), (x + dot, y + dot)], fill=line)
-
-
-def _write_axes(canvas: ImageDraw, frame: _Frame, digest: Digest) -> None:
-    marks = [(1.0, _QUIET), (digest.warning_rate, _WARNING), (digest.critical_rate, _CRITICAL)]
-    taken: list[float] = []
-    for rate, colour in marks:
-        y = frame.y(rate) / _DRAWN * _SHOWN
-        if all(abs(y - other) >= _FONT_PX * _SHOWN for other in taken):
-            taken.append(y)
-            said = percent(rate, 0)
-            canvas.text(((_LEFT - 6) * _SHOWN, y), said, fill=colour, anchor="rm")
-    foot, zone = (HEIGHT - 4) * _SHOWN, ZoneInfo(digest.zone)
-    for x, at, anchor in ((_LEFT, digest.start, "ls"), (WIDTH - _RIGHT, digest.end, "rs")):
-        canvas.text(
-            (x * _SHOWN, foot), f"{at.astimezone(zone):%Y-%m-%d %H:%M}", fill=_QUIET, anchor=anchor
-        )

@@ -159,19 +159,18 @@ class MailReceiver(Waiting):
             self._changed.notify_all()
         return "250 OK"
 
-    def _connection(self) -> Any:
+    def _serve(self) -> None:
         from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - as above
 
-        return SMTP(self, loop=self._loop, hostname="localhost")
+        async def listen() -> None:
+            self._closing = asyncio.Event()
+            server = await self._loop.create_server(
+                lambda: SMTP(self, loop=self._loop, hostname="localhost"), "127.0.0.1", 0
+            )
+            self.port: int = server.sockets[0].getsockname()[1]
+            self._listening.set()
+            async with server:
+                await self._closing.wait()
 
-    def _serve(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._listen())
-
-    async def _listen(self) -> None:
-        self._closing = asyncio.Event()
-        server = await self._loop.create_server(self._connection, "127.0.0.1", 0)
-        self.port: int = server.sockets[0].getsockname()[1]
-        self._listening.set()
-        async with server:
-            await self._closing.wait()
+            runner.run(listen())

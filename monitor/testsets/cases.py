@@ -10,9 +10,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from monitor.errors import RecordError, first_mistake
 from monitor.models import Interaction
@@ -34,15 +34,6 @@ from monitor.testsets.records import (
 
 #: What a run makes, and what is not part of the test.
 _NOT_IN_VERSION = {"id", "output", "metadata"}
-
-
-def _listed(value: object) -> object:
-    """Read tags: a list, an object of keys and values, or one text with commas."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    if isinstance(value, Mapping):
-        return [key if item == "true" else f"{key}={item}" for key, item in value.items()]
-    return () if value is None else value
 
 
 class TestCase(BaseModel, frozen=True, extra="forbid"):
@@ -78,7 +69,7 @@ class TestCase(BaseModel, frozen=True, extra="forbid"):
     contexts: tuple[Passage, ...] = ()
     expected: dict[str, Any] = Field(default_factory=dict)
     output: str | None = None
-    tags: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    tags: tuple[str, ...] = ()
     category: str | None = None
     complexity: str | None = None
     difficulty: str | None = None
@@ -88,8 +79,18 @@ class TestCase(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_anycolumns_of(cls, value: object) -> object:
+    def _read_any_columns(cls, value: object) -> object:
         return fields_of(value, cls.model_fields) if isinstance(value, dict) else value
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def _read_tags(cls, value: object) -> object:
+        """Read a list, an object of keys and values, or one text with commas."""
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        if isinstance(value, Mapping):
+            return [key if item == "true" else f"{key}={item}" for key, item in value.items()]
+        return () if value is None else value
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return a field by its name or another tool's, or a key of ``metadata``."""

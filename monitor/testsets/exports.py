@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from monitor.integrations.messages import (
@@ -89,31 +90,20 @@ def from_tool(rows: Iterable[RawRecord], source: Source) -> Iterator[RawRecord]:
 # --- a record a row ---
 
 
-def _from_ragas(row: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(row.get("user_input"), list):  # a sample of several turns
-        messages = row.pop("user_input")
-        row |= _said(messages)
-    return _expecting(row, "reference_contexts", "reference")
-
-
-def _expecting(row: dict[str, Any], contexts: str, answer: str) -> dict[str, Any]:
-    """Join what should be retrieved and what should be answered."""
-    if contexts in row:
-        parts = {"contexts": row.pop(contexts), "answer": row.pop(answer, None)}
-        row["expected"] = {name: part for name, part in parts.items() if part is not None}
-    return row
-
-
-def _from_deepeval(row: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(row.get("turns"), list):
-        row |= _said(row.pop("turns"))
+def _with_reference(row: dict[str, Any], turns: str, contexts: str, answer: str) -> dict[str, Any]:
+    """Read a row under the tool's names of turns, and of what to retrieve and to answer."""
+    if isinstance(row.get(turns), list):  # a sample of several turns
+        row |= _said(row.pop(turns))
     if "tools_called" in row:
         names = {"name": "name", "arguments": "input_parameters", "result": "output"}
         row["tool_calls"] = [
             {ours: part_of(call, theirs) for ours, theirs in names.items()}
             for call in as_list(row.pop("tools_called"))
         ]
-    return _expecting(row, "context", "expected_output")
+    if contexts in row:
+        parts = {"contexts": row.pop(contexts), "answer": row.pop(answer, None)}
+        row["expected"] = {name: part for name, part in parts.items() if part is not None}
+    return row
 
 
 def _from_hf(row: dict[str, Any]) -> dict[str, Any]:
@@ -171,8 +161,12 @@ def _said(messages: Any) -> dict[str, Any]:
 
 
 _ROWS: dict[Source, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    Source.RAGAS: _from_ragas,
-    Source.DEEPEVAL: _from_deepeval,
+    Source.RAGAS: partial(
+        _with_reference, turns="user_input", contexts="reference_contexts", answer="reference"
+    ),
+    Source.DEEPEVAL: partial(
+        _with_reference, turns="turns", contexts="context", answer="expected_output"
+    ),
     Source.HF: _from_hf,
     Source.OPENAI: _from_openai,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -136,7 +136,18 @@ class AppPages:
                     connection, app=app, by="release", since=since, now=now,
                     bucket_s=site.settings.windows.bucket_s, values=frozenset({before, after}),
                 )  # fmt: skip
-            rows = _compared(parts, before, after)
+            both = {m: of for m, of in parts.of.items() if before in of and after in of}
+            comparisons = decide(
+                [compare_parts(m, of, before, after) for m, of in sorted(both.items())]
+            )
+            judged, _ = judge_parts(parts, before, after, max_drop=_MAX_DROP)
+            verdicts = {each.metric: each for each in judged}
+            rows: list[ReleaseRow] = []
+            for one in comparisons:
+                old, new = (
+                    window_stats(both[one.metric][each].tally).interval for each in (before, after)
+                )
+                rows.append((one, old, new, None if one.reason else verdicts[one.metric]))
             may_read = principal.role >= Role.READER
             metrics = [row[0].metric for row in rows] if may_read else []
             changed = _changed(connection, app, (before, after), metrics, since)
@@ -177,18 +188,6 @@ def _releases(connection: Connection, app: str, now: datetime) -> list[str]:
     ]
     recorded = [deploy.release for deploy in read_deploys(connection, app, since)]
     return list(dict.fromkeys(tagged or recorded))
-
-
-def _compared(parts: TrafficParts, before: str, after: str) -> list[ReleaseRow]:
-    both = {metric: of for metric, of in parts.of.items() if before in of and after in of}
-    comparisons = decide([compare_parts(m, of, before, after) for m, of in sorted(both.items())])
-    judged, _ = judge_parts(parts, before, after, max_drop=_MAX_DROP)
-    verdicts = {each.metric: each for each in judged}
-    rows: list[ReleaseRow] = []
-    for one in comparisons:
-        a, b = (window_stats(both[one.metric][each].tally).interval for each in (before, after))
-        rows.append((one, a, b, None if one.reason else verdicts[one.metric]))
-    return rows
 
 
 def _changed(
@@ -309,7 +308,15 @@ class IncidentPages:
             )],
             "segments": table.rows[:_MOST_ROWS], "compared_with": table.reference,
             "window_from": table.from_s,
-            "failing": _failing(found, now), "todo": _todo(found, charts),
+            # The filter of the samples that failed while the incident went on.
+            "failing": {
+                "app": found.app,
+                **({} if found.metric.startswith(MONITOR_PREFIX)
+                   else {"metric": found.metric, "outcome": "failed"}),
+                "since": found.since.replace(microsecond=0),
+                "until": (found.resolved_at or now).replace(microsecond=0) + timedelta(seconds=1),
+            },
+            "todo": _todo(found, charts),
             # Texts of the events, where the samples themselves are no longer kept.
             "quoted": [] if worst or not may_read
             else list(dict.fromkeys(text for e in events for text in e.samples)),
@@ -372,16 +379,6 @@ def _keys(found: Incident) -> list[tuple[str, str]]:
     """Return the apps and metrics of an incident that have samples, the worst first."""
     keys = dict.fromkeys([(found.app, found.metric), *((a.app, a.metric) for a in found.alerts)])
     return [key for key in keys if not key[1].startswith(MONITOR_PREFIX)]
-
-
-def _failing(found: Incident, now: datetime) -> Mapping[str, object]:
-    """Return the filter of the samples that failed while the incident went on."""
-    outcome = {} if found.metric.startswith(MONITOR_PREFIX) else {
-        "metric": found.metric, "outcome": "failed",
-    }  # fmt: skip
-    since = found.since.replace(microsecond=0)
-    until = (found.resolved_at or now).replace(microsecond=0) + timedelta(seconds=1)
-    return {"app": found.app, **outcome, "since": since, "until": until}
 
 
 def _worst(connection: Connection, found: Incident, now: datetime) -> list[tuple[str, WorstSample]]:

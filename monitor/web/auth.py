@@ -32,7 +32,7 @@ from starlette.authentication import (
     AuthenticationError,
     BaseUser,
 )
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -355,7 +355,7 @@ class Doorkeeper(AuthenticationBackend):
                 401, "authentication required", "send a bearer token or a password",
                 WWW_Authenticate='Basic realm="groundwatch", charset="UTF-8"',
             )  # fmt: skip
-        is_ours = principal.bearer or comes_from_us(headers) or _is_program(conn)
+        is_ours = principal.bearer or comes_from_us(conn)
         if conn.scope["method"] not in _SAFE and not is_ours:
             detail = "nothing was changed; use the form on our page"
             raise RefusedError(403, "from another site", detail)
@@ -423,25 +423,17 @@ def path_of(request: HTTPConnection) -> str:
     return path
 
 
-def comes_from_us(headers: Headers) -> bool:
-    """Return whether a browser sent this from one of our own pages."""
-    site = headers.get("sec-fetch-site")
+def comes_from_us(conn: HTTPConnection) -> bool:
+    """Return whether a browser sent this from one of our own pages, or no browser can have."""
+    headers = conn.headers
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site == "same-origin"
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == headers.get("host")
-
-
-def _is_program(request: HTTPConnection) -> bool:
-    """Return whether no browser can have sent this: to JSON and DELETE all add an origin."""
-    headers = request.headers
+    if origin is not None:
+        return urlsplit(origin).netloc == headers.get("host")
+    # To JSON and DELETE all browsers add an origin.
     is_json = headers.get("content-type", "").startswith("application/json")
-    return (
-        path_of(request).startswith("/api/")
-        and (is_json or request.scope["method"] == "DELETE")
-        and "origin" not in headers
-        and "sec-fetch-site" not in headers
-    )
+    return path_of(conn).startswith("/api/") and (is_json or conn.scope["method"] == "DELETE")
 
 
 def needs(role: Role) -> Callable[[Method[S]], Method[S]]:

@@ -134,8 +134,15 @@ def series_chart(
     band, line = (f'<g transform="scale({1 / _UNITS})">{part}</g>' if part else ""
                   for part in _course(series, frame, _UNITS))  # fmt: skip
     dotted = [] if reference is None else [_level("reference", frame, reference)]
+    step = 0.05 if frame.high - frame.low <= 0.3 else 0.1 if frame.high - frame.low <= 0.6 else 0.2  # noqa: PLR2004
+    grid = [
+        _level("grid", frame, rate)
+        + _text("tick", frame.left - 6, frame.y(rate) + 4, "end", f"{100 * rate:.0f} %")
+        for i in range(-int(-frame.low / step // 1), round(1 / step) + 1)
+        for rate in (i * step,)
+    ]
     parts = [
-        *shading, *_axes(frame), *_gaps(series, frame), band, *dotted,
+        *shading, *grid, *_times(frame), *_gaps(series, frame), band, *dotted,
         *_thresholds(frame, lines), line, *releases,
     ]  # fmt: skip
     return _svg("series", width, height, _in_words(series, spans), parts, data)
@@ -299,17 +306,6 @@ def _course(series: TimeSeries, frame: _Frame, units: int) -> tuple[str, str]:
 def _thresholds(frame: _Frame, lines: ChartThresholds) -> list[str]:
     pairs = (("warning", lines.warning), ("critical", lines.critical))
     return [_level(f"threshold {name}", frame, rate) for name, rate in pairs]
-
-
-def _axes(frame: _Frame) -> list[str]:
-    step = 0.05 if frame.high - frame.low <= 0.3 else 0.1 if frame.high - frame.low <= 0.6 else 0.2  # noqa: PLR2004
-    rates = [i * step for i in range(-int(-frame.low / step // 1), round(1 / step) + 1)]
-    rows = [
-        _level("grid", frame, rate)
-        + _text("tick", frame.left - 6, frame.y(rate) + 4, "end", f"{100 * rate:.0f} %")
-        for rate in rates
-    ]
-    return rows + _times(frame)
 
 
 def _times(frame: _Frame) -> list[str]:

@@ -223,6 +223,11 @@ def read_detail(
         tagged = [deploy for deploy in compared if deploy.source == "tag"]
         marks = [ChartMark(d.at.timestamp(), d.release) for d in (*deploys, *tagged)]
         key = AlertKey(app, metric, ROOT, settings.windows.status_window_s)
+        # Where its scores pass: by its version, or the app's own line.
+        version, pass_score = report.verdict.evaluator_version, settings.pass_score
+        if (rule := PassRule.read(version)) is not None:
+            own = read_pass_lines(connection).get((app, metric, version)) if rule.own else None
+            pass_score = rule.line if own is None else own.line
         return Detail(
             app=app,
             metric=metric,
@@ -232,7 +237,7 @@ def read_detail(
             window_from_s=window.from_s,
             histogram_now=_in_bins(current),
             histogram_before=_in_bins(reference.tally),
-            pass_score=_pass_score(connection, settings, report.verdict),
+            pass_score=pass_score,
             reference=reference.described,
             segments=segments,
             alert=read_state(connection, key),
@@ -257,7 +262,7 @@ def read_detail(
             unscored=unscored(connection, app=app, metric=metric, since=since, until=until),
             labels=next((
                 found for found in agreements(connection, app=app, metric=metric)
-                if found.evaluator_version == report.verdict.evaluator_version
+                if found.evaluator_version == version
             ), None),
         )  # fmt: skip
 
@@ -284,16 +289,6 @@ def read_deploys(connection: Connection, app: str, since: datetime) -> list[Depl
         Deploy(release=m.release, at=m.at, source="mark", note=m.note, verdict="no data")
         for m in read_marks(connection, app=app, since=since)
     ]
-
-
-def _pass_score(connection: Connection, settings: Settings, verdict: Verdict) -> float:
-    """Return where the scores of a stream pass: by its version, or the app's own line."""
-    rule = PassRule.read(verdict.evaluator_version)
-    if rule is None:
-        return settings.pass_score
-    key = (verdict.app, verdict.metric, verdict.evaluator_version)
-    learnt = read_pass_lines(connection).get(key) if rule.own else None
-    return rule.line if learnt is None else learnt.line
 
 
 def _report(

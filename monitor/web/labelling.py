@@ -216,10 +216,15 @@ class FeedbackInbox:
         principal = principal_of(request)
         if not is_visitor:
             check_may_write(principal, "feedback")
-        elif self._is_too_much():
-            raise RefusedError(
-                429, "too much feedback at once", "send it again later", Retry_After="1"
-            )
+        else:
+            now = time.monotonic()
+            while self._recent and now - self._recent[0] > 1:
+                self._recent.popleft()
+            if len(self._recent) >= _MOST_A_SECOND:
+                raise RefusedError(
+                    429, "too much feedback at once", "send it again later", Retry_After="1"
+                )
+            self._recent.append(now)
         sent = read_shape(schema.SentFeedback, await read_json(request, _MOST_FEEDBACK_BYTES))
         if not is_visitor:
             check_may_write(principal, "feedback", sent.app)
@@ -249,12 +254,3 @@ class FeedbackInbox:
                 bucket_s=self.site.settings.windows.bucket_s,
             )  # fmt: skip
         return schema.FeedbackTaken(stored=new, duplicate=1 - new)
-
-    def _is_too_much(self) -> bool:
-        now = time.monotonic()
-        while self._recent and now - self._recent[0] > 1:
-            self._recent.popleft()
-        if len(self._recent) >= _MOST_A_SECOND:
-            return True
-        self._recent.append(now)
-        return False

@@ -200,7 +200,19 @@ class GlanceReader:
             acks = acknowledgements(connection)
             charted = self._charted(connection, now)
             changes = self._changes(connection, verdicts, now)
-            pipeline = self._pipeline(connection, now)
+            if self._cost_at is None or not 0 <= now.timestamp() - self._cost_at < _COST_EVERY_S:
+                midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+                self._cost = (
+                    cost_usd_since(connection, midnight.timestamp()),
+                    cost_usd_since(connection, midnight.replace(day=1).timestamp()),
+                )
+                self._cost_at = now.timestamp()
+            today, month = self._cost
+            pipeline = PipelineState(
+                by_app=read_between(connection, now.timestamp() - 3600),
+                **self.backlog()._asdict(), cost_today_usd=today, cost_month_usd=month,
+                outbox={str(state): n for state, n in outbox_counts(connection).items() if n},
+            )  # fmt: skip
         now_s, span_s, step_s, cell_s = now.timestamp(), self.span_s, self.step_s, self._cell_s
         rows = [
             Row(
@@ -264,19 +276,3 @@ class GlanceReader:
             began = (verdict.status_since.timestamp(), verdict.status)
             found.setdefault((verdict.app, verdict.metric), [began])
         return found
-
-    def _pipeline(self, connection: Connection, now: datetime) -> PipelineState:
-        queue = self.backlog()
-        if self._cost_at is None or not 0 <= now.timestamp() - self._cost_at < _COST_EVERY_S:
-            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            self._cost = (
-                cost_usd_since(connection, midnight.timestamp()),
-                cost_usd_since(connection, midnight.replace(day=1).timestamp()),
-            )
-            self._cost_at = now.timestamp()
-        today, month = self._cost
-        return PipelineState(
-            by_app=read_between(connection, now.timestamp() - 3600), **queue._asdict(),
-            cost_today_usd=today, cost_month_usd=month,
-            outbox={str(state): n for state, n in outbox_counts(connection).items() if n},
-        )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -42,16 +42,6 @@ _FEW_APPS, _MOST_SHORT = 12, 250
 #: The minutes that begin within the last hour, as its counts have it.
 _HOUR = timedelta(minutes=59)
 _FALL, _RATES, _PLANNED_S = 0.15, (0.05, 0.2, 1.0), 3_600.0
-
-
-def _plan(site: Site, app: str, metric: str, now: datetime) -> SamplingPlan | str:
-    """Return how soon a fall would be found, or why that cannot be said."""
-    try:
-        return plan_sampling(
-            site.store, site.settings, app, metric, fall=_FALL, now=now, rates=_RATES
-        )
-    except SettingsError as error:
-        return str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +125,16 @@ class Pages:
             deploys=found.deploys, retrieval=site.glance_for(request).of_retrieval(app),
             inputs=found.inputs,
         )  # fmt: skip
-        plan = site.slow.get(
-            ("plan", app, metric), lambda: _plan(site, app, metric, now), fresh_s=_PLANNED_S
-        )
+
+        def planned() -> SamplingPlan | str:
+            try:
+                return plan_sampling(
+                    site.store, site.settings, app, metric, fall=_FALL, now=now, rates=_RATES
+                )
+            except SettingsError as error:
+                return str(error)
+
+        plan = site.slow.get(("plan", app, metric), planned, fresh_s=_PLANNED_S)
         failing = {
             "app": app, "metric": metric, "outcome": "failed", "since": shown.from_s,
             "until": shown.to_s + 1,

@@ -419,9 +419,30 @@ def openapi() -> dict[str, Any]:
     unique += [(each.sent, "validation") for each in _OPERATIONS if each.sent is not None]
     where = "#/components/schemas/{model}"
     refs, defined = models_json_schema(unique, ref_template=where)  # type: ignore[arg-type]
+    problem = {"application/problem+json": {"schema": refs[Problem, "serialization"]}}
+    refusals = {code: {"description": why, "content": problem} for code, why in _REFUSALS.items()}
     paths: dict[str, dict[str, Any]] = {}
     for each in _OPERATIONS:
-        paths.setdefault(each.path, {})[each.method] = _described(each, refs)
+        path = each.path.split("/")
+        answer = {"application/json": {"schema": refs[each.answer, "serialization"]}}
+        name = "_".join(part for part in path[3:] if not part.startswith("{"))
+        name += "_one" if path[-1].endswith("}") else ""
+        in_path = {"in": "path", "required": True, "schema": {"type": "string"}}
+        operation = paths.setdefault(each.path, {})[each.method] = {
+            "summary": each.says,
+            "operationId": name if each.method == "get" else f"{name}_{each.method}",
+            "parameters": [
+                *({"name": part[1:-1], **in_path} for part in path if part.startswith("{")),
+                *each.query,
+            ],
+            "responses": {"200": {"description": each.says, "content": answer}, **refusals},
+        }
+        if each.sent is not None:
+            shape = refs[each.sent, "validation"]
+            if each.path in _LISTS:
+                shape = {"type": "array", "items": shape, "minItems": 1}
+            body = {"content": {"application/json": {"schema": shape}}, "required": True}
+            operation["requestBody"] = body
     return {
         "openapi": "3.1.0",
         "info": {
@@ -441,32 +462,3 @@ def openapi() -> dict[str, Any]:
         },
         "security": [{"bearer": []}, {"basic": []}, {}],
     }
-
-
-def _described(each: _Operation, refs: Any) -> dict[str, Any]:
-    path = each.path.split("/")
-    problem = {"application/problem+json": {"schema": refs[Problem, "serialization"]}}
-    answer = {"application/json": {"schema": refs[each.answer, "serialization"]}}
-    name = "_".join(part for part in path[3:] if not part.startswith("{"))
-    name += "_one" if path[-1].endswith("}") else ""
-    operation = {
-        "summary": each.says,
-        "operationId": name if each.method == "get" else f"{name}_{each.method}",
-        "parameters": [
-            {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
-            for part in path
-            if part.startswith("{")
-        ]
-        + list(each.query),
-        "responses": {
-            "200": {"description": each.says, "content": answer},
-            **{code: {"description": why, "content": problem} for code, why in _REFUSALS.items()},
-        },
-    }
-    if each.sent is not None:
-        shape = refs[each.sent, "validation"]
-        if each.path in _LISTS:
-            shape = {"type": "array", "items": shape, "minItems": 1}
-        body = {"content": {"application/json": {"schema": shape}}, "required": True}
-        operation["requestBody"] = body
-    return operation

@@ -307,9 +307,7 @@ def time_series(
     return TimeSeries(step_s, tuple(steps.get(start_s) or _gap(start_s) for start_s in starts))
 
 
-@lru_cache(maxsize=4096)  # all series of a page have the same ones
-def _gap(start_s: int) -> SeriesPoint:
-    return SeriesPoint(start_s)
+_gap = lru_cache(maxsize=4096)(SeriesPoint)  # all series of a page have the same ones
 
 
 def steps_of(tallies: Mapping[int, Tally]) -> dict[int, SeriesPoint]:
