@@ -159,14 +159,15 @@ class MailReceiver(Waiting):
             self._changed.notify_all()
         return "250 OK"
 
-    def _serve(self) -> None:
+    def _connection(self) -> Any:
         from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - as above
 
+        return SMTP(self, loop=self._loop, hostname="localhost")
+
+    def _serve(self) -> None:
         async def listen() -> None:
             self._closing = asyncio.Event()
-            server = await self._loop.create_server(
-                lambda: SMTP(self, loop=self._loop, hostname="localhost"), "127.0.0.1", 0
-            )
+            server = await self._loop.create_server(self._connection, "127.0.0.1", 0)
             self.port: int = server.sockets[0].getsockname()[1]
             self._listening.set()
             async with server:
