@@ -109,12 +109,12 @@ class Dispatcher:
         for _ in range(self._limit):
             if not may_go_on():
                 break
-            due = outbox.claim(
-                self._store, self._clock(), self._lease_s, 1, [channel.name], rate=channel.rate
+            item = outbox.claim(
+                self._store, self._clock(), self._lease_s, channel.name, channel.rate
             )
-            if not due:
+            if item is None:
                 break
-            outcome = self._deliver(channel, due[0])
+            outcome = self._deliver(channel, item)
             outcomes[outcome] += 1
             failures = failures + 1 if outcome == "retry" else 0
             hangs = failures > 0 and time.monotonic() >= hangs_at

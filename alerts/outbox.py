@@ -124,46 +124,46 @@ class Claimed:
 
 
 def claim(
-    store: Store,
-    now: datetime | None,
-    lease_s: float,
-    limit: int,
-    channels: Collection[str] | None = None,
-    *,
-    rate: ChannelRate | None = None,
-) -> list[Claimed]:
+    store: Store, now: datetime | None, lease_s: float, channel: str, rate: ChannelRate
+) -> Claimed | None:
     """
-    Take up to *limit* due messages, critical ones first, at most one a lane.
+    Take the message of a channel that is due first, critical ones before others, if there is one.
 
     A lane is one incident, channel and recipient; only its oldest waiting message can
     be taken, so nothing overtakes. What waits behind it is merged: the newest message
     is sent in place of all, under its own id, so that an id always has one content.
-    With a *rate* no more than it allows are taken of the one channel. A recipient who has
-    had many messages in an hour gets the rest as one digest every ten minutes.
+    No more are taken than *rate* allows. A recipient who has had many messages in an hour gets
+    the rest as one digest every ten minutes.
 
     Here and below *now* is None for the database's clock, the only one that all
     dispatchers share.
     """
     with store.write() as connection:
         now = now or database_now(connection)
-        level, channel = 0.0, ""
-        if rate is not None:
-            assert channels is not None
-            (channel,) = channels
-            level = tokens(connection, channel, rate, now)
-            limit = min(limit, int(level))
-        if limit <= 0:
-            return []
-        throttled = throttled_recipients(connection, channels, now)
-        due = _due(now, limit, channels).where(*(each.not_held_back() for each in throttled))
-        taken = [_take(connection, head, now, lease_s) for head in connection.execute(due).all()]
+        level = tokens(connection, channel, rate, now)
+        if level < 1:
+            return None
+        throttled = throttled_recipients(connection, channel, now)
+        due = _due(now, channel)
+        alone = due.where(*(each.not_held_back() for each in throttled))
+        head = connection.execute(alone.limit(1)).first()
         for each in throttled:
-            if len(taken) < limit and now - each.last_at >= DIGEST_EVERY:
-                taken += _digest(connection, each, now, lease_s)
-        if rate is not None and taken:
-            left = {"tokens": level - len(taken), "tokens_at": now}
-            _note_channel(connection, channel, left)
-        return taken
+            if head is None and now - each.last_at >= DIGEST_EVERY:
+                mine = due.where(each.is_for, outbox.c.event != DIGEST)
+                heads = connection.execute(mine.limit(_MOST_IN_DIGEST)).all()
+                head = heads[0] if heads else None
+                # What is being retried has its content already.
+                if head is not None and head.attempts == 0:
+                    in_lane = select(outbox.c.delivery_id).where(_lane(head), _WAITING)
+                    newest = in_lane.order_by(outbox.c.sequence.desc()).limit(1)
+                    into = str(connection.execute(newest).scalar_one())
+                    for other in heads[1:]:
+                        lane = select(outbox).where(_lane(other), _WAITING)
+                        _merge(connection, connection.execute(lane).all(), into, now)
+        if head is None:
+            return None
+        _note_channel(connection, channel, {"tokens": level - 1, "tokens_at": now})
+        return _take(connection, head, now, lease_s)
 
 
 def holds(store: Store, claimed: Claimed, now: datetime | None) -> bool:
@@ -262,7 +262,7 @@ def _free(now: datetime) -> Any:
     return or_(outbox.c.lease_until.is_(None), outbox.c.lease_until <= now)
 
 
-def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[Any]:
+def _due(now: datetime, channel: str) -> Select[Any]:
     older = outbox.alias("older")
     overtakes = exists().where(
         older.c.incident_id == outbox.c.incident_id,
@@ -283,15 +283,13 @@ def _due(now: datetime, limit: int, channels: Collection[str] | None) -> Select[
         carrier.c.status == DeliveryStatus.WAITING,
     )
     paused = select(alert_channels.c.channel).where(alert_channels.c.paused_until > now)
-    query = (
+    return (
         select(outbox)
+        .where(outbox.c.channel == channel, outbox.c.channel.not_in(paused))
         .where(_WAITING, outbox.c.due_at <= now, _free(now), ~overtakes, ~digested)
-        .where(outbox.c.channel.not_in(paused))
         .order_by((outbox.c.level == Severity.CRITICAL).desc(), outbox.c.due_at, outbox.c.sequence)
-        .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    return query if channels is None else query.where(outbox.c.channel.in_(channels))
 
 
 def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float) -> Claimed:
@@ -355,26 +353,6 @@ def carried_by(connection: Connection, carrier: Row[Any]) -> tuple[Mapping[str, 
         .order_by(outbox.c.created_at, outbox.c.incident_id, outbox.c.sequence)
     )
     return tuple({row.incident_id: row.snapshot for row in rows}.values())
-
-
-def _digest(
-    connection: Connection, throttle: RecipientThrottle, now: datetime, lease_s: float
-) -> list[Claimed]:
-    """Take one message to a throttled recipient, with the news of all the others."""
-    due = _due(now, _MOST_IN_DIGEST, [throttle.channel])
-    heads = connection.execute(due.where(throttle.is_for, outbox.c.event != DIGEST)).all()
-    if not heads:
-        return []
-    first, *others = heads
-    # What is being retried has its content already.
-    if first.attempts == 0:
-        in_lane = select(outbox.c.delivery_id).where(_lane(first), _WAITING)
-        newest = in_lane.order_by(outbox.c.sequence.desc()).limit(1)
-        into = str(connection.execute(newest).scalar_one())
-        for other in others:
-            waiting = connection.execute(select(outbox).where(_lane(other), _WAITING)).all()
-            _merge(connection, waiting, into, now)
-    return [_take(connection, first, now, lease_s)]
 
 
 def _lane(row: Row[Any]) -> ColumnElement[bool]:
@@ -457,17 +435,15 @@ class RecipientThrottle:
 
 
 def throttled_recipients(
-    connection: Connection, channels: Collection[str] | None, now: datetime
+    connection: Connection, channel: str, now: datetime
 ) -> list[RecipientThrottle]:
     """Return the recipients who have had more messages in the last hour than anybody reads."""
-    told = outbox.c.status.in_(_DELIVERED)
     count = func.count()
     query = (
         select(outbox.c.channel, outbox.c.recipient, count, func.max(outbox.c.finished_at))
-        .where(told, outbox.c.finished_at > now - _HOUR)
+        .where(outbox.c.channel == channel, outbox.c.status.in_(_DELIVERED))
+        .where(outbox.c.finished_at > now - _HOUR)
         .group_by(outbox.c.channel, outbox.c.recipient)
         .having(count >= MOST_AN_HOUR)
     )
-    if channels is not None:
-        query = query.where(outbox.c.channel.in_(channels))
     return [RecipientThrottle(*row) for row in connection.execute(query)]

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from alerts import outbox, queries
+from alerts.channels.base import ChannelRate
 from alerts.decide import decide
 from alerts.routing import Recipient
 from alerts.state import Timers
@@ -20,6 +21,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
 FIRED, ESCALATED, RESOLVED = AlertEvent.FIRED, AlertEvent.ESCALATED, AlertEvent.RESOLVED
 SLACK = [Recipient("slack")]
+FAST = ChannelRate(per_minute=6000, burst=1000)
 LATER = DeliveryError("busy", code="http_503")
 NEVER = DeliveryError("gone", code="no_service", transient=False)
 
@@ -45,8 +47,10 @@ def at(seconds):
     return NOW + timedelta(seconds=seconds)
 
 
-def claim(store, seconds, limit=10, **options):
-    return outbox.claim(store, at(seconds), 60, limit, **options)
+def claim(store, seconds, limit=10, channels=("email", "slack")):
+    """Return what dispatchers take that work side by side."""
+    each = (name for name in channels for _ in range(limit))
+    return [item for name in each if (item := outbox.claim(store, at(seconds), 60, name, FAST))]
 
 
 def deliveries(store):
@@ -231,13 +235,13 @@ def test_due_and_lease_go_by_the_clock_of_the_database(store):
         verdicts = [make_verdict(Status.CRITICAL, fast)]
         decide(connection, verdicts, now=fast, timers=AT_ONCE, channels=SLACK)
         before = database_now(connection)
-    (item,) = outbox.claim(store, None, 60, 10)
+    item = outbox.claim(store, None, 60, "slack", FAST)
     with store.read() as connection:
         after = database_now(connection)
     minute = timedelta(seconds=60)
     assert before + minute <= item.lease_until <= after + minute
-    assert outbox.claim(store, None, 60, 10) == []
+    assert outbox.claim(store, None, 60, "slack", FAST) is None
     assert outbox.finish_failed(store, item, None, LATER, 0) is DeliveryStatus.WAITING
-    (again,) = outbox.claim(store, None, 60, 10)
+    again = outbox.claim(store, None, 60, "slack", FAST)
     assert outbox.finish_sent(store, again, None)
     assert before <= deliveries(store)[FIRED].finished_at < fast

@@ -15,6 +15,7 @@ from PIL import Image
 from sqlalchemy import delete, func, select
 
 from alerts import outbox, queries
+from alerts.channels.base import ChannelRate
 from alerts.channels.programs import PagerDutyChannel
 from alerts.digest import enqueue_once, recipients_of_digests
 from alerts.dispatch import Dispatcher
@@ -194,9 +195,11 @@ def test_a_digest_is_not_lost_in_a_storm_of_alerts_and_carries_none_of_them(lite
     with lite.store.write() as connection:
         for number in range(32):
             enqueue_once(connection, digest.model_copy(update={"name": f"daily-{number}"}), to, NOW)
+    rate = ChannelRate(per_minute=600, burst=100)
     for second in range(40):
-        for item in outbox.claim(lite.store, NOW + timedelta(seconds=second), 60, 5, ["slack"]):
-            outbox.finish_sent(lite.store, item, NOW + timedelta(seconds=second))
+        now = NOW + timedelta(seconds=second)
+        if item := outbox.claim(lite.store, now, 60, "slack", rate):
+            outbox.finish_sent(lite.store, item, now)
             assert item.digest == ()
     with lite.store.read() as connection:
         assert queries.outbox_counts(connection)[DeliveryStatus.SENT] == 32

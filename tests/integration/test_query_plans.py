@@ -67,7 +67,7 @@ READS = {
         {"groundwatch_evaluations_worst"},
     ),
     "throttles of a channel": (
-        lambda connection: throttled_recipients(connection, ["slack"], NOW),
+        lambda connection: throttled_recipients(connection, "slack", NOW),
         "groundwatch_outbox",
         {"groundwatch_outbox_finished"},
     ),
