@@ -292,14 +292,34 @@ class Notifier:
 
         Everything about the incidents themselves must be written already.
         """
-        happened = self._by_group(events, placed, silenced)
+        of_incident = {m.incident_id: g for g, found in self.members.items() for m in found}
+        # What flaps may not fire now.
+        of_flapping = {name: group for group in self.before.values() for name in group.flapping}
+        happened: dict[str, Happened] = {}
+        for event in (*events, *silenced.ended):
+            group = placed.get(event.incident_id)
+            if group is None and event.incident_id in of_incident:
+                group = self.before[of_incident[event.incident_id]]
+            group = group or of_flapping.get(key_name(event.key))
+            if group is not None:
+                each = happened.setdefault(group.group_id, Happened(group=group))
+                each.events.append(event)
         remind_after_s = {
             Severity.CRITICAL: self.timers.repeat_after_s,
             Severity.WARNING: self.timers.warning_repeat_after_s,
         }
         wait_s = self.plan.group_wait_s
+        fired = {event.key for event in events if event.event is AlertEvent.FIRED}
+        ever = members_of(self.connection, happened)
         after, news, over = [], [], []
-        for each in happened:
+        for group_id, each in happened.items():
+            members, began = ever.get(group_id, []), each.group.opened_at
+            each.members = [m for m in members if m.over_at is None]
+            each.recovered = [m for m in members if m.over_at is not None and m.over_at >= began]
+            each.silenced = silenced.incident_ids
+            if group_id in self.before:
+                earlier = [member.key for member in members if member.key not in fired]
+                each.known_names = names_in(earlier, each.group)
             group, found = news_of(
                 each, self.now, remind_after_s=remind_after_s, group_wait_s=wait_s
             )
@@ -312,33 +332,6 @@ class Notifier:
         self._greet_new_channels()
         write_groups(self.connection, self.before, after)
         close_groups(self.connection, over, self.now)
-
-    def _by_group(
-        self, events: Sequence[Snapshot], placed: Mapping[str, AlertGroup], silenced: Silenced
-    ) -> list[Happened]:
-        of_incident = {m.incident_id: g for g, found in self.members.items() for m in found}
-        # What flaps may not fire now.
-        of_flapping = {name: group for group in self.before.values() for name in group.flapping}
-        found: dict[str, Happened] = {}
-        for event in (*events, *silenced.ended):
-            group = placed.get(event.incident_id)
-            if group is None and event.incident_id in of_incident:
-                group = self.before[of_incident[event.incident_id]]
-            group = group or of_flapping.get(key_name(event.key))
-            if group is not None:
-                each = found.setdefault(group.group_id, Happened(group=group))
-                each.events.append(event)
-        fired = {event.key for event in events if event.event is AlertEvent.FIRED}
-        ever = members_of(self.connection, found)
-        for group_id, each in found.items():
-            members, began = ever.get(group_id, []), each.group.opened_at
-            each.members = [m for m in members if m.over_at is None]
-            each.recovered = [m for m in members if m.over_at is not None and m.over_at >= began]
-            each.silenced = silenced.incident_ids
-            if group_id in self.before:
-                earlier = [member.key for member in members if member.key not in fired]
-                each.known_names = names_in(earlier, each.group)
-        return list(found.values())
 
     def _enqueue(self, found: Sequence[tuple[News, Happened]]) -> None:
         later = {news.group.group_id for news, _ in found if news.event is not AlertEvent.FIRED}

@@ -23,14 +23,13 @@ from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 from alerts import outbox
 from alerts.channels.base import Channel
 from alerts.digest import digest_message
-from alerts.message import Example, Message, digest_lines, page_link, render
-from alerts.model import SAMPLE_CHARS, Snapshot
+from alerts.message import Example, Message, digest_lines, render
+from alerts.model import Snapshot
 from alerts.outbox import waiting_row
 from alerts.routing import Recipient
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.digest import Digest
-from monitor.report.format import plain_text
 from monitor.retry import backoff_s
 from monitor.store.alert_tables import outbox as messages
 from monitor.store.engine import Store, insert_new
@@ -179,36 +178,17 @@ class Dispatcher:
             for each in item.digest:
                 with suppress(ValueError):
                     found.append(Snapshot.model_validate(each))
+            shown = None
+            if snapshot.example_id:
+                # The alert must go out, with an example or without.
+                with suppress(ValueError, GroundwatchError), self._store.read() as connection:
+                    shown = read_sample(connection, snapshot.example_id)
             return render(
                 snapshot, tells, thread=item.thread, digest=digest_lines(found),
-                example=self._example(snapshot), **about,
+                example=Example.of(shown, snapshot) if shown else None, **about,
             )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - as above
             raise _unexpected(error, "rendering", ambiguous=False) from None
-
-    def _example(self, snapshot: Snapshot) -> Example | None:
-        """Read the sample that the message shows; None when it was deleted since."""
-        if not snapshot.example_id:
-            return None
-        try:
-            with self._store.read() as connection:
-                found = read_sample(connection, snapshot.example_id)
-        except (ValueError, GroundwatchError):
-            return None  # the alert must go out, with an example or without
-        if found is None or not found.sample.interaction.output:
-            return None
-        interaction, metric = found.sample.interaction, snapshot.key.metric
-        said = (
-            e.evaluation.explanation
-            for e in found.evaluations
-            if e.metric == metric and e.passed is False
-        )
-        return Example(
-            question=plain_text(interaction.query or "", SAMPLE_CHARS),
-            answer=plain_text(interaction.output, SAMPLE_CHARS),
-            finding=plain_text(next(filter(None, said), ""), SAMPLE_CHARS),
-            link=page_link(snapshot.report_url, "sample", snapshot.example_id),
-        )
 
 
 def _unexpected(error: Exception, what: str, *, ambiguous: bool) -> DeliveryError:

@@ -26,7 +26,7 @@ from alerts.conditions import (
 )
 from alerts.model import CLOSED, Background, Evidence, Other, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
-from monitor.models.insight import AppInsight, Attribution, Insight
+from monitor.models.insight import AppInsight, Insight
 from monitor.models.status import Verdict
 from monitor.report.format import (
     duration,
@@ -269,10 +269,18 @@ class Backgrounds:
             self._insights[app] = read_insights(self.connection, since=since, app=app)
         of_metrics, of_apps = self._insights[app]
         insight = of_metrics.get((app, metric))
-        attribution = insight.attribution if insight else None
+        fall, segments = insight.attribution if insight else None, []
+        # Those that explain a fall, the one that explains most first.
+        named = sorted(fall.named, key=lambda item: -item.explains) if fall else []
+        for item in named[:_MOST] if fall and fall.change < 0 else ():
+            before = "new" if item.rate_before is None else percent(item.rate_before, 0)
+            after = "new" if item.rate_after is None else percent(item.rate_after, 0)
+            explains = percent(min(1.0, max(0.0, item.explains)), 0)
+            segment, size = plain_text(item.segment, _NAME_CHARS), number(item.n_after)
+            segments.append(f"{segment}: {before} to {after} (n = {size}), {explains} of the fall")
         return Background(
             changed="; ".join(self._changes(snapshot, insight, of_apps.get(app))),
-            segments=_segments(attribution) if attribution else "",
+            segments="; ".join(segments),
             pipeline=pipeline,
         )
 
@@ -355,20 +363,6 @@ def _pipeline_words(bookings: Counter[Booking], newest_age_s: float | None) -> s
         return f"{text}; no score within a day"
     late = newest_age_s >= _ENOUGH_LATE_S
     return f"{text}; the newest score is {duration(newest_age_s)} old" if late else text
-
-
-def _segments(found: Attribution) -> str:
-    """Name the segments that explain a fall, the one that explains most first."""
-    if found.change >= 0:
-        return ""
-    named = []
-    for item in sorted(found.named, key=lambda item: -item.explains)[:_MOST]:
-        before = "new" if item.rate_before is None else percent(item.rate_before, 0)
-        after = "new" if item.rate_after is None else percent(item.rate_after, 0)
-        explains = percent(min(1.0, max(0.0, item.explains)), 0)
-        segment, size = plain_text(item.segment, _NAME_CHARS), number(item.n_after)
-        named.append(f"{segment}: {before} to {after} (n = {size}), {explains} of the fall")
-    return "; ".join(named)
 
 
 def _clock(moment: datetime) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Self
 from urllib.parse import quote, urlsplit
 
 from jinja2 import FileSystemLoader, StrictUndefined
@@ -38,6 +39,7 @@ from monitor.report.format import (
     utc_time,
 )
 from monitor.report.render import Section
+from monitor.store.samples import StoredSample
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SUBJECT_CHARS = 200
@@ -76,6 +78,24 @@ class Example:
     answer: str
     finding: str = ""
     link: str | None = None
+
+    @classmethod
+    def of(cls, stored: StoredSample, snapshot: Snapshot) -> Self | None:
+        """Return a sample as the example of an alert; None where it has no answer any more."""
+        interaction, metric = stored.sample.interaction, snapshot.key.metric
+        if not interaction.output:
+            return None
+        said = (
+            each.evaluation.explanation
+            for each in stored.evaluations
+            if each.metric == metric and each.passed is False
+        )
+        return cls(
+            question=plain_text(interaction.query or "", SAMPLE_CHARS),
+            answer=plain_text(interaction.output, SAMPLE_CHARS),
+            finding=plain_text(next(filter(None, said), ""), SAMPLE_CHARS),
+            link=page_link(snapshot.report_url, "sample", snapshot.example_id),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

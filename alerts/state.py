@@ -289,9 +289,15 @@ def _toward_firing(
 ) -> Decision:
     if state.phase is Phase.OK:
         state = state.but(phase=Phase.PENDING, phase_since=at, status_before=before)
-    level = _held_level(state, at, timers)
+    seen = Severity.CRITICAL if state.seen is Evidence.CRITICAL else Severity.WARNING
+    level: Severity | None = None
+    if seen is Severity.CRITICAL and _held(state.critical, timers.critical_for_s, at, timers):
+        level = seen
+    # What is about to fire as critical waits for that, unless a warning fires sooner.
+    elif seen is Severity.WARNING or timers.critical_for_s > timers.warning_for_s:
+        level = Severity.WARNING if _held(state.bad, timers.warning_for_s, at, timers) else None
     if level is None:
-        return Decision(state.but(level=_seen_level(state)), None, Reason.PENDING)
+        return Decision(state.but(level=seen), None, Reason.PENDING)
     reopen_within = timedelta(seconds=timers.reopen_within_s)
     again = state.resolved_at is not None and at - state.resolved_at <= reopen_within
     if not again:
@@ -311,22 +317,6 @@ def _toward_firing(
     )
     reason = Reason.REOPENED if again else Reason.BREACH_HELD
     return Decision(_told(opened, at), AlertEvent.FIRED, reason)
-
-
-def _seen_level(state: AlertState) -> Severity:
-    return Severity.CRITICAL if state.seen is Evidence.CRITICAL else Severity.WARNING
-
-
-def _held_level(state: AlertState, at: datetime, timers: Timers) -> Severity | None:
-    """Return as what a pending breach has held for long enough; None if it has not."""
-    seen = _seen_level(state)
-    if seen is Severity.CRITICAL:
-        if _held(state.critical, timers.critical_for_s, at, timers):
-            return seen
-        # What is about to fire as critical waits for that, unless a warning fires sooner.
-        if timers.critical_for_s <= timers.warning_for_s:
-            return None
-    return Severity.WARNING if _held(state.bad, timers.warning_for_s, at, timers) else None
 
 
 def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
 from redis import Redis
@@ -231,6 +231,19 @@ def configure_logs(settings: Settings) -> None:
     root.setLevel(settings.log_level.upper())
     for name in _TALKATIVE_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class Clocks(NamedTuple):
+    """What two clocks say at one moment, in seconds: the calendar's, and one that never jumps."""
+
+    calendar_s: float
+    steady_s: float
+
+    @classmethod
+    def now(cls) -> Self:
+        """Read both; the steady one goes on while the machine sleeps, where there is such a one."""
+        steady = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        return cls(time.time(), time.clock_gettime(steady))
 
 
 class ErrorThrottle:

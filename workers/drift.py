@@ -341,7 +341,23 @@ class DriftWatch:
                 states[stream.stream_id], buckets, to_s=to_s, bucket_s=self._bucket_s, line=line
             )
             findings += [self._of_alarm(stream, alarm) for alarm in alarms]
-        findings += self._together(states)
+        # Segments that fall together: each needs less evidence than one alone.
+        segments = [stream for stream in self._streams if stream.key.segment != ROOT]
+        levels = [states[stream.stream_id].down.level for stream in segments]
+        budget = self._segment_budget * len(segments)
+        looks = _MONTH_S / self._bucket_s
+        for stream, is_listed in zip(
+            segments, e_detector_bh(levels, looks=looks, budget=budget), strict=True
+        ):
+            state = states[stream.stream_id]
+            if not is_listed or state.at_s < state.quiet_to_s[0]:
+                continue
+            alarm = Alarm(DOWN, state.at_s, state.began_s, state.down.level, state.baseline)
+            quiet_s = state.at_s + 24 * self._chunk_s
+            states[stream.stream_id] = replace(
+                state, down=ScoreDetector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
+            )
+            findings.append(self._of_alarm(stream, alarm))
         findings += self._chunks(states)
         return Watched({key: state.stored() for key, state in states.items()}, findings)
 
@@ -386,29 +402,6 @@ class DriftWatch:
             state, baseline=score_reference(reference), baseline_at_s=self._settled_s,
             design_effect=effect, by_hour=by_hour,
         )  # fmt: skip
-
-    def _together(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
-        """Find segments that fall together: each needs less evidence than one alone."""
-        segments = [stream for stream in self._streams if stream.key.segment != ROOT]
-        if not segments:
-            return []
-        levels = [states[stream.stream_id].down.level for stream in segments]
-        budget = self._segment_budget * len(segments)
-        looks = _MONTH_S / self._bucket_s
-        findings = []
-        for stream, is_listed in zip(
-            segments, e_detector_bh(levels, looks=looks, budget=budget), strict=True
-        ):
-            state = states[stream.stream_id]
-            if not is_listed or state.at_s < state.quiet_to_s[0]:
-                continue
-            alarm = Alarm(DOWN, state.at_s, state.began_s, state.down.level, state.baseline)
-            quiet_s = state.at_s + 24 * self._chunk_s
-            states[stream.stream_id] = replace(
-                state, down=ScoreDetector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
-            )
-            findings.append(self._of_alarm(stream, alarm))
-        return findings
 
     def _chunks(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
         to_s = self._settled_s // self._chunk_s * self._chunk_s

@@ -34,7 +34,6 @@ from monitor.store.agreement import (
     StoredAttribution,
     VerdictPair,
     calls_since,
-    moved_judges,
     newest_verdicts,
     old_samples,
     read_attributions,
@@ -57,8 +56,6 @@ _DAY = timedelta(days=1)
 _BURST, _LEAST = 150, 50
 #: Alerts wait for a burst no longer than this.
 _WAIT = timedelta(minutes=10)
-#: A judge that moved is shown for so long.
-SHOWN_FOR = timedelta(days=7)
 _BAD = frozenset({Status.WARNING, Status.CRITICAL})
 
 log = structlog.get_logger("groundwatch.scheduler")
@@ -74,46 +71,17 @@ class JudgeRecheck:
     rng: Random = field(default_factory=Random)
 
     def run(self, lease: Lease) -> None:
-        """Do what is due: the burst of a status that has just turned, then the drip."""
+        """
+        Do what is due: the burst of a status that has just turned, else the drip.
+
+        The drip judges a few old samples of one app again, within the share of calls.
+        """
         with self.store.read() as connection:
             now = database_now(connection)
             turned = waiting(connection, self.settings, now)
         if turned:
             self._burst(lease, turned[0], now)
-        else:
-            self._drip(lease, now)
-
-    def _burst(self, lease: Lease, verdict: Verdict, now: datetime) -> None:
-        """Say whose a change of status is."""
-        stream = JudgedStream(verdict.app, verdict.metric, verdict.evaluator_version)
-        changed_at = verdict.onset or verdict.since
-        cascade = self.settings.scorer == "cascade"
-        with self.store.read() as connection:
-            found = old_samples(
-                connection, stream, before=changed_at, since=None, n=_BURST, rng=self.rng,
-                cascade=cascade,
-            )  # fmt: skip
-            after = newest_verdicts(connection, stream, since=changed_at, n=_BURST, cascade=cascade)
-        pairs = self._judged_again(stream, found) if len(found) >= _LEAST <= len(after) else []
-        cause, judge_change, app_change = Cause.UNCLEAR, 0.0, 0.0
-        if len(pairs) >= _LEAST:
-            whose = attribute_shift([p.first for p in pairs], [p.second for p in pairs], after)
-            cause, judge_change, app_change = whose.cause, whose.judge.change, whose.app.change
-        made = StoredAttribution(
-            status_since=verdict.status_since, cause=cause, judge_change=judge_change,
-            app_change=app_change, pairs=len(pairs), after=len(after), made_at=now,
-        )  # fmt: skip
-        with self.store.write() as connection:
-            fence(connection, lease)
-            save_attribution(connection, stream, made)
-            self._learn(connection, stream, pairs, "burst", now)
-        log.info(
-            "change_attributed", app=stream.app, metric=stream.metric, cause=cause.value,
-            judge_change=judge_change, app_change=app_change, pairs=len(pairs),
-        )  # fmt: skip
-
-    def _drip(self, lease: Lease, now: datetime) -> None:
-        """Judge a few old samples of one app again, within the share of calls."""
+            return
         cascade = self.settings.scorer == "cascade"
         settled = now - timedelta(seconds=self.settings.windows.status_window_s)
         with self.store.read() as connection:
@@ -146,6 +114,35 @@ class JudgeRecheck:
             with self.store.write() as connection:
                 fence(connection, lease)
                 self._learn(connection, stream, pairs, "drip", now)
+
+    def _burst(self, lease: Lease, verdict: Verdict, now: datetime) -> None:
+        """Say whose a change of status is."""
+        stream = JudgedStream(verdict.app, verdict.metric, verdict.evaluator_version)
+        changed_at = verdict.onset or verdict.since
+        cascade = self.settings.scorer == "cascade"
+        with self.store.read() as connection:
+            found = old_samples(
+                connection, stream, before=changed_at, since=None, n=_BURST, rng=self.rng,
+                cascade=cascade,
+            )  # fmt: skip
+            after = newest_verdicts(connection, stream, since=changed_at, n=_BURST, cascade=cascade)
+        pairs = self._judged_again(stream, found) if len(found) >= _LEAST <= len(after) else []
+        cause, judge_change, app_change = Cause.UNCLEAR, 0.0, 0.0
+        if len(pairs) >= _LEAST:
+            whose = attribute_shift([p.first for p in pairs], [p.second for p in pairs], after)
+            cause, judge_change, app_change = whose.cause, whose.judge.change, whose.app.change
+        made = StoredAttribution(
+            status_since=verdict.status_since, cause=cause, judge_change=judge_change,
+            app_change=app_change, pairs=len(pairs), after=len(after), made_at=now,
+        )  # fmt: skip
+        with self.store.write() as connection:
+            fence(connection, lease)
+            save_attribution(connection, stream, made)
+            self._learn(connection, stream, pairs, "burst", now)
+        log.info(
+            "change_attributed", app=stream.app, metric=stream.metric, cause=cause.value,
+            judge_change=judge_change, app_change=app_change, pairs=len(pairs),
+        )  # fmt: skip
 
     def _judged_again(self, stream: JudgedStream, found: Sequence[OldSample]) -> list[VerdictPair]:
         """Ask the judge about samples; those that it cannot judge now are left out."""
@@ -242,15 +239,6 @@ def _attribution(
 ) -> StoredAttribution | None:
     found = known.get(JudgedStream(verdict.app, verdict.metric, verdict.evaluator_version))
     return found if found and found.status_since >= verdict.status_since else None
-
-
-def judge_sentences(connection: Connection, now: datetime) -> dict[tuple[str, str], str]:
-    """Return, by metric and evaluator version, how its judge moved of late."""
-    return {
-        key: f"{key[0]}: the judge moved by {points(state.shift)} on {state.pairs} old samples"
-        " that it judged again"
-        for key, state in moved_judges(connection, since=now - SHOWN_FOR).items()
-    }
 
 
 def judge_again(

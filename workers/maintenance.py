@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final
 
 import numpy as np
 import redis
 import structlog
 from pydantic import ValidationError
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from monitor.errors import RecordError
 from monitor.models.status import OTHER, segment_name
@@ -43,6 +43,7 @@ from monitor.store.query import active_streams, window_tallies
 from monitor.store.retention import Ages, Retention
 from monitor.store.tables import dimensions
 from monitor.store.write import Result
+from workers.context import Clocks
 from workers.scoring_run import TOO_OLD, Dead, ScoringRules, commit, expired
 
 #: How often retention runs; one run takes at most a few seconds.
@@ -224,19 +225,6 @@ class Expirer:
             return int(anything.xlen(names.SAMPLES))
 
 
-class Clocks(NamedTuple):
-    """What two clocks say at one moment, in seconds: the calendar's, and one that never jumps."""
-
-    calendar_s: float
-    steady_s: float
-
-    @classmethod
-    def now(cls) -> Self:
-        """Read both; the steady one goes on while the machine sleeps, where there is such a one."""
-        steady = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-        return cls(time.time(), time.clock_gettime(steady))
-
-
 @dataclass(slots=True)
 class Keeper:
     """Runs the retention under the scheduler's lease; not by a calendar that has just jumped."""
@@ -384,39 +372,36 @@ class ExperimentJob:
 
     def run(self, lease: Lease) -> int:  # noqa: ARG002  # publishing twice does no harm
         """Do one round; return how many apps have experiments."""
+        metric, from_s = self._settings.metrics[0], int(time.time()) - _SPAN_S
+        query = select(dimensions.c.app, dimensions.c.dimension).where(
+            dimensions.c.dimension.in_(self._settings.experiments)
+        )
+        #: Shares by app, experiment and variant, of experiments with two variants or more.
+        found: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
         with self._store.read() as connection:
-            found = self._shares(connection, int(time.time()))
+            for app, experiment in connection.execute(query).all():
+                prefix = segment_name(experiment, "")
+                streams = [
+                    stream
+                    for stream in active_streams(connection, since_s=from_s, segment=None, app=app)
+                    if stream.key.metric == metric and stream.key.segment.startswith(prefix)
+                ]
+                variants: dict[str, tuple[float, float]] = {}
+                for stream in streams if len(streams) <= _MOST_VARIANTS else ():
+                    value = stream.key.segment.removeprefix(prefix)
+                    tallies = window_tallies(
+                        connection, from_s=from_s, app=app, segment=stream.key.segment,
+                        histograms=False,
+                    )  # fmt: skip
+                    if value != OTHER and stream.stream_id in tallies:
+                        variants[value] = window_stats(tallies[stream.stream_id]).counts()
+                if len(variants) > 1:
+                    counts = np.array(list(variants.values()))
+                    shares = thompson_shares(counts[:, 0], counts[:, 1])
+                    split = zip(variants, shares, strict=True)
+                    found[app][experiment] = {name: round(float(part), 4) for name, part in split}
         with translated(), self._client.pipeline(transaction=False) as pipe:
             for app, experiments in found.items():
                 pipe.set(names.experiments(app), json.dumps(experiments), ex=_KEPT_S)
             pipe.execute()
         return len(found)
-
-    def _shares(self, connection: Connection, now_s: int) -> dict[str, dict[str, dict[str, float]]]:
-        """Return the shares by app, experiment and variant, of those with two variants or more."""
-        metric = self._settings.metrics[0]
-        query = select(dimensions.c.app, dimensions.c.dimension).where(
-            dimensions.c.dimension.in_(self._settings.experiments)
-        )
-        found: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
-        from_s = now_s - _SPAN_S
-        for app, experiment in connection.execute(query).all():
-            prefix = segment_name(experiment, "")
-            variants: dict[str, tuple[float, float]] = {}
-            of_app = active_streams(connection, since_s=from_s, segment=None, app=app)
-            streams = [
-                s for s in of_app if s.key.metric == metric and s.key.segment.startswith(prefix)
-            ]
-            for stream in streams if len(streams) <= _MOST_VARIANTS else ():
-                value = stream.key.segment.removeprefix(prefix)
-                tallies = window_tallies(
-                    connection, from_s=from_s, app=app, segment=stream.key.segment, histograms=False
-                )
-                if value != OTHER and stream.stream_id in tallies:
-                    variants[value] = window_stats(tallies[stream.stream_id]).counts()
-            if len(variants) > 1:
-                counts = np.array(list(variants.values()))
-                shares = thompson_shares(counts[:, 0], counts[:, 1])
-                split = zip(variants, shares, strict=True)
-                found[app][experiment] = {name: round(float(part), 4) for name, part in split}
-        return found

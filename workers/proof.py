@@ -65,7 +65,19 @@ class ProofJob:
             if not objectives and not known:
                 return []
             streams = active_streams(connection, since_s=now.timestamp() - _DAY_S)
-            wanted = _wanted(objectives, streams)
+            # What each app and metric is to meet: the first objective that fits.
+            wanted: dict[tuple[str, str], tuple[Objective, Stream | None]] = {}
+            left = list(objectives)
+            for stream in streams:
+                app, metric, *_ = stream.key
+                for objective in objectives:
+                    if objective.app in (None, app) and objective.metric in (None, metric):
+                        wanted[app, metric] = objective, stream
+                        left = [other for other in left if other is not objective]
+                        break
+            for objective in left:  # of apps that are silent
+                if objective.app is not None:
+                    wanted.setdefault((objective.app, objective.metric or ""), (objective, None))
             night = now.replace(hour=_HOUR, minute=0, second=0, microsecond=0)
             night -= timedelta(days=night > now)
             due = {
@@ -115,8 +127,14 @@ class ProofJob:
                 policy = find_policy(self.policies.of(app, metric))
                 stored = states.get(stream.stream_id)
                 state = from_json(stored["memory"]) if stored else None
-                figures = _untested(policy, state)
-                if state is not None and not figures:
+                figures: dict[str, Any] = {"met": None}
+                if not isinstance(policy, EvidencePolicy):
+                    figures["reason"] = "only the policies that collect evidence can be tested"
+                elif state is None:
+                    figures["reason"] = "its evidence begins"
+                elif state.alarmed:
+                    figures["reason"] = f"it is {state.status.value}: tested when it has recovered"
+                else:
                     figures = self._planted(
                         connection, stream, objective, state, usual, level_of[stream.key], now
                     )
@@ -205,33 +223,3 @@ class ProofJob:
         return weighted_looks(
             history.ends_s - 0.001, sums.n, sums.sum_w, sums.sum_w2, sums.sum_wy, state.baseline
         )
-
-
-def _wanted(
-    objectives: Sequence[Objective], streams: Sequence[Stream]
-) -> dict[tuple[str, str], tuple[Objective, Stream | None]]:
-    """Return what each app and metric is to meet: the first objective that fits."""
-    found: dict[tuple[str, str], tuple[Objective, Stream | None]] = {}
-    left = list(objectives)
-    for stream in streams:
-        app, metric, *_ = stream.key
-        for objective in objectives:
-            if objective.app in (None, app) and objective.metric in (None, metric):
-                found[app, metric] = objective, stream
-                left = [other for other in left if other is not objective]
-                break
-    silent = [objective for objective in left if objective.app is not None]
-    for objective in silent:
-        found.setdefault((objective.app or "", objective.metric or ""), (objective, None))
-    return found
-
-
-def _untested(policy: object, state: EvidenceState | None) -> dict[str, Any]:
-    """Return why no falls can be planted in a stream; empty if they can."""
-    if not isinstance(policy, EvidencePolicy):
-        return {"met": None, "reason": "only the policies that collect evidence can be tested"}
-    if state is None:
-        return {"met": None, "reason": "its evidence begins"}
-    if state.alarmed:
-        return {"met": None, "reason": f"it is {state.status.value}: tested when it has recovered"}
-    return {}

@@ -301,7 +301,7 @@ def _digest_facts(
         cost_usd=sum(tally.cost_microusd for tally in sums.values()) / 1e6,
         cost_before_usd=sum(tally.cost_microusd for tally in before.values()) / 1e6,
         courses=[
-            _course(verdict, steps[key], sums[key], edges, step_s)
+            steps[key].course(verdict, sums[key], edges, step_s)
             for verdict in verdicts
             if (key := (verdict.app, verdict.metric)) in steps
         ],
@@ -322,21 +322,20 @@ class _Steps:
                 found += tally
         return found
 
-
-def _course(
-    verdict: Verdict, item: _Steps, whole: Tally, edges: Sequence[int], step_s: int
-) -> DigestSeries:
-    """Draw the period in at most 28 steps, and sum it to one."""
-    _, start_s, end_s = edges
-    width_s = step_s * -(-(end_s - start_s) // step_s // _MOST_POINTS)
-    points = [
-        DigestPoint(**_rates(item.between(at_s, min(at_s + width_s, end_s))))
-        for at_s in range(start_s, end_s, max(width_s, step_s))
-    ]
-    return DigestSeries(
-        app=verdict.app, metric=verdict.metric, status=verdict.status, n=whole.n, points=points,
-        **_rates(whole),
-    )  # fmt: skip
+    def course(
+        self, verdict: Verdict, whole: Tally, edges: Sequence[int], step_s: int
+    ) -> DigestSeries:
+        """Draw the period in at most 28 steps, and sum it to one."""
+        _, start_s, end_s = edges
+        width_s = step_s * -(-(end_s - start_s) // step_s // _MOST_POINTS)
+        points = [
+            DigestPoint(**_rates(self.between(at_s, min(at_s + width_s, end_s))))
+            for at_s in range(start_s, end_s, max(width_s, step_s))
+        ]
+        return DigestSeries(
+            app=verdict.app, metric=verdict.metric, status=verdict.status, n=whole.n,
+            points=points, **_rates(whole),
+        )  # fmt: skip
 
 
 def _rates(tally: Tally) -> dict[str, float | None]:

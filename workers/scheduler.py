@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from typing import NamedTuple
 
@@ -87,47 +87,48 @@ class Scheduler:
                 store=context.store, settings=settings, queue=self._queue, judge=self._judge.look
             ),
         )
-        self._explainer = Explainer(store=context.store, settings=settings)
-        self._proofs = ProofJob(
-            store=context.store, settings=settings, policies=context.policies,
-            thresholds=context.thresholds,
-        )  # fmt: skip
-        self._expirer = Expirer(
-            context.impatient_redis, context.store, context.rules, context.name,
-            settings.hook_limits,
-        )  # fmt: skip
         self._evaluated_at: datetime | None = None
         self._dispatched_at: datetime | None = None
-        reads = context.impatient_redis, context.store, settings.windows.bucket_s
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """What happens every so often, and what is slow and has a thread of its own."""
+        context, settings = self._context, self._context.settings
+        redis, store, bucket_s = context.impatient_redis, context.store, settings.windows.bucket_s
         quick_s = min(1.0, settings.evaluate_every_s)
-        experiments = ExperimentJob(context.impatient_redis, context.store, settings)
-        tuner = RateTuner(context.impatient_redis, context.store, settings)
         # Several times before what was new has become old.
         expire_every_s = min(EXPIRE_EVERY_S, context.rules.behind_after_s / 4)
-        self.jobs = [
-            Job("collect", quick_s, Collector(*reads).run),
-            Job("feedback", quick_s, FeedbackCollector(*reads).run),
+        expirer = Expirer(redis, store, context.rules, context.name, settings.hook_limits)
+        experiments = ExperimentJob(redis, store, settings)
+        explainer = Explainer(store=store, settings=settings)
+        proofs = ProofJob(
+            store=store, settings=settings, policies=context.policies, thresholds=context.thresholds
+        )
+        jobs = [
+            Job("collect", quick_s, Collector(redis, store, bucket_s).run),
+            Job("feedback", quick_s, FeedbackCollector(redis, store, bucket_s).run),
             Job("evaluate", settings.evaluate_every_s, self.evaluate),
-            Job("insights", self._explainer.every_s, self.explain, slow=True),
-            Job("expire", expire_every_s, self._expirer.run),
-            Job("sample_rates", TUNE_EVERY_S, tuner.run),
+            Job("insights", explainer.every_s, partial(self.explain, explainer), slow=True),
+            Job("expire", expire_every_s, expirer.run),
+            Job("sample_rates", TUNE_EVERY_S, RateTuner(redis, store, settings).run),
             Job("experiments", EXPERIMENTS_EVERY_S, experiments.run, slow=True),
-            Job("proofs", PROOFS_EVERY_S, self.prove, slow=True),
-            Job("retention", EVERY_S, Keeper(context.store, settings).run, slow=True),
+            Job("proofs", PROOFS_EVERY_S, partial(self.prove, proofs), slow=True),
+            Job("retention", EVERY_S, Keeper(store, settings).run, slow=True),
         ]
         if asks_judge(settings):
-            recheck = JudgeRecheck(context.store, settings, context.impatient_redis)
-            self.jobs.append(Job("judge_recheck", RECHECK_EVERY_S, recheck.run, slow=True))
+            recheck = JudgeRecheck(store, settings, redis)
+            jobs.append(Job("judge_recheck", RECHECK_EVERY_S, recheck.run, slow=True))
         if settings.digest_schedule.digest != "off":
-            digest = DigestJob(context.store, settings, context.wiring.channels)
+            digest = DigestJob(store, settings, context.wiring.channels)
             run = lambda lease: digest.run(lease, now=self._now())  # noqa: E731
-            self.jobs.append(Job("digest", _DIGEST_EVERY_S, run, slow=True))
+            jobs.append(Job("digest", _DIGEST_EVERY_S, run, slow=True))
         url = settings.dead_mans_switch.dead_mans_switch_url
         if url is not None:
             switch = DeadMansSwitch(url)
             every_s = settings.dead_mans_switch.dead_mans_switch_every_s
             call = lambda _: switch.call(self.broken_link())  # noqa: E731
-            self.jobs.append(Job("dead_mans_switch", every_s, call))
+            jobs.append(Job("dead_mans_switch", every_s, call))
+        return jobs
 
     def run(self, stop: threading.Event) -> None:
         """Work until *stop* is set; then give the lease back."""
@@ -171,15 +172,15 @@ class Scheduler:
                 before=before, after=change.after.value, n=verdict.n, pass_rate=verdict.pass_rate,
             )  # fmt: skip
 
-    def explain(self, lease: Lease) -> None:
+    def explain(self, explainer: Explainer, lease: Lease) -> None:
         """Explain what moved, and log each drift that was found."""
-        for found in self._explainer.run(lease, now=self._now()):
+        for found in explainer.run(lease, now=self._now()):
             names = {"app", "metric", "segment", "test", "mean_before", "mean_after", "n"}
             log.info("drift_found", **found.model_dump(include=names))
 
-    def prove(self, lease: Lease) -> None:
+    def prove(self, proofs: ProofJob, lease: Lease) -> None:
         """Test the detection objectives that are due, and log what came of it."""
-        for proof in self._proofs.run(lease, now=self._now()):
+        for proof in proofs.run(lease, now=self._now()):
             names = {"app", "metric", "objective", "met", "planted", "found", "median_s"}
             log.info("objective_tested", **proof.model_dump(include=names))
 

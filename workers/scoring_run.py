@@ -233,26 +233,21 @@ class ScoringRun:
             self.scored += self._write(self._done)
             self.consumer.acknowledge([entry.entry_id for entry, _ in self._done])
             results = [result for _, result in self._done if isinstance(result, Result)]
-            self._read_lines(results)
+            own = {
+                (item.stream.app, item.stream.metric, item.stream.evaluator_version)
+                for result in results
+                for item in result.contributions
+                if item.stream.evaluator_version.endswith(OWN)
+            }
+            known = (self._lines.get(key) for key in own)
+            if any(line is None or line.n < OWN_LEARNT_AT[-1] for line in known):
+                with self.store.read() as connection:  # these results may have moved one
+                    self._lines = read_pass_lines(connection)
             if self.on_stored is not None:
                 self.on_stored(results)
-            for entry, item in self._done:
-                if isinstance(item, Dead):
-                    log.error("dead_letter", entry_id=entry.entry_id, reason=item.reason)
+            for dead in (item for _, item in self._done if isinstance(item, Dead)):
+                log.error("dead_letter", entry_id=dead.entry.entry_id, reason=dead.reason)
             self._done = []
-
-    def _read_lines(self, results: Sequence[Result]) -> None:
-        """Read the apps' own pass lines again where these results may have moved one."""
-        for key in {
-            (item.stream.app, item.stream.metric, item.stream.evaluator_version)
-            for result in results
-            for item in result.contributions
-            if item.stream.evaluator_version.endswith(OWN)
-        }:
-            if key not in self._lines or self._lines[key].n < OWN_LEARNT_AT[-1]:
-                with self.store.read() as connection:
-                    self._lines = read_pass_lines(connection)
-                return
 
     def _write(self, done: list[tuple[StreamEntry, Result | Dead]]) -> int:
         """Write all results at once; one that cannot be written becomes a dead letter alone."""

@@ -34,19 +34,19 @@ from alerts.queries import dead_letters_since, oldest_waiting
 from monitor.errors import DeliveryError, QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
-from monitor.report.format import duration
+from monitor.report.format import duration, points
 from monitor.report.words import proof_sentence
 from monitor.scoring.limits.budget import Budget, caps_from
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
+from monitor.store.agreement import moved_judges
 from monitor.store.engine import Store
 from monitor.store.insights import read_proofs
 from monitor.store.lease import database_time
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
-from workers.judge_recheck import judge_sentences
-from workers.maintenance import Clocks
+from workers.context import Clocks
 
 _log = structlog.get_logger("groundwatch.alerts")
 #: Conditions look at this much of the past.
@@ -61,6 +61,8 @@ _SILENT_S = 60.0
 _USUAL_HOURS = 12
 #: A pause between evaluations is reported for so long after it.
 _PAUSE_REPORTED_S = 900.0
+#: A judge that moved is shown for so long.
+_MOVED_SHOWN_FOR = timedelta(days=7)
 _LATEST = 50
 _MOSTLY = 0.5
 #: A sample that has waited this long makes the monitor blind; so does a Redis that is away for
@@ -90,9 +92,9 @@ class JudgeWatch:
     @classmethod
     def make(cls, settings: Settings, client: redis.Redis) -> Self:
         """Return a watch for the settings' judge; a scorer without one is never in trouble."""
-        caps = caps_from(settings)
         if settings.scorer not in ("judge", "cascade"):
             return cls(breaker=None, budget=None, local_goes_on=True)
+        caps = caps_from(settings)
         return cls(
             breaker=CircuitBreaker(client, endpoint_name(settings)),
             budget=Budget(client, caps) if caps else None,
@@ -270,6 +272,15 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
             )
         )
     return found
+
+
+def judge_sentences(connection: Connection, now: datetime) -> dict[tuple[str, str], str]:
+    """Return, by metric and evaluator version, how its judge moved of late."""
+    return {
+        key: f"{key[0]}: the judge moved by {points(state.shift)} on {state.pairs} old samples"
+        " that it judged again"
+        for key, state in moved_judges(connection, since=now - _MOVED_SHOWN_FOR).items()
+    }
 
 
 def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:

@@ -135,23 +135,35 @@ class RateTuner:
                 if tuning is not None
             }
         for app, (before, decision) in decided.items():
-            self._ask(lease, app, before, decision, now)
+            asked = set_rate(self._client, app, decision.rate, self._settings, kept_s=LEASE_S)
+            lapsed = not before.is_in_force(now)
+            is_new = lapsed or (asked, decision.reason) != (before.rate, before.reason)
+            found = before.model_copy(update={
+                "rate": asked, "reason": decision.reason, "since": now if is_new else before.since,
+                "until": now + timedelta(seconds=LEASE_S),
+            })  # fmt: skip
+            with self._store.write() as connection:
+                fence(connection, lease)
+                last, tuning = read_sample_rates(connection, app)[app]
+                is_ours = tuning is not None and last.since == before.since
+                if is_ours:
+                    save_sample_rate(connection, app, found, decision.state._asdict())
+            left_s = int((last.until - now).total_seconds())
+            if is_ours and is_new:
+                log.info("sample_rate_asked", app=app, rate=asked, reason=decision.reason)
+            elif not is_ours and left_s > 0:  # somebody set or reset it meanwhile
+                set_rate(self._client, app, last.rate, self._settings, kept_s=left_s)
+            elif not is_ours:
+                clear_rate(self._client, app)
         return len(decided)
 
     def _decide(
-        self, connection: Connection, app: str, state: TuningState, now: datetime
-    ) -> RateDecision:
-        seen, sampled = _counters(connection, app)
-        state = state.counted(seen=seen, sampled=sampled, now_s=now.timestamp())
-        evidence = self._evidence(connection, app, state, now)
-        limits = RateLimits(self._settings.min_rate, self._settings.max_rate)
-        return decide_rate(state, evidence, limits, now_s=now.timestamp())
-
-    def _evidence(
         self, connection: Connection, app: str, tuning: TuningState, now: datetime
-    ) -> AppEvidence:
-        """Return what is known of the app by the metric that it is planned for."""
+    ) -> RateDecision:
+        """Decide by what is known of the app by the metric that it is planned for."""
         now_s = now.timestamp()
+        seen, sampled = _counters(connection, app)
+        tuning = tuning.counted(seen=seen, sampled=sampled, now_s=now_s)
         streams = active_streams(connection, since_s=now_s - _DAY_S, app=app)
         mine = [each.stream_id for each in streams if each.key.metric == tuning.metric]
         memory = read_states(connection, mine[:1]).get(mine[0]) if mine else None
@@ -165,36 +177,11 @@ class RateTuner:
         }
         newest = max(came, key=lambda name: came[name], default="")
         released = (newest, float(came.get(newest, -math.inf)))
-        if state is None:
-            return AppEvidence(0.0, True, False, *released)
-        bucket_s = self._settings.windows.bucket_s
-        return AppEvidence(
-            suspicion(state, per_hour=tuning.per_hour, bucket_s=bucket_s),
-            state.baseline.n < LEAST_N, state.alarmed, *released,
-        )  # fmt: skip
-
-    def _ask(
-        self, lease: Lease, app: str, before: SampleRate, decision: RateDecision, now: datetime
-    ) -> None:
-        asked = set_rate(self._client, app, decision.rate, self._settings, kept_s=LEASE_S)
-        lapsed = not before.is_in_force(now)
-        is_new = lapsed or (asked, decision.reason) != (before.rate, before.reason)
-        found = before.model_copy(update={
-            "rate": asked, "reason": decision.reason, "since": now if is_new else before.since,
-            "until": now + timedelta(seconds=LEASE_S),
-        })  # fmt: skip
-        with self._store.write() as connection:
-            fence(connection, lease)
-            last, tuning = read_sample_rates(connection, app)[app]
-            is_ours = tuning is not None and last.since == before.since
-            if is_ours:
-                save_sample_rate(connection, app, found, decision.state._asdict())
-        if not is_ours:  # somebody set or reset it meanwhile
-            left_s = int((last.until - now).total_seconds())
-            if left_s > 0:
-                set_rate(self._client, app, last.rate, self._settings, kept_s=left_s)
-            else:
-                clear_rate(self._client, app)
-            return
-        if is_new:
-            log.info("sample_rate_asked", app=app, rate=asked, reason=decision.reason)
+        evidence = AppEvidence(0.0, True, False, *released)
+        if state is not None:
+            bucket_s = self._settings.windows.bucket_s
+            suspected = suspicion(state, per_hour=tuning.per_hour, bucket_s=bucket_s)
+            is_new = state.baseline.n < LEAST_N
+            evidence = AppEvidence(suspected, is_new, state.alarmed, *released)
+        limits = RateLimits(self._settings.min_rate, self._settings.max_rate)
+        return decide_rate(tuning, evidence, limits, now_s=now_s)

@@ -13,7 +13,6 @@ import json
 import logging
 import math
 import socket
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -236,10 +235,8 @@ def _is_public(address: str) -> bool:
     return found.is_global and not found.is_multicast and not tunnelled
 
 
-@cache
-def _trusted() -> ssl.SSLContext:
-    """Load the certificates that are trusted; that takes longer than a message."""
-    return httpx.create_ssl_context()
+#: The certificates that are trusted: loading them takes longer than a message.
+_trusted = cache(httpx.create_ssl_context)
 
 
 def refusal(

@@ -84,30 +84,6 @@ def _visible(value: str) -> str:
     )
 
 
-def _from_messages(value: dict[str, Any]) -> dict[str, Any]:
-    """Read chat ``messages`` as query, output and history; what is no such list stays."""
-    messages = value.get("messages")
-    if (
-        not isinstance(messages, list)
-        or not all(isinstance(each, dict) and "role" in each for each in messages)
-        or value.get("history")
-    ):
-        return value
-    found = {key: item for key, item in value.items() if key != "messages"}
-    said = [Turn.model_validate({"content": None, **each}) for each in messages]
-    last = max((n for n, each in enumerate(said) if each.role == "user"), default=-1)
-    earlier, after = said[: max(last, 0)], said[last + 1 :]
-    if found.get("query") is None and last >= 0:
-        found["query"] = said[last].content
-    if found.get("output") is None:
-        answers = [each.content for each in after if each.role == "assistant" and each.content]
-        found["output"] = answers[-1] if answers else None
-        if found["output"] is None:
-            del found["output"]
-    turns = [each for each in earlier if each.role in {"user", "assistant"} and each.content]
-    return found | {"history": [each.model_dump() for each in turns]}
-
-
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 AppName = Annotated[Name, AfterValidator(_visible)]
 #: A bare string is accepted where a passage is expected.
@@ -154,7 +130,6 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
         """Move keys that are not fields into ``metadata``."""
         if not isinstance(value, dict):
             return value
-        value = _from_messages(value)
         unknown = {key: value[key] for key in value if key not in cls.model_fields}
         if not unknown:
             return value
@@ -163,6 +138,32 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
         if not isinstance(metadata, dict):
             return known  # whose metadata is refused, with what is wrong with it
         return known | {"metadata": {**unknown, **metadata}}
+
+    @model_validator(mode="before")  # the last of them goes first
+    @classmethod
+    def _read_messages(cls, value: object) -> object:
+        """Read chat ``messages`` as query, output and history; what is no such list stays."""
+        messages = value.get("messages") if isinstance(value, dict) else None
+        if (
+            not isinstance(value, dict)
+            or not isinstance(messages, list)
+            or not all(isinstance(each, dict) and "role" in each for each in messages)
+            or value.get("history")
+        ):
+            return value
+        found = {key: item for key, item in value.items() if key != "messages"}
+        said = [Turn.model_validate({"content": None, **each}) for each in messages]
+        last = max((n for n, each in enumerate(said) if each.role == "user"), default=-1)
+        earlier, after = said[: max(last, 0)], said[last + 1 :]
+        if found.get("query") is None and last >= 0:
+            found["query"] = said[last].content
+        if found.get("output") is None:
+            answers = [each.content for each in after if each.role == "assistant" and each.content]
+            found["output"] = answers[-1] if answers else None
+            if found["output"] is None:
+                del found["output"]
+        turns = [each for each in earlier if each.role in {"user", "assistant"} and each.content]
+        return found | {"history": [each.model_dump() for each in turns]}
 
 
 class Sample(BaseModel, frozen=True, extra="forbid"):

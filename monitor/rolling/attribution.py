@@ -174,7 +174,7 @@ def explain_change(
     return SegmentExplanation(
         before=whole[0],
         after=whole[1],
-        named=[_effect(*item, change) for item in guilty[:_MOST_NAMED]],
+        named=[item.explained(change) for item in guilty[:_MOST_NAMED]],
         considered=len(candidates),
         mix=mix,
         mix_shift=shifted,
@@ -254,6 +254,26 @@ class _Candidate(NamedTuple):
     excess: float
     found: SegmentChange
 
+    def explained(self, change: float) -> SegmentEffect:
+        """Return what it did to a pass rate that changed by *change*."""
+        found, part, half = self.found, self.found.part, 1.96 * self.found.part.rate_error
+        return SegmentEffect(
+            segment=found.segment,
+            n_before=found.before.n,
+            n_after=found.now.n,
+            share_before=found.share_before,
+            share_after=found.share_now,
+            rate_before=found.before.rate if found.before.n > 0 else None,
+            rate_after=found.now.rate if found.now.n > 0 else None,
+            rate_effect=part.rate,
+            mix_effect=part.mix,
+            low=part.rate - half,
+            high=part.rate + half,
+            explains=self.excess / change if change else 0.0,
+            p_value=math.exp(self.log_p),
+            named=True,
+        )
+
 
 def _candidates(segments: Sequence[SegmentChange], *, falls: bool) -> Iterator[_Candidate]:
     for found in segments:
@@ -319,26 +339,6 @@ def _sum(rates: Iterable[Rate]) -> Rate:
         return Rate(0.0, 0.0, 0.0, 0.0)
     share = traffic / whole
     return Rate(float(n.sum()), whole, float(share @ rate), float(share**2 @ variance))
-
-
-def _effect(log_p: float, excess: float, found: SegmentChange, change: float) -> SegmentEffect:
-    part, half = found.part, 1.96 * found.part.rate_error
-    return SegmentEffect(
-        segment=found.segment,
-        n_before=found.before.n,
-        n_after=found.now.n,
-        share_before=found.share_before,
-        share_after=found.share_now,
-        rate_before=found.before.rate if found.before.n > 0 else None,
-        rate_after=found.now.rate if found.now.n > 0 else None,
-        rate_effect=part.rate,
-        mix_effect=part.mix,
-        low=part.rate - half,
-        high=part.rate + half,
-        explains=excess / change if change else 0.0,
-        p_value=math.exp(log_p),
-        named=True,
-    )
 
 
 _ALPHA: Final = 0.05

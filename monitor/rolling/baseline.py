@@ -171,35 +171,21 @@ class _ReferenceLimits:
 
     def by_hour(self) -> list[float]:
         """Return the lower limit, or one for each hour where the day has a seasonal pattern."""
-        hourly = self._hourly()
-        if hourly is not None:
-            n, passed, shrunk = hourly
-            slack = max(_USUAL_SLACK, self._slack(shrunk[self._hour]))
-            low = betaincinv(
-                passed + _PRIOR_N * self._rate,
-                n - passed + _PRIOR_N * (1.0 - self._rate),
-                _HOUR_ALPHA,
-            )
-            return [float(value) - slack for value in low]
+        rate = self._rate
+        if self._bucket[-1] - self._bucket[0] >= _SEASON_BUCKETS and 0.0 < rate < 1.0:
+            n = np.bincount(self._hour, self._n, _HOURS)
+            passed = np.clip(np.bincount(self._hour, self._passed, _HOURS), 0.0, n)
+            shrunk = (passed + _PRIOR_N * rate) / (n + _PRIOR_N)
+            chi2 = np.sum((passed - n * rate) ** 2 / np.maximum(n, 1e-9)) / (rate * (1.0 - rate))
+            differs = chdtrc(np.count_nonzero(n) - 1, chi2) < _SEASON_P
+            # The hours certainly differ, and by enough.
+            if differs and np.ptp(shrunk[n > 0]) > _SEASON_RANGE:
+                slack = max(_USUAL_SLACK, self._slack(shrunk[self._hour]))
+                alike = passed + _PRIOR_N * rate, n - passed + _PRIOR_N * (1.0 - rate)
+                return [float(value) - slack for value in betaincinv(*alike, _HOUR_ALPHA)]
         total = float(self._n.sum())
-        limit = wilson_interval(self._rate * total, total, alpha=2 * _ALPHA).low
-        return [limit - self._slack(np.full(self._n.shape, self._rate))]
-
-    def _hourly(self) -> tuple[Floats, Floats, Floats] | None:
-        """Sum by hour of the day; None unless the hours certainly differ, and by enough."""
-        spans_days = self._bucket[-1] - self._bucket[0] >= _SEASON_BUCKETS
-        if not spans_days or not 0.0 < self._rate < 1.0:
-            return None
-        n = np.asarray(np.bincount(self._hour, self._n, _HOURS), dtype=np.float64)
-        passed = np.asarray(np.bincount(self._hour, self._passed, _HOURS), dtype=np.float64)
-        passed = np.minimum(np.maximum(passed, 0.0), n)
-        shrunk = (passed + _PRIOR_N * self._rate) / (n + _PRIOR_N)
-        variance = self._rate * (1.0 - self._rate)
-        chi2 = np.sum((passed - n * self._rate) ** 2 / np.maximum(n, 1e-9)) / variance
-        differs = chdtrc(np.count_nonzero(n) - 1, chi2) < _SEASON_P
-        if not differs or np.ptp(shrunk[n > 0]) <= _SEASON_RANGE:
-            return None
-        return n, passed, np.asarray(shrunk)
+        limit = wilson_interval(rate * total, total, alpha=2 * _ALPHA).low
+        return [limit - self._slack(np.full(self._n.shape, rate))]
 
     def _slack(self, expected: Floats) -> float:
         """

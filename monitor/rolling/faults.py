@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ def find_faults(before: Sequence[ScoredExchange], after: Sequence[ScoredExchange
         for side in (before, after)
     ]
     found = blame(*sides)
-    texts = [ScoredText(each.sample_id, each.at, _text(each)) for each in after]
+    texts = [ScoredText.of(each) for each in after]
     failed = [text for text, each in zip(texts, after, strict=True) if not each.passed]
     passed = [text for text, each in zip(texts, after, strict=True) if each.passed]
     return Faults(
@@ -61,19 +61,6 @@ def find_faults(before: Sequence[ScoredExchange], after: Sequence[ScoredExchange
         components=tuple(component_changes(before, after, found.cause if found else "")),
         modes=tuple(failure_modes(failed, passed)),
     )
-
-
-def _text(sample: ScoredExchange) -> str:
-    """Return the question with what was wrong with the answer; with all of it where it passed."""
-    listed = (sample.evaluation.metadata or {}).get("claims")
-    claims = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    wrong = [
-        str(each.get("text"))
-        for each in claims
-        if each.get("verdict") in {"not_found", "contradicted"}
-    ]
-    said = wrong if wrong and not sample.passed else [sample.interaction.output]
-    return " ".join([sample.interaction.query or "", *said])
 
 
 CAUSES = ("traffic", "retrieval", "generation")
@@ -194,15 +181,16 @@ class _Vocabulary:
 
     def causes(self, side: Sequence[Exchange], *, own: int) -> NDArray[np.int64]:
         """Return the place of each sample's cause in `CAUSES`; one beyond for those that passed."""
-        return np.array([self._cause(each, own=own) for each in side])
-
-    def _cause(self, each: Exchange, *, own: int) -> int:
-        if each.passed:
-            return len(CAUSES)
-        if self._familiarity(each.question, own=own) < self._least_familiar:
-            return 0
-        holds = self._held(each.question, each.contexts) >= self._least_held
-        return 2 if holds or self.sufficed(each) else 1
+        found = []
+        for each in side:
+            if each.passed:
+                found.append(len(CAUSES))
+            elif self._familiarity(each.question, own=own) < self._least_familiar:
+                found.append(0)
+            else:
+                holds = self._held(each.question, each.contexts) >= self._least_held
+                found.append(2 if holds or self.sufficed(each) else 1)
+        return np.array(found)
 
     def sufficed(self, each: Exchange) -> bool:
         """Return whether the same question passed earlier with the same contexts."""
@@ -243,6 +231,20 @@ class ScoredText(NamedTuple):
     sample_id: str
     at: datetime
     text: str
+
+    @classmethod
+    def of(cls, sample: ScoredExchange) -> Self:
+        """Return the question with the claims that are wrong, or else with the whole answer."""
+        listed = (sample.evaluation.metadata or {}).get("claims")
+        claims = listed if isinstance(listed, list) and not sample.passed else []
+        wrong = [
+            str(each.get("text"))
+            for each in claims
+            if isinstance(each, dict) and each.get("verdict") in {"not_found", "contradicted"}
+        ]
+        said = wrong or [sample.interaction.output]
+        text = " ".join([sample.interaction.query or "", *said])
+        return cls(sample.sample_id, sample.at, text)
 
 
 class FailureMode(NamedTuple):

@@ -299,14 +299,19 @@ def movements(
     Source: Y. Benjamini, D. Yekutieli, "False discovery rate-adjusted multiple confidence
     intervals for selected parameters", JASA 100 (2005), 71-81.
     """
-    compared = []
+    compared, p_values = [], []
     for pair in pairs:
         if min(pair.before.n, pair.after.n) >= min_n:
             before, after = (
                 window_stats(side).counts(pair.design_effect) for side in (pair.before, pair.after)
             )
+            # The pooled normal approximation: are the two rates one? Two-sided.
+            (passed, n), (passed_after, n_after) = before, after
+            pooled = (passed + passed_after) / (n + n_after)
+            variance = pooled * (1 - pooled) * (1 / n + 1 / n_after)
+            z = (passed_after / n_after - passed / n) / math.sqrt(variance) if variance > 0 else 0.0
+            p_values.append(math.erfc(abs(z) / math.sqrt(2)))
             compared.append((pair, before, after))
-    p_values = [_p_value(before, after) for _, before, after in compared]
     chosen = benjamini_hochberg(p_values, false_share)
     share_chosen = sum(chosen) / len(chosen) if chosen else 0.0
     found = []
@@ -320,14 +325,3 @@ def movements(
         )  # fmt: skip
         found.append(move)
     return sorted(found, key=lambda item: (-abs(item.difference), item.app, item.metric))
-
-
-def _p_value(before: tuple[float, float], after: tuple[float, float]) -> float:
-    """Test whether two rates are one, two-sided, by the pooled normal approximation."""
-    (passed, n), (passed_after, n_after) = before, after
-    pooled = (passed + passed_after) / (n + n_after)
-    variance = pooled * (1 - pooled) * (1 / n + 1 / n_after)
-    if variance <= 0:
-        return 1.0
-    z = (passed_after / n_after - passed / n) / math.sqrt(variance)
-    return math.erfc(abs(z) / math.sqrt(2))

@@ -133,7 +133,8 @@ def ks_test(
     1.0
     """
     distance = kolmogorov_smirnov(reference, current)
-    e = math.sqrt(_size(reference, current) / design_effect)
+    sizes = float(reference.sum()), float(current.sum())
+    e = math.sqrt(sizes[0] * sizes[1] / sum(sizes) / design_effect)
     screen = float(kolmogorov((e + 0.12 + 0.11 / e) * distance))
     smaller, larger = sorted((reference, current), key=lambda counts: float(counts.sum()))
     if screen >= exact_below or smaller.sum() > MOST_EXACT or design_effect > 1:
@@ -254,9 +255,3 @@ def _check_pair(reference: Histogram, current: Histogram) -> None:
         raise ValueError(f"shapes differ: {reference.shape} and {current.shape}")
     if reference.sum() <= 0 or current.sum() <= 0:
         raise ValueError("a histogram is empty")
-
-
-def _size(reference: Histogram, current: Histogram) -> float:
-    """Return mn/(m+n): what two samples together are worth."""
-    m, n = float(reference.sum()), float(current.sum())
-    return m * n / (m + n)

@@ -57,10 +57,6 @@ ENOUGH = 50
 _WORDS = {"pass": True, "fail": False, "good": True, "bad": False, "1": True, "0": False}
 
 
-def _verdict(value: object) -> object:
-    return _WORDS.get(value.strip().lower(), value) if isinstance(value, str) else value
-
-
 class LabelRecord(BaseModel):
     """A label as it comes in: a line of JSONL, an object of the API. Unknown keys are ignored."""
 
@@ -72,9 +68,9 @@ class LabelRecord(BaseModel):
         validation_alias=AliasChoices("sample_id", "trace_id"),
         description="Its id, or the trace id of the one sample that has it.",
     )
-    label: Annotated[bool, BeforeValidator(_verdict)] = Field(
-        description='Whether the sample passes: 1 or 0, true or false, "pass" or "fail".'
-    )
+    label: Annotated[
+        bool, BeforeValidator(lambda value: _WORDS.get(str(value).strip().lower(), value))
+    ] = Field(description='Whether the sample passes: 1 or 0, true or false, "pass" or "fail".')
     metric: Name = USUAL_METRIC
     annotator: Name | None = Field(None, description="Who says so; else who sends it.")
     labelled_at: AwareDatetime | None = Field(None, description="When; else now.")

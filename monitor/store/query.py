@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, select, tuple_
@@ -189,13 +188,9 @@ def series(
 
 def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
     table = piece.level.sums
-    query = select(streams.c.stream_id, *by, *_sums(table))
+    sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
+    query = select(streams.c.stream_id, *by, *sums)
     return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
-
-
-@cache
-def _sums(table: Table) -> Sequence[ColumnElement[Any]]:
-    return [func.sum(table.c[name]).label(name) for name in TALLY_SUMS]
 
 
 def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:

@@ -194,7 +194,34 @@ def roll_up(
     for source, level in ((BUCKETS, HOURS), (HOURS, DAYS)):
         while _step(store, source, level, now_s - settle_s, guard):
             steps += 1
-    _delete_old(store, int(now_s), keep_s, guard)
+    with store.read() as connection:
+        marks = read_marks(connection)
+    due = {}
+    for level, wider in zip(LEVELS, (*LEVELS[1:], None), strict=True):
+        oldest_s = int(now_s - keep_s.get(level.name, level.keep_s))
+        # Never what the wider level does not hold yet.
+        if wider is not None:
+            oldest_s = min(oldest_s, marks[wider.name].complete_to_s)
+        width_s = (wider or DAYS).width_s
+        horizon_s = oldest_s // width_s * width_s
+        if horizon_s > marks[level.name].kept_from_s:
+            due[level] = horizon_s
+    if not due:
+        return steps
+    with store.read() as connection:
+        stream_ids = list(connection.execute(select(streams.c.stream_id)).scalars())
+    for level, horizon_s in due.items():
+        # First the mark: a reader must not look for rows that are being deleted.
+        with store.write() as connection:
+            guard(connection)
+            moved = levels.update().where(levels.c.level == level.name)
+            connection.execute(moved.values(kept_from_s=horizon_s))
+        for batch in batched(stream_ids, _STREAMS_AT_ONCE):
+            with store.write() as connection:
+                guard(connection)
+                for table in (level.bins, level.sums):
+                    old = table.c.stream_id.in_(batch) & (table.c.start_s < horizon_s)
+                    connection.execute(delete(table).where(old))
     return steps
 
 
@@ -266,37 +293,6 @@ def _sum(
     new = {name: insert.excluded[name] for name in sums}
     key = [column.name for column in target.primary_key]
     connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
-
-
-def _delete_old(store: Store, now_s: int, keep_s: Mapping[str, float], guard: Guard) -> None:
-    with store.read() as connection:
-        marks = read_marks(connection)
-    due = {}
-    for level, wider in zip(LEVELS, (*LEVELS[1:], None), strict=True):
-        oldest_s = int(now_s - keep_s.get(level.name, level.keep_s))
-        # Never what the wider level does not hold yet.
-        if wider is not None:
-            oldest_s = min(oldest_s, marks[wider.name].complete_to_s)
-        width_s = (wider or DAYS).width_s
-        horizon_s = oldest_s // width_s * width_s
-        if horizon_s > marks[level.name].kept_from_s:
-            due[level] = horizon_s
-    if not due:
-        return
-    with store.read() as connection:
-        stream_ids = list(connection.execute(select(streams.c.stream_id)).scalars())
-    for level, horizon_s in due.items():
-        # First the mark: a reader must not look for rows that are being deleted.
-        with store.write() as connection:
-            guard(connection)
-            moved = levels.update().where(levels.c.level == level.name)
-            connection.execute(moved.values(kept_from_s=horizon_s))
-        for batch in batched(stream_ids, _STREAMS_AT_ONCE):
-            with store.write() as connection:
-                guard(connection)
-                for table in (level.bins, level.sums):
-                    old = table.c.stream_id.in_(batch) & (table.c.start_s < horizon_s)
-                    connection.execute(delete(table).where(old))
 
 
 class Inputs(NamedTuple):

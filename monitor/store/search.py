@@ -337,7 +337,10 @@ def _positions(
         table, values["doctor"] = "groundwatch_samples", DOCTOR_APP
         conditions.append("app <> :doctor")
     elif connection.dialect.name == "sqlite":
-        position, values["match"] = "rowid", _fts5_query(groups, phrases)
+        parts = [f"facets : ({' OR '.join(map(token_of, group))})" for group in groups]
+        # A phrase may end in a star, which stands outside of its quotes.
+        parts += [f'words : "{p.rstrip("*")}"{"*" if p.endswith("*") else ""}' for p in phrases]
+        position, values["match"] = "rowid", " AND ".join(parts)
         conditions.append(f"{TERMS} MATCH :match")
     else:
         matching, more = _gin_conditions(groups, phrases)
@@ -401,14 +404,6 @@ def _dense_or_few(
 def _place(at: datetime) -> int:
     """Return the first position of a time."""
     return min(max(epoch_ms(at), 0), LATEST_MS) << TIE_BITS
-
-
-def _fts5_query(groups: Sequence[Sequence[int]], phrases: Sequence[str]) -> str:
-    parts = [f"facets : ({' OR '.join(map(token_of, group))})" for group in groups]
-    for phrase in phrases:
-        stem = phrase.rstrip("*")
-        parts.append(f'words : "{stem}"{"*" if stem != phrase else ""}')
-    return " AND ".join(parts)
 
 
 def _gin_conditions(

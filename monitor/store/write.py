@@ -11,10 +11,10 @@ the acknowledgement means a redelivery that changes nothing. `record` is the doo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from sqlalchemy import Connection, func, select, tuple_
 
@@ -68,6 +68,64 @@ class Result:
     past: bool = False  #: older than the status window when it came: not current
     places: tuple[tuple[str, str], ...] = ()  #: its value in each dimension where it has one
     inputs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: bins by feature
+
+    def joined(self) -> Self:
+        """Return it as one of the other apps; the sample keeps its own app in its metadata."""
+        sample, known = self.scored.sample, self.scored.sample.interaction
+        metadata = {**known.metadata, "app": known.app}
+        interaction = known.model_copy(update={"app": OTHER, "metadata": metadata})
+        moved = sample.model_copy(update={"interaction": interaction})
+        return replace(
+            self,
+            scored=replace(self.scored, sample=moved),
+            contributions=tuple(
+                replace(item, stream=item.stream._replace(app=OTHER)) for item in self.contributions
+            ),
+        )
+
+    def evaluation_rows(self) -> list[dict[str, Any]]:
+        """Return its evaluations as rows."""
+        rows = []
+        for item in self.contributions:
+            evaluation, counts = item.evaluation, item.tally.n == 1
+            judged = (evaluation.metadata or {}).get("judged")
+            rows.append(
+                {
+                    "evaluation_id": evaluation.evaluation_id,
+                    "sample_id": self.scored.sample.sample_id,
+                    "app": item.stream.app,
+                    "metric": item.stream.metric,
+                    "evaluator_version": item.stream.evaluator_version,
+                    "status": evaluation.status.value,
+                    "score": item.tally.sum_x if counts else None,
+                    "passed": item.tally.passed if counts else None,
+                    "occurred_at_ms": self.occurred_at_ms,
+                    "record": WITH_SAMPLE,
+                    "reason": evaluation.reason.replace("\0", "\ufffd"),
+                    "judged": None if judged is None else int(bool(judged)),
+                }
+            )
+        return rows
+
+    def labels(self) -> Iterator[Label]:
+        """Yield the label that its app sent, beside each verdict of the usual metric."""
+        sample = self.scored.sample
+        if sample.interaction.label is None:
+            return
+        for item in self.contributions:
+            if item.stream.metric == USUAL_METRIC and item.tally.n == 1:
+                yield Label(
+                    sample_id=sample.sample_id,
+                    app=item.stream.app,
+                    metric=item.stream.metric,
+                    evaluator_version=item.stream.evaluator_version,
+                    labelled_by=APP_ANNOTATOR,
+                    judge_passed=bool(item.tally.passed),
+                    human_passed=bool(sample.interaction.label),
+                    note="",
+                    labelled_at=sample.sampled_at,
+                    release=_joining(sample.interaction.release) or "",
+                )
 
 
 def record(
@@ -129,9 +187,9 @@ def record(
         returning=samples.c.sample_id,
     )
     fresh = [by_id[key] for key in sorted(new_ids)]
-    ended = {result.scored.sample.sample_id: _evaluation_rows(result) for result in fresh}
+    ended = {result.scored.sample.sample_id: result.evaluation_rows() for result in fresh}
     insert(connection, evaluations, [row for rows in ended.values() for row in rows])
-    save_labels(connection, (label for item in fresh for label in _labels(item)))
+    save_labels(connection, (label for item in fresh for label in item.labels()))
     _add_to_buckets(
         connection,
         [
@@ -177,30 +235,6 @@ def record(
     return len(fresh)
 
 
-def _evaluation_rows(result: Result) -> list[dict[str, Any]]:
-    rows = []
-    for item in result.contributions:
-        evaluation, counts = item.evaluation, item.tally.n == 1
-        judged = (evaluation.metadata or {}).get("judged")
-        rows.append(
-            {
-                "evaluation_id": evaluation.evaluation_id,
-                "sample_id": result.scored.sample.sample_id,
-                "app": item.stream.app,
-                "metric": item.stream.metric,
-                "evaluator_version": item.stream.evaluator_version,
-                "status": evaluation.status.value,
-                "score": item.tally.sum_x if counts else None,
-                "passed": item.tally.passed if counts else None,
-                "occurred_at_ms": result.occurred_at_ms,
-                "record": WITH_SAMPLE,
-                "reason": evaluation.reason.replace("\0", "\ufffd"),
-                "judged": None if judged is None else int(bool(judged)),
-            }
-        )
-    return rows
-
-
 def bounded(
     connection: Connection, results: Sequence[Result], dead: Sequence[DeadLetter], *, now_s: int
 ) -> tuple[list[Result], list[DeadLetter]]:
@@ -222,7 +256,7 @@ def bounded(
         return list(results), list(dead)
     return (
         [
-            item if item.scored.sample.interaction.app in named else _of_other_apps(item)
+            item if item.scored.sample.interaction.app in named else item.joined()
             for item in results
         ],
         [item if item.app in named else replace(item, app=OTHER) for item in dead],
@@ -232,42 +266,6 @@ def bounded(
 def read_app_names(connection: Connection) -> Census:
     """Return which apps count under their own names, and which wait for a place."""
     return _read_censuses(connection, [APPS]).get(APPS, Census())
-
-
-def _of_other_apps(result: Result) -> Result:
-    sample = result.scored.sample
-    known = sample.interaction
-    metadata = {**known.metadata, "app": known.app}
-    interaction = known.model_copy(update={"app": OTHER, "metadata": metadata})
-    moved = sample.model_copy(update={"interaction": interaction})
-    return replace(
-        result,
-        scored=replace(result.scored, sample=moved),
-        contributions=tuple(
-            replace(item, stream=item.stream._replace(app=OTHER)) for item in result.contributions
-        ),
-    )
-
-
-def _labels(result: Result) -> Iterable[Label]:
-    """Yield the label that the app sent with a sample, beside each verdict of the usual metric."""
-    sample = result.scored.sample
-    if sample.interaction.label is None:
-        return
-    for item in result.contributions:
-        if item.stream.metric == USUAL_METRIC and item.tally.n == 1:
-            yield Label(
-                sample_id=sample.sample_id,
-                app=item.stream.app,
-                metric=item.stream.metric,
-                evaluator_version=item.stream.evaluator_version,
-                labelled_by=APP_ANNOTATOR,
-                judge_passed=bool(item.tally.passed),
-                human_passed=bool(sample.interaction.label),
-                note="",
-                labelled_at=sample.sampled_at,
-                release=_joining(sample.interaction.release) or "",
-            )
 
 
 def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:

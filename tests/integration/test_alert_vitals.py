@@ -12,8 +12,7 @@ from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from support.vendor_receiver import Reaction, VendorReceiver
-from workers.context import Components
-from workers.maintenance import Clocks
+from workers.context import Clocks, Components
 from workers.scheduler import Scheduler
 from workers.scoring_run import ScoringRules, result_of
 from workers.self_monitoring import DeadMansSwitch, QueueWatch, VitalsReader

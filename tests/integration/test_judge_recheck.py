@@ -20,8 +20,9 @@ from monitor.store.verdicts import read_verdicts, save_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
 from support.judge_server import JudgeServer
-from workers.judge_recheck import JudgeRecheck, hold_for_judge, judge_sentences
+from workers.judge_recheck import JudgeRecheck, hold_for_judge
 from workers.scoring_run import ScoringRules, result_of
+from workers.self_monitoring import judge_sentences
 
 NOW = datetime.now(UTC)
 VERSION = stream_key("bot", make_evaluation(), pass_score=0.7).evaluator_version

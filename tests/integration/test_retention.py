@@ -26,7 +26,8 @@ from monitor.store.samples import note_act
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
-from workers.maintenance import Clocks, Keeper, ages_from
+from workers.context import Clocks
+from workers.maintenance import Keeper, ages_from
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
