@@ -21,6 +21,7 @@ from monitor.models.status import FleetFall
 from monitor.rolling.anytime import advance_all
 from monitor.rolling.baseline import History
 from monitor.rolling.evidence_state import (
+    Count,
     EvidenceState,
     evidence_rises,
     from_json,
@@ -49,7 +50,7 @@ from monitor.rolling.looks import (
 )
 from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import RateSchedule
-from monitor.stats.evidence import find_onset
+from monitor.stats.evidence import Floats, Onset, find_onset
 from monitor.store.insights import read_asked_spans, read_marks
 from monitor.store.query import Stream, bucket_sums, shared_values
 from monitor.store.verdicts import (
@@ -194,13 +195,7 @@ class StreamStates:
             stream, state = one.stream, turned[0]
             if state.alarmed and not one.state.alarmed:
                 rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
-                weight = rows[:, 2]
-                worth = np.divide(rows[:, 1], weight, out=np.zeros_like(weight), where=weight > 0)
-                onset = find_onset(rows[:, 0], np.clip(rows[:, 4], 0, weight) * worth, rows[:, 1])
-                if onset is not None and 0 < state.count.from_s - onset.at_s < self.bucket_s:
-                    # The figures that are shown begin within the bucket: so did the fall.
-                    at_s = state.count.from_s
-                    onset = onset._replace(at_s=at_s, latest_s=max(at_s, onset.latest_s))
+                onset = _onset(rows, state.count, self.bucket_s)
                 state = state.but(onset=onset)
             state, _ = idle(state, now_s, rules)
             found.append(Advanced(one.state, one.looks, state))
@@ -344,6 +339,29 @@ class StreamStates:
     ) -> list[tuple[float, ...]]:
         from_s = int(now_s) - n_buckets * self.bucket_s
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
+
+
+def _onset(rows: Floats, count: Count, bucket_s: int) -> Onset | None:
+    """
+    Return when the fall that an alarm is about began.
+
+    *rows*: sums of buckets (`bucket_sums`), shape (t, 7). The bucket in which *count* begins, what
+    was counted since the change, is split there: a fall begins within a bucket too.
+    """
+    start_s, n, weight = rows[:, 0], rows[:, 1], rows[:, 2]
+    worth = np.divide(n, weight, out=np.zeros_like(weight), where=weight > 0)
+    passed = np.clip(rows[:, 4], 0, weight) * worth
+    k = int(np.searchsorted(start_s, count.from_s, side="right")) - 1
+    if k >= 0 and 0 < count.from_s - start_s[k] < bucket_s:
+        since_n = float(np.clip(count.n - n[k + 1 :].sum(), 0, n[k]))
+        since_passed = float(np.clip(
+            count.rate * count.n - passed[k + 1 :].sum(),
+            max(0.0, passed[k] - n[k] + since_n), min(passed[k], since_n),
+        ))  # fmt: skip
+        start_s = np.insert(start_s, k + 1, count.from_s)
+        n, passed = np.insert(n, k + 1, since_n), np.insert(passed, k + 1, since_passed)
+        n[k], passed[k] = n[k] - since_n, passed[k] - since_passed
+    return find_onset(start_s, passed, n)
 
 
 @dataclass(slots=True)

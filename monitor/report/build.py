@@ -33,6 +33,7 @@ from monitor.stats.agreement import Confusion
 
 #: A release or another evaluator this long before a fall may have caused it.
 BEFORE = timedelta(hours=1)
+RETRIEVAL_OR_GENERATION = "retrieval or generation"
 _MOST_SEGMENTS = 3
 _BAD = (Status.CRITICAL, Status.WARNING)
 
@@ -309,7 +310,7 @@ def likely_causes(
 
 def _broken_part(retrieval: Sequence[Verdict], inputs: Sequence[InputDrift]) -> LikelyCause:
     """Return whether retrieval or generation broke, as far as scores of the contexts tell."""
-    kind = "retrieval or generation"
+    kind = RETRIEVAL_OR_GENERATION
     names = ", ".join(plain_text(verdict.metric, 40) for verdict in retrieval)
     bad = [plain_text(verdict.metric, 40) for verdict in retrieval if verdict.status in _BAD]
     moved = next((item for item in inputs if item.moved and item.feature == "contexts"), None)

@@ -19,7 +19,7 @@ from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
 from monitor.models.evaluation import PassRule, advice_for
 from monitor.models.insight import Deploy
-from monitor.report.build import LikelyCause, likely_causes
+from monitor.report.build import RETRIEVAL_OR_GENERATION, LikelyCause, likely_causes
 from monitor.report.render import render_incident
 from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
@@ -39,7 +39,14 @@ from monitor.testsets.releases import (
 from monitor.web import time_range as names
 from monitor.web.auth import Role, principal_of
 from monitor.web.charts import volume_chart
-from monitor.web.detail import Recent, SegmentTable, read_app_segments, read_deploys, read_recent
+from monitor.web.detail import (
+    Recent,
+    SegmentTable,
+    read_app_segments,
+    read_deploys,
+    read_first_score_s,
+    read_recent,
+)  # fmt: skip
 from monitor.web.samples import EXPLAINED_S, MOST_WAIT_S, kept_nowhere, read_modes
 from monitor.web.site import Site, incident_for
 from monitor.web.templating import event_reason, series_of
@@ -220,6 +227,10 @@ def _changed(
 
 _MOST_KEYS, _LEAST_A_STEP = 3, 8
 _MOST_SAMPLES, _MOST_ROWS = 6, 6
+#: A chart has at least so many buckets.
+_FIRST_STEPS = 16
+#: The page waits so long for what the samples' words say, and goes without it after that.
+_EXPLANATION_WAIT_S = 0.5
 #: Of what was before, at least two windows; of what came after, one.
 _WINDOWS_BEFORE, _LONGEST_BEFORE = 2, timedelta(days=2)
 
@@ -232,7 +243,7 @@ class IncidentPages:
 
     def page(self, request: Request) -> Response:
         """Show one incident: chart, likely cause, samples, what to do, who was notified."""
-        found = self._read(request)
+        found = self._read(request, wait_s=_EXPLANATION_WAIT_S)
         if found is None:
             return self.site.missing(request, "no such incident")
         principal = principal_of(request)
@@ -256,7 +267,7 @@ class IncidentPages:
         )
         return kept_nowhere(PlainTextResponse(text, media_type="text/markdown; charset=utf-8"))
 
-    def _read(self, request: Request, *, wait_s: float = 0.0) -> dict[str, Any] | None:
+    def _read(self, request: Request, *, wait_s: float) -> dict[str, Any] | None:
         """Read what page and Markdown say; None where there is no such incident to see."""
         principal, site, now = principal_of(request), self.site, self.site.clock()
         with site.store.read() as connection:
@@ -277,7 +288,7 @@ class IncidentPages:
             labels = site.wiring.plan.labels(events[-1].verdict, found.level) if events else {}
             silences = [s for s in silences_after(connection, now) if s.covers(labels, now)]
             may_read = principal.role >= Role.READER
-            worst = _worst(connection, found, now) if may_read else []
+            worst = _worst(connection, found, began, now) if may_read else []
             table = SegmentTable()
             if found.is_open:  # of what is over, the window says nothing any more
                 table = read_app_segments(
@@ -285,7 +296,7 @@ class IncidentPages:
                 )  # fmt: skip
         if worst:
             site.note_view(request, "saw worst samples", f"incident {found.incident_id}")
-        charts = self._charts(found, now)
+        charts = self._charts(found, began, now)
         faults = None
         if not found.metric.startswith(MONITOR_PREFIX):
             faults = site.slow.get(
@@ -295,6 +306,8 @@ class IncidentPages:
                 ),
                 fresh_s=EXPLAINED_S, wait_s=wait_s,
             )  # fmt: skip
+        if faults is not None and faults.blame is not None:  # says more than "not known"
+            causes = [c for c in causes if c.is_likely or c.kind != RETRIEVAL_OR_GENERATION]
         return {
             "incident": found, "events": events, "deliveries": list(reversed(sent)), "ack": ack,
             "silence": silences[-1] if silences and found.is_open else None, "not_notified": why,
@@ -303,17 +316,17 @@ class IncidentPages:
             "began": began,
             "may_read": may_read,
             "shaded": [ShadedSpan(
-                found.since.timestamp(), (found.resolved_at or now).timestamp(),
+                began.timestamp(), (found.resolved_at or now).timestamp(),
                 str(found.peak_level),
             )],
             "segments": table.rows[:_MOST_ROWS], "compared_with": table.reference,
             "window_from": table.from_s,
-            # The filter of the samples that failed while the incident went on.
+            # The filter of the samples that failed from when the fall began.
             "failing": {
                 "app": found.app,
                 **({} if found.metric.startswith(MONITOR_PREFIX)
                    else {"metric": found.metric, "outcome": "failed"}),
-                "since": found.since.replace(microsecond=0),
+                "since": began.replace(microsecond=0),
                 "until": (found.resolved_at or now).replace(microsecond=0) + timedelta(seconds=1),
             },
             "todo": _todo(found, charts),
@@ -322,15 +335,20 @@ class IncidentPages:
             else list(dict.fromkeys(text for e in events for text in e.samples)),
         }  # fmt: skip
 
-    def _charts(self, found: Incident, now: datetime) -> list[tuple[str, Recent]]:
+    def _charts(
+        self, found: Incident, began: datetime, now: datetime
+    ) -> list[tuple[str, Recent]]:  # fmt: skip
         """Read the pass rate of each metric of the incident, from before it began until after."""
-        window = timedelta(seconds=self.site.settings.windows.status_window_s)
+        site = self.site
+        window = timedelta(seconds=site.settings.windows.status_window_s)
         ended = min(now, found.resolved_at + window) if found.resolved_at else now
-        lead = max(_WINDOWS_BEFORE * window, min(_LONGEST_BEFORE, ended - found.since))
-        shown = TimeRange(
-            from_s=int((found.since - lead).timestamp()), to_s=int(ended.timestamp()),
-            is_fixed=True,
-        )  # fmt: skip
+        lead = max(_WINDOWS_BEFORE * window, min(_LONGEST_BEFORE, ended - began))
+        firsts = [read_first_score_s(site.store, *key) for key in _keys(found)[:_MOST_KEYS]]
+        first_s = min((each for each in firsts if each is not None), default=0)
+        least_s = _FIRST_STEPS * site.settings.windows.bucket_s
+        from_s = max((began - lead).timestamp(), first_s - site.settings.windows.bucket_s)
+        from_s = min(from_s, ended.timestamp() - least_s)
+        shown = TimeRange(from_s=int(from_s), to_s=int(ended.timestamp()), is_fixed=True)
         read = (
             (app, read_recent(
                 self.site.store, self.site.settings, app=app, metric=metric, time_range=shown,
@@ -381,13 +399,15 @@ def _keys(found: Incident) -> list[tuple[str, str]]:
     return [key for key in keys if not key[1].startswith(MONITOR_PREFIX)]
 
 
-def _worst(connection: Connection, found: Incident, now: datetime) -> list[tuple[str, WorstSample]]:
+def _worst(
+    connection: Connection, found: Incident, began: datetime, now: datetime
+) -> list[tuple[str, WorstSample]]:
     """Return the worst samples of all metrics with their metric, each question once."""
     until = found.resolved_at or now
     samples: dict[str, tuple[str, WorstSample]] = {}
     for app, metric in _keys(found)[:_MOST_KEYS]:
         for item in worst_samples(
-            connection, app=app, metric=metric, since=found.since.astimezone(UTC), until=until,
+            connection, app=app, metric=metric, since=began.astimezone(UTC), until=until,
             limit=_MOST_SAMPLES,
         ):  # fmt: skip
             samples.setdefault(item.query or item.sample_id, (metric, item))

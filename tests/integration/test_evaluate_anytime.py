@@ -102,6 +102,15 @@ def test_fall_within_a_minute_begins_where_its_shown_figures_do(world):
     assert broken.pass_rate == 0.0
 
 
+def test_fall_within_the_first_minute_of_all_begins_where_its_shown_figures_do(world):
+    world.scored(60, passing=1.0)
+    world.evaluate(20.0)
+    world.scored(100, passing=0.0)
+    broken = world.evaluate(20.0)
+    assert broken.status is Status.CRITICAL
+    assert broken.onset == broken.since
+
+
 def test_fall_is_not_in_the_reference_from_its_onset_on(world):
     world.minutes(30, passing=0.95)
     world.scored(60, passing=0.0)

@@ -7,6 +7,7 @@
   const made = document.getElementById("made");
   const zone = document.getElementById("zone");
   let tag = null;
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone;
   let madeAt = Date.parse(made.dateTime);
   let isLocal = true;
   try { isLocal = localStorage.getItem("groundwatch.zone") !== "UTC"; } catch { /* not allowed */ }
@@ -50,8 +51,7 @@
       const at = new Date(`${input.said.replace(" ", "T")}Z`);
       input.value = isLocal && !isNaN(at) ? `${day(at)} ${two(at.getHours())}:${two(at.getMinutes())}` : input.said;
     });
-    const name = isLocal ? Intl.DateTimeFormat().resolvedOptions().timeZone : "UTC";
-    document.querySelectorAll(".zone-name").forEach((shown) => { shown.textContent = name; });
+    document.querySelectorAll(".zone-name").forEach((shown) => { shown.textContent = isLocal ? here : "UTC"; });
     zone.textContent = isLocal ? "Show UTC" : "Show local time";
   };
   zone.addEventListener("click", () => {
@@ -63,7 +63,7 @@
     const at = new Date(input.value.trim().replace(" ", "T"));
     if (isLocal && !isNaN(at)) input.value = at.toISOString().slice(0, 16);
   }));
-  zone.hidden = false;
+  zone.hidden = /UTC$/.test(here);
 
   const busy = () => {
     const at = document.activeElement;
