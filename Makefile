@@ -6,7 +6,7 @@ AUDIT := $(VENV)/audit/bin/pip-audit
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check floors newest traces audit docs pictures clean
+.PHONY: demo test lint check floors newest traces libraries audit docs pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -30,6 +30,9 @@ floors newest:  ## the declared lower bounds, or the newest of everything, in a 
 traces: $(DEV)  ## what tracing libraries write today, recorded from their newest versions and read
 	$(BIN)/python tests/fixtures/traces/record.py --newest --into $(VENV)/traces
 	TRACES_FOLDER=$(VENV)/traces $(BIN)/pytest -q tests/integration/integrations/test_recorded_traces.py
+
+libraries:  ## the tests of DeepEval's and RAGAS' metrics, and of promtool, with the real ones beside ours
+	@PYTHON=$(PYTHON) .ci/libraries $(VENV)/libraries
 
 audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
 	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }

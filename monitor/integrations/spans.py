@@ -42,10 +42,10 @@ _KIND_ATTRIBUTES = (
     "langfuse.observation.type",
     "mlflow.spanType",
     "ai.operationId",
+    "langsmith.span.kind",  # its retrievers say "embeddings" in the next one
     "gen_ai.operation.name",
     "llm.request.type",
     "traceloop.span.kind",
-    "langsmith.span.kind",
 )
 _KINDS: dict[str, Kind | None] = {
     **dict.fromkeys(
@@ -65,8 +65,8 @@ _KINDS: dict[str, Kind | None] = {
     **dict.fromkeys(("tool", "execute_tool", "ai.toolcall"), "tool"),
     **dict.fromkeys(
         ("embedding", "embeddings", "ai.embed", "ai.embed.doembed", "ai.embedmany",
-         "ai.embedmany.doembed", "create_agent", "parser", "prompt", "guardrail", "evaluator",
-         "event", "memory"), None,
+         "ai.embedmany.doembed", "create_agent", "agent_step", "parser", "prompt",
+         "guardrail", "evaluator", "event", "memory"), None,
     ),
 }  # fmt: skip
 #: A function that was traced without saying what it is: the whole flow if nothing is above it.
@@ -198,7 +198,10 @@ def read(
         query = direct or _question(attributes)
         found = {"query": query, "contexts": _documents(attributes)}
     elif kind == "tool":
-        arguments, result = _first(attributes, _TOOL_ARGUMENTS), _first(attributes, _TOOL_RESULT)
+        result = _first(attributes, _TOOL_RESULT)
+        arguments = from_json(_first(attributes, _TOOL_ARGUMENTS))
+        if isinstance(arguments, Mapping) and arguments.get("args") == []:  # of a traced function
+            arguments = arguments.get("kwargs", arguments)
         shown = unwrapped(from_json(result))
         content = part_of(shown, "content") if isinstance(shown, Mapping) else None
         tool = _first(attributes, _TOOL_NAME) or name
@@ -213,9 +216,9 @@ def read(
             "output": last_text([*output_messages(attributes), *said], ASSISTANTS)
             or next(filter(None, map(answer_in, _values(attributes, _OUTPUTS))), None)
             or _first(attributes, ("ai.response.object",)),
-            **{field: _first(attributes, names) for field, names in _FIELDS.items()},
+            **{field: _name(attributes, names) for field, names in _FIELDS.items()},
         }
-        model = _first(attributes, _MODEL)
+        model = _name(attributes, _MODEL)
         found["metadata"] = {"model": model} if model else {}
         if kind == "flow":
             # Passages given as texts: who calls the flow may have retrieved them.
@@ -284,6 +287,11 @@ def _first(attributes: Attributes, names: Sequence[str]) -> str | None:
         if isinstance(value, str) and value not in {"", REDACTED}:
             return value
     return None
+
+
+def _name(attributes: Attributes, names: Sequence[str]) -> str | None:
+    """Return the first name; MLflow quotes its."""
+    return (_first(attributes, names) or "").strip('"') or None
 
 
 def _values(attributes: Attributes, names: Sequence[str]) -> Iterator[Any]:

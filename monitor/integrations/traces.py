@@ -206,7 +206,7 @@ class Traces:
         """Take in one span of *size* characters; return its trace, None if it is of none."""
         trace = self._open.get(trace_id)
         if trace is None:
-            if kind == "tool" or trace_id in self._done:
+            if trace_id in self._done:
                 return None
             trace = self._open.setdefault(trace_id, Trace(trace_id, now_s))
         trace.touched_s = now_s

@@ -20,6 +20,8 @@ SESSION = {"session_id": "s", "user_id": "u"}
 #: What a library says beside question, answer, release, trace id and latency.
 SAID = {
     "langfuse": {"contexts": [PASSAGE], "cost": COST, **SESSION},
+    "langsmith": {"contexts": [PASSAGE], "cost": COST, "session_id": "s"},
+    "mlflow": {"contexts": [PASSAGE], "cost": COST},  # its session stays in its own store
     "openinference-anthropic": {"cost": COST},
     # DSPy's counts no tokens
     "openinference-dspy": {"contexts": [PASSAGE], "cost": {"model": "m"}, **SESSION},
@@ -38,6 +40,10 @@ SAID = {
     "pydantic-ai": {"tool_calls": FOUND, "cost": TWICE, "session_id": "its own"},
     "traceloop-langchain": {"contexts": [PASSAGE], "cost": COST},
     "traceloop-openai": {"tool_calls": FOUND, "cost": TWICE},
+    "traceloop-sdk": {"tool_calls": FOUND, "cost": COST, **SESSION},
+    # From version 7 on it writes no session; the whole names the model that was asked for.
+    "vercel": {"tool_calls": FOUND, "cost": TWICE | {"model": "m"}},
+    "vercel-6": {"tool_calls": FOUND, "cost": TWICE | {"model": "m"}, **SESSION},
 }
 #: Traces without an answer: one that failed, and one whose library writes no texts.
 SILENT = {"openinference-openai-error", "litellm"}

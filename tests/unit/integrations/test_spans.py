@@ -68,8 +68,8 @@ MLFLOW = {
     "mlflow.spanType": '"CHAT_MODEL"',
     "mlflow.spanInputs": json.dumps({"messages": [{"role": "user", "content": ASKED}]}),
     "mlflow.spanOutputs": json.dumps({"choices": [{"message": {"content": SAID}}]}),
-    "mlflow.llm.model": "m",
-    "mlflow.trace.session": "s",
+    "mlflow.llm.model": '"m"',
+    "mlflow.trace.session": '"s"',
 }
 VERCEL = {
     "ai.operationId": "ai.streamText.doStream",

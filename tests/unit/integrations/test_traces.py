@@ -111,14 +111,20 @@ def test_question_of_the_flow_stands_where_neither_prompt_nor_retrieval_shows_on
 
 
 def test_tools_are_on_the_record(traces, hook):
-    call = {"name": "find"}
-    traces.add("tool", {"tool_calls": [call]}, trace_id="a tool alone opens no trace")
+    first, second = {"name": "find"}, {"name": "read"}
+    traces.add("tool", {"tool_calls": [first]})
     traces.add("model", {"query": "How long?"})
-    traces.add("tool", {"tool_calls": [call]})
+    traces.add("tool", {"tool_calls": [second]})
     traces.add("model", ANSWERED)
     traces.traces.finish("t")
-    assert hook.taken[0]["tool_calls"] == [call]
+    assert hook.taken[0]["tool_calls"] == [first, second]
     assert len(traces.traces) == 0
+
+
+def test_tool_without_an_answer_is_no_record(traces, hook):
+    traces.add("tool", {"tool_calls": [{"name": "find"}]})
+    traces.traces.sweep(0.0, everything=True)
+    assert (hook.taken, len(traces.traces)) == ([], 0)
 
 
 def test_traces_are_kept_apart(traces, hook):
