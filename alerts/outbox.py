@@ -447,3 +447,18 @@ def throttled_recipients(
         .having(count >= MOST_AN_HOUR)
     )
     return [RecipientThrottle(*row) for row in connection.execute(query)]
+
+
+def oldest_waiting(connection: Connection) -> dict[str, datetime]:
+    """Return since when the oldest message of each channel has waited."""
+    first = func.min(outbox.c.created_at)
+    rows = connection.execute(
+        select(outbox.c.channel, first).where(_WAITING).group_by(outbox.c.channel)
+    )
+    return {channel: at for channel, at in rows if at is not None}
+
+
+def dead_letters_since(connection: Connection, since: datetime) -> int:
+    """Return how many messages were given up since then and neither retried nor dropped."""
+    dead = (outbox.c.status == DeliveryStatus.DEAD) & (outbox.c.finished_at >= since)
+    return connection.execute(select(func.count()).where(dead)).scalar_one()

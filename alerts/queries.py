@@ -167,16 +167,6 @@ def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:
     return {status: counted.get(status, 0) for status in DeliveryStatus}
 
 
-def oldest_waiting(connection: Connection) -> dict[str, datetime]:
-    """Return since when the oldest message of each channel has waited."""
-    first = func.min(outbox.c.created_at)
-    waiting = outbox.c.status == DeliveryStatus.WAITING
-    rows = connection.execute(
-        select(outbox.c.channel, first).where(waiting).group_by(outbox.c.channel)
-    )
-    return {channel: at for channel, at in rows if at is not None}
-
-
 def sent_since(connection: Connection, since: datetime) -> dict[str, int]:
     """Return how many messages about alerts were sent since then, by incident."""
     sent = outbox.c.status.in_(_DELIVERED)
@@ -186,12 +176,6 @@ def sent_since(connection: Connection, since: datetime) -> dict[str, int]:
         .group_by(outbox.c.incident_id)
     )
     return {row[0]: row[1] for row in connection.execute(query)}
-
-
-def dead_letters_since(connection: Connection, since: datetime) -> int:
-    """Return how many messages were given up since then and neither retried nor dropped."""
-    dead = (outbox.c.status == DeliveryStatus.DEAD) & (outbox.c.finished_at >= since)
-    return connection.execute(select(func.count()).where(dead)).scalar_one()
 
 
 def channel_health(connection: Connection) -> list[ChannelHealth]:

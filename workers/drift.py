@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from monitor.models import ROOT, Status, StreamKey, Tally, Verdict
+from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
 from monitor.models.status import segment_name
 from monitor.rolling.baseline import ReferenceSpan
@@ -24,7 +24,6 @@ from monitor.rolling.drift import (
     HOUR_BUCKETS,
     LEAST_REFERENCE,
     Alarm,
-    Began,
     ScoreDetector,
     ScoreDriftState,
     ScoreReference,
@@ -35,16 +34,16 @@ from monitor.rolling.drift import (
     score_reference,
     take_in,
     threshold,
-    well_spans,
 )
 from monitor.rolling.tallies import pass_counts, window_stats
+from monitor.rolling.verdicts import Began, well_spans
 from monitor.settings import Settings
 from monitor.stats.evidence import locate_change
 from monitor.stats.intervals import design_effect
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.insights import bins_by_bucket, read_states
 from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
-from monitor.store.verdicts import read_changes, read_verdicts
+from workers.evaluate import status_courses
 
 TRAILING, SAME_HOUR = "trailing", "same_hour"
 _HOUR_S, _DAY_S, _WEEK_S = 3600, 86_400, 7 * 86_400
@@ -221,55 +220,6 @@ def locate_onset(
         return None
     places = (found.bucket, found.low, found.high)
     return DriftOnset(*(datetime.fromtimestamp(int(starts[k]), UTC) for k in places))
-
-
-def reference_tallies(
-    connection: Connection, *, from_s: int, to_s: int, status_window_s: int
-) -> dict[int, Tally]:
-    """
-    Sum each stream over [from_s, to_s), the times of its own incidents left out.
-
-    Streams without incidents cost one query for all; the others one for each of the
-    few stretches between incidents.
-    """
-    tallies = window_tallies(connection, from_s=from_s, to_s=to_s)
-    changes = status_courses(connection, from_s, status_window_s)
-    by_span: dict[ReferenceSpan, list[Stream]] = defaultdict(list)
-    for stream in active_streams(connection, since_s=from_s):
-        began = changes.get(stream.key[:3], [])
-        spans = well_spans(began, from_s=from_s, to_s=to_s)
-        if spans != [ReferenceSpan(from_s, to_s)]:
-            tallies[stream.stream_id] = Tally()
-            for span in spans:
-                by_span[span].append(stream)
-    for span, streams in by_span.items():
-        found = window_tallies(connection, from_s=span.from_s, to_s=span.to_s)
-        for stream in streams:
-            tallies[stream.stream_id] += found.get(stream.stream_id, Tally())
-    return tallies
-
-
-def status_courses(
-    connection: Connection, from_s: int, status_window_s: int
-) -> dict[tuple[str, str, str], list[Began]]:
-    """List how the status of each key went, the one that was there at *from_s* first."""
-    found: dict[tuple[str, str, str], list[Began]] = {}
-
-    def began(at: datetime, status: Status, verdict: Verdict) -> Began:
-        """Note also the earliest time at which the fall may have begun, if it was located."""
-        onset = verdict.onset_earliest or verdict.onset
-        return Began(at.timestamp(), status, onset.timestamp() if onset else None)
-
-    for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):
-        if change.window_s == status_window_s:
-            key = (change.app, change.metric, change.segment)
-            at_first = [Began(from_s, change.before)] if change.before else []
-            found.setdefault(key, at_first).append(began(change.at, change.after, change.verdict))
-    for verdict in read_verdicts(connection).values():
-        if verdict.window_s == status_window_s:
-            key = (verdict.app, verdict.metric, verdict.segment)
-            found.setdefault(key, [began(verdict.status_since, verdict.status, verdict)])
-    return found
 
 
 #: Of the budget of false findings, the rest is for drift of the inputs.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,11 @@ from alerts.decide import decide
 from alerts.model import thresholds_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
-from monitor.models import ROOT, AppLevel, StreamKey, Tally, Verdict
+from monitor.models import ROOT, AppLevel, Status, StreamKey, Tally, Verdict
 from monitor.models.status import FleetFall
 from monitor.report.format import plain_text
 from monitor.rolling.anytime import advance
-from monitor.rolling.baseline import History
+from monitor.rolling.baseline import History, ReferenceSpan
 from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn
 from monitor.rolling.fleet import AppNews, budget_keys
 from monitor.rolling.level import VerifiedLevel, translated
@@ -40,7 +40,14 @@ from monitor.rolling.policies import (
     stream_budget,
 )
 from monitor.rolling.tallies import window_stats
-from monitor.rolling.verdicts import EvidenceFinding, WindowData, evidence_finding, judge_window
+from monitor.rolling.verdicts import (
+    Began,
+    EvidenceFinding,
+    WindowData,
+    evidence_finding,
+    judge_window,
+    well_spans,
+)
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, fence
@@ -48,9 +55,15 @@ from monitor.store.ledger import Kind, read_between
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.samples import worst_samples
 from monitor.store.tables import counts, totals
-from monitor.store.verdicts import PoolKey, StatusChange, VerdictKey, read_verdicts, save_verdicts
+from monitor.store.verdicts import (
+    PoolKey,
+    StatusChange,
+    VerdictKey,
+    read_changes,
+    read_verdicts,
+    save_verdicts,
+)
 from workers.context import ErrorThrottle
-from workers.drift import reference_tallies
 from workers.level import LevelOf, Levels, PlainEvidence
 from workers.stream_states import FleetPools, StreamStates
 
@@ -277,6 +290,55 @@ class Evaluator:
         """Start of the first bucket in the window: the current, partial bucket is its last."""
         width = self.settings.windows.bucket_s
         return now_s // width * width - window_s + width
+
+
+def reference_tallies(
+    connection: Connection, *, from_s: int, to_s: int, status_window_s: int
+) -> dict[int, Tally]:
+    """
+    Sum each stream over [from_s, to_s), the times of its own incidents left out.
+
+    Streams without incidents cost one query for all; the others one for each of the
+    few stretches between incidents.
+    """
+    tallies = window_tallies(connection, from_s=from_s, to_s=to_s)
+    changes = status_courses(connection, from_s, status_window_s)
+    by_span: dict[ReferenceSpan, list[Stream]] = defaultdict(list)
+    for stream in active_streams(connection, since_s=from_s):
+        began = changes.get(stream.key[:3], [])
+        spans = well_spans(began, from_s=from_s, to_s=to_s)
+        if spans != [ReferenceSpan(from_s, to_s)]:
+            tallies[stream.stream_id] = Tally()
+            for span in spans:
+                by_span[span].append(stream)
+    for span, streams in by_span.items():
+        found = window_tallies(connection, from_s=span.from_s, to_s=span.to_s)
+        for stream in streams:
+            tallies[stream.stream_id] += found.get(stream.stream_id, Tally())
+    return tallies
+
+
+def status_courses(
+    connection: Connection, from_s: int, status_window_s: int
+) -> dict[tuple[str, str, str], list[Began]]:
+    """List how the status of each key went, the one that was there at *from_s* first."""
+    found: dict[tuple[str, str, str], list[Began]] = {}
+
+    def began(at: datetime, status: Status, verdict: Verdict) -> Began:
+        """Note also the earliest time at which the fall may have begun, if it was located."""
+        onset = verdict.onset_earliest or verdict.onset
+        return Began(at.timestamp(), status, onset.timestamp() if onset else None)
+
+    for change in read_changes(connection, since=datetime.fromtimestamp(from_s, UTC)):
+        if change.window_s == status_window_s:
+            key = (change.app, change.metric, change.segment)
+            at_first = [Began(from_s, change.before)] if change.before else []
+            found.setdefault(key, at_first).append(began(change.at, change.after, change.verdict))
+    for verdict in read_verdicts(connection).values():
+        if verdict.window_s == status_window_s:
+            key = (verdict.app, verdict.metric, verdict.segment)
+            found.setdefault(key, [began(verdict.status_since, verdict.status, verdict)])
+    return found
 
 
 class RequestErrors:

@@ -19,7 +19,8 @@ from sqlalchemy import Connection
 
 from alerts.channels.base import Channel
 from alerts.digest import enqueue_once, is_due, is_first, note_first, recipients_of_digests
-from alerts.queries import dead_letters_since, incidents_since, outbox_counts, sent_since
+from alerts.outbox import dead_letters_since
+from alerts.queries import incidents_since, outbox_counts, sent_since
 from monitor.errors import SettingsError
 from monitor.models import ROOT, Tally, Verdict
 from monitor.models.insight import InputDrift, Insight

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import structlog
 
 from alerts.dispatch import Dispatcher
-from alerts.queries import oldest_waiting
+from alerts.outbox import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.scoring.registry import asks_judge
 from monitor.store.engine import Store

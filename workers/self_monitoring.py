@@ -30,7 +30,7 @@ from alerts.conditions import (
     system_conditions,
     verdicts_on,
 )
-from alerts.queries import dead_letters_since, oldest_waiting
+from alerts.outbox import dead_letters_since, oldest_waiting
 from monitor.errors import DeliveryError, QueueUnavailableError
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated

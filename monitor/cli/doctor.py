@@ -243,7 +243,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
     """Check the store, the scheduler and the hooks, and what they dropped."""
     from monitor.models.status import OTHER
     from monitor.report.words import first_run_hint, reasons
-    from monitor.stats.heavy_hitters import PLACES
+    from monitor.stats.multiplicity import PLACES
     from monitor.store.ledger import Kind, last_heartbeat, read_between
     from monitor.store.retention import size_bytes
     from monitor.store.write import read_app_names

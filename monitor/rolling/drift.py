@@ -1,5 +1,5 @@
 """
-Whether the scores moved: a window against its reference, and what that reference may be.
+Whether the scores moved: a window against its reference.
 
 `chunk_tests` compares the shape of closed chunks. `take_in` is a sequential detector of the mean
 with a false-alarm budget: its evidence is that of the status (`monitor.stats.evidence`), of scores
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from monitor.models import Status, Tally
+from monitor.models import Tally
 from monitor.models.status import BINS
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.tallies import histogram, window_stats
@@ -149,49 +149,6 @@ def same_hours(spans: Iterable[ReferenceSpan], window: ReferenceSpan) -> list[Re
             part = ReferenceSpan(max(span.from_s, start_s), min(span.to_s, start_s + lasting_s))
             kept += [part] if part.to_s > part.from_s else []
     return kept
-
-
-class Began(NamedTuple):
-    """A status that began at some moment; ``onset_s`` is when its trouble began, where known."""
-
-    at_s: float
-    status: Status
-    onset_s: float | None = None
-
-
-def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[ReferenceSpan]:
-    """
-    Cut the times at which the status was warning or critical out of [from_s, to_s).
-
-    A reference that held an incident would make the next one look normal. A status turns
-    a little after its trouble began: where the onset is known, the cut is made there;
-    otherwise a remainder of the trouble stays in. *changes* are those of one key, oldest first;
-    they may begin before *from_s*. The spans are in order, without overlap.
-
-    >>> well_spans([Began(40, Status.CRITICAL), Began(60, Status.HEALTHY)], from_s=0, to_s=100)
-    [Span(from_s=0, to_s=40), Span(from_s=60, to_s=100)]
-    >>> well_spans([Began(40, Status.CRITICAL, onset_s=30)], from_s=0, to_s=100)
-    [Span(from_s=0, to_s=30)]
-    """
-    spans: list[ReferenceSpan] = []
-    start: int | None = from_s
-    for change in changes:
-        at_s = min(max(int(change.at_s), from_s), to_s)
-        if change.status in {Status.WARNING, Status.CRITICAL}:
-            if start is not None:
-                spans.append(ReferenceSpan(start, at_s))
-            start = None
-            if change.onset_s is not None:
-                spans = [
-                    ReferenceSpan(span.from_s, min(span.to_s, int(change.onset_s)))
-                    for span in spans
-                    if span.from_s < change.onset_s
-                ]
-        elif start is None:
-            start = at_s
-    if start is not None:
-        spans.append(ReferenceSpan(start, to_s))
-    return [span for span in spans if span.to_s > span.from_s]
 
 
 DOWN, UP = "score_down", "score_up"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from monitor.models import AppLevel, Status, StreamKey, Tally, Verdict
 from monitor.models.status import odds_of
+from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.evidence_state import (
     ALARMED,
     DAY_BUCKETS,
@@ -333,3 +335,46 @@ def _more_n(state: EvidenceState, window: WindowStats, rules: Rules) -> int | No
     missing = line_threshold(state, rules) - max(0.0, float(log_mean(state.bets.log_r[LINE])))
     decides = samples_to_decide(rate, rules.warning_rate, missing)
     return None if decides is None else math.ceil(decides * state.baseline.effect)
+
+
+class Began(NamedTuple):
+    """A status that began at some moment; ``onset_s`` is when its trouble began, where known."""
+
+    at_s: float
+    status: Status
+    onset_s: float | None = None
+
+
+def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[ReferenceSpan]:
+    """
+    Cut the times at which the status was warning or critical out of [from_s, to_s).
+
+    A reference that held an incident would make the next one look normal. A status turns
+    a little after its trouble began: where the onset is known, the cut is made there;
+    otherwise a remainder of the trouble stays in. *changes* are those of one key, oldest first;
+    they may begin before *from_s*. The spans are in order, without overlap.
+
+    >>> well_spans([Began(40, Status.CRITICAL), Began(60, Status.HEALTHY)], from_s=0, to_s=100)
+    [Span(from_s=0, to_s=40), Span(from_s=60, to_s=100)]
+    >>> well_spans([Began(40, Status.CRITICAL, onset_s=30)], from_s=0, to_s=100)
+    [Span(from_s=0, to_s=30)]
+    """
+    spans: list[ReferenceSpan] = []
+    start: int | None = from_s
+    for change in changes:
+        at_s = min(max(int(change.at_s), from_s), to_s)
+        if change.status in {Status.WARNING, Status.CRITICAL}:
+            if start is not None:
+                spans.append(ReferenceSpan(start, at_s))
+            start = None
+            if change.onset_s is not None:
+                spans = [
+                    ReferenceSpan(span.from_s, min(span.to_s, int(change.onset_s)))
+                    for span in spans
+                    if span.from_s < change.onset_s
+                ]
+        elif start is None:
+            start = at_s
+    if start is not None:
+        spans.append(ReferenceSpan(start, to_s))
+    return [span for span in spans if span.to_s > span.from_s]

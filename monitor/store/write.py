@@ -23,7 +23,7 @@ from monitor.models.evaluation import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.queue.wire import OUTSIDE
-from monitor.stats.heavy_hitters import PLACES, Census, Seen, admit
+from monitor.stats.multiplicity import PLACES, Census, Seen, admit
 from monitor.store.engine import add, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside

@@ -16,8 +16,7 @@ from monitor.store.verdicts import read_changes, read_states, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import of_store, rules_from
-from workers.drift import reference_tallies
-from workers.evaluate import Evaluator
+from workers.evaluate import Evaluator, reference_tallies
 from workers.scoring_run import JudgeShare, ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from monitor.models import Status
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.drift import Began, well_spans
+from monitor.rolling.verdicts import Began, well_spans
 
 
 def spans(*changes):
