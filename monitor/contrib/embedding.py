@@ -151,7 +151,7 @@ class EmbeddingRewriter:
             for place, word in enumerate(tokens)  # the first word is capitalised anyway
             if word.content and not word.number and not (word.capital and place)
         }
-        unknown = {word for word in unknown if word.stem not in passages}
+        unknown = {word for word in unknown if word.stem not in passages.index}
         if not unknown or not len(passages):
             return tokens
         told = [text for _, text in passages.sentences[:MOST_SENTENCES]]

@@ -139,6 +139,7 @@ _TERSE = re.compile(
     r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
     re.IGNORECASE,
 )
+_FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 #: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
 _BUT = re.compile(
     r"\b(?:but|however|aber|jedoch|sondern|mais|cependant|toutefois|pero|sin embargo|sino"
@@ -162,7 +163,7 @@ def is_refusal(sentence: str) -> bool:
     """
     if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
         return True
-    if sentence.isascii():
+    if not _FOREIGN_LETTER.search(sentence):
         lower = sentence.lower()
         english = any(part in lower for part in _HINTS["refusing"]) and _ENGLISH_REFUSAL.search(
             sentence
@@ -246,7 +247,9 @@ def without_mentions(sentence: str) -> str:
     days.": the number of a passage is not in the passage, and would count against the claim.
     The turns of phrase are English, the marks of any language. What is left may be empty.
     """
-    sentence = _JOINING.sub("", _YES_OR_NO.sub("", sentence))
+    for opening in (_YES_OR_NO, _JOINING):
+        if match := opening.match(sentence):
+            sentence = sentence[match.end() :]
     lower = sentence.lower()
     if not any(part in lower for part in _HINTS["mentioning"]):
         return sentence

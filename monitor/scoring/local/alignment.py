@@ -49,8 +49,7 @@ class Aligned:
     def of(cls, claim: str, passages: Passages, rewrite: Rewrite | None = None) -> Aligned:
         """Find the evidence of one claim, whose words *rewrite* gives."""
         tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
-        stems = dict.fromkeys(word.stem for word in tokens if word.content)
-        weights = {each: passages.information(each) for each in stems}
+        weights = passages.weigh(tokens)
         return cls(claim, tokens, weights, *passages.best(weights), passages)
 
     @property
@@ -64,7 +63,7 @@ class Aligned:
 
     def missing(self) -> tuple[str, ...]:
         """Return the informative words that no passage holds, as the claim writes them."""
-        unknown = [w for w in self.tokens if w.content and w.stem not in self.passages]
+        unknown = [w for w in self.tokens if w.content and w.stem not in self.passages.index]
         return tuple({word.stem: word.surface for word in reversed(unknown)}.values())[::-1]
 
     def figures(self, query: frozenset[str]) -> list[float]:
@@ -74,19 +73,25 @@ class Aligned:
         *query* holds the stems of the question: a number that it names is not made up.
         """
         tokens, passages, weights, two = self.tokens, self.passages, self.weights, self.shares[1]
-        known = sum(weight for each, weight in weights.items() if each in passages)
-        held = (word.stem in passages for word in tokens if word.content)
+        index = passages.index
+        known = sum([weight for each, weight in weights.items() if each in index])
+        held = [word.stem in index for word in tokens if word.content]
         novel = max((len([*run]) for there, run in groupby(held) if not there), default=0)
+        shared = [(one.stem, other.stem) in passages.pairs for one, other in pairwise(tokens)]
+        runs = [len([*run]) + 1 for there, run in groupby(shared) if there]
+        copied = math.sqrt(sum(length * length for length in runs)) / max(len(tokens), 1)
+        if len(tokens) == 1:
+            copied = float(tokens[0].stem in index)
         numbers = [n for n, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
-        made_up = [tokens[n].stem not in passages and tokens[n].stem not in query for n in numbers]
+        made_up = [tokens[n].stem not in index and tokens[n].stem not in query for n in numbers]
         names = [n for n, word in enumerate(tokens) if word.capital][:_MOST_COMPARED]
-        absent = [tokens[n].stem not in passages for n in names if n]
+        absent = [tokens[n].stem not in index for n in names if n]
         return [
             known / sum(weights.values()) if weights else 1.0,
             two,
             math.log1p(novel),
             math.log(max(len(tokens), 1)),
-            _copied_in_runs([word.stem for word in tokens], passages),
+            copied,
             sum(made_up) / max(len(made_up), 1),
             float(sum(_apart(tokens[n : n + 3], passages, 0, _UNIT) for n in numbers)),
             any(made_up) * two * two,
@@ -98,24 +103,11 @@ class Aligned:
 
 def _apart(tokens: Sequence[Word], passages: Passages, before: int, behind: int) -> bool:
     """Return whether the passages hold the first and the next informative word, never that near."""
-    known = (w.stem for w in tokens[1:] if w.content and not w.capital and w.stem in passages)
+    known = (w.stem for w in tokens[1:] if w.content and not w.capital and w.stem in passages.index)
     first, following = tokens[0].stem, next(known, None)
-    if following is None or first not in passages:
+    if following is None or first not in passages.index:
         return False
     return not passages.near_each_other(first, following, before, behind)
-
-
-def _copied_in_runs(stems: Sequence[str], passages: Passages) -> float:
-    """Measure how much is copied in long pieces; of one word, whether it is there."""
-    if len(stems) <= 1:
-        return float(any(stem in passages for stem in stems))
-    lengths = [1]
-    for one, other in pairwise(stems):
-        if passages.adjacent(one, other):
-            lengths[-1] += 1
-        else:
-            lengths.append(1)
-    return math.sqrt(sum(length * length for length in lengths if length > 1)) / len(stems)
 
 
 def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
@@ -126,20 +118,20 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     what they have in no form stays.
     """
     tokens = words(plain_times(claim))
-    unknown = [word.stem not in passages for word in tokens]
-    if not any(unknown):
+    known = passages.index
+    if all(word.stem in known for word in tokens):
         return tokens
     found: list[Word] = []
-    for one, new in zip(tokens, unknown, strict=True):
-        last = found[-1] if found else None
-        whole = last.surface + one.surface if last and (new or last.stem not in passages) else ""
-        if last and whole.isalpha() and whole.lower() in passages.squeezed:
-            joined = Word.read(whole)
-            if joined.content and joined.stem in passages:
-                found[-1] = joined
-                continue
-        apart = new and not one.number and one.stem in passages.squeezed
-        at = passages.pairs.get(one.stem, 0) if apart else 0
+    for one in tokens:
+        new = one.stem not in known
+        if found and (new or found[-1].stem not in known):
+            whole = found[-1].surface + one.surface
+            if whole.isalpha() and whole.lower() in passages.squeezed:
+                joined = Word.read(whole)
+                if joined.content and joined.stem in known:
+                    found[-1] = joined
+                    continue
+        at = passages.parts_at(one.stem) if new and not one.number else 0
         found += words(f"{one.surface[:at]} {one.surface[at:]}") if at else (one,)
     return tuple(found)
 

@@ -177,31 +177,28 @@ def _may_agree(aligned: Aligned, n: int, m: int) -> bool:
 def _exclude(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether two words exclude each other; a denial on one side turns opposites round."""
     tokens, found = aligned.tokens, aligned.found
-    kind = exclusive(tokens[n], found[m])
-    if kind.startswith("unit"):  # it counts beside the same number
-        sides = (tokens[max(n - 2, 0) : n + 2], found[max(m - 2, 0) : m + 2])
-        near, other = ({word.stem for word in side if word.number} for side in sides)
-        return not near.isdisjoint(other)
-    return bool(kind) and (kind == "beyond" or bool(_denials(tokens)) == bool(_denials(found)))
-
-
-def exclusive(said: Word, told: Word) -> str:
-    """Return how *said* excludes what a passage has *told* in the same place; "" if not."""
+    said, told = tokens[n], found[m]
     other = _GROUPS.get(told.stem, {})
+    short, long = sorted((said.surface.lower(), told.surface.lower()), key=len)
+    opposite = len(short) >= _SHORTEST_DENIED and any(long == each + short for each in _DENYING)
     for group, name in _GROUPS.get(said.stem, {}).items():
         written = group not in _CALENDAR or (said.surface[0] + told.surface[0]).isupper()
         if group in other and other[group] != name and written:
-            return group
-    short, long = sorted((said.surface.lower(), told.surface.lower()), key=len)
-    if len(short) >= _SHORTEST_DENIED and any(long == start + short for start in _DENYING):
-        return "opposite"
-    return "beyond" if said.stem in _BEYOND.get(told.stem, ()) else ""
+            if group.startswith("unit"):  # it counts beside the same number
+                sides = (tokens[max(n - 2, 0) : n + 2], found[max(m - 2, 0) : m + 2])
+                near, beside = ({word.stem for word in side if word.number} for side in sides)
+                return not near.isdisjoint(beside)
+            opposite = True
+            break
+    if opposite:
+        return bool(_denials(tokens)) == bool(_denials(found))
+    return said.stem in _BEYOND.get(told.stem, ())
 
 
 def _other_name(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether two names differ; a shorter or longer form of a name is the same name."""
     said, told = aligned.tokens[n], aligned.found[m]
-    if n == 0 or not (said.capital and told.capital) or said.stem in aligned.passages:
+    if n == 0 or not (said.capital and told.capital) or said.stem in aligned.passages.index:
         return False
     one, other = said.surface.lower(), told.surface.lower()
     acronym = said.surface.isupper() or told.surface.isupper()
@@ -215,14 +212,16 @@ def _denied_on_one_side(
 ) -> list[WordChange]:
     """Find a denial on one side of words that agree."""
     weights, passages = aligned.weights, aligned.passages
+    mine = _denials(said)
+    if len(mine) > 1 or not _is_copied(aligned, mine, _COPIED_WHOLLY):
+        return []
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
     for a, b in pairwise((0, *turns, len(told))):  # the clause that holds all of the claim
         held = sum(weights.get(each, 0.0) for each in {word.stem for word in told[a:b]})
         if held >= _COPIED_WHOLLY * sum(weights.values()):
             told = told[a:b]
             break
-    mine, theirs = _denials(said), _denials(told)
-    if len(mine) + len(theirs) != 1 or not _is_copied(aligned, mine, _COPIED_WHOLLY):
+    if len(mine) + len(_denials(told)) != 1:
         return []
     rarest = max(weights, key=lambda each: (weights[each], each))
     for number in passages.holders(rarest):
@@ -265,9 +264,10 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
     everything else. Not so a claim that says it in such a way itself.
     """
     turned = [word for word in aligned.tokens if denies(word) or word.surface in changed]
+    if not _is_copied(aligned, turned, _COPIED_WHOLLY):
+        return None
     sentence = (aligned.best_sentence()[1] or "")[:_LONGEST_READ]
-    copied = _is_copied(aligned, turned, _COPIED_WHOLLY)
-    cues = [*_UNSTATED.finditer(sentence)] if copied else []
+    cues = [*_UNSTATED.finditer(sentence)]
     if not cues or _UNSTATED.search(aligned.text):
         return None
     rarest = max(aligned.weights, key=lambda each: (aligned.weights[each], each))
@@ -336,7 +336,7 @@ def _is_copied(aligned: Aligned, exchanged: Sequence[Word], least: float) -> boo
 
 def _share(aligned: Aligned, sentence: int, exchanged: Sequence[Word] = ()) -> float:
     """Return how much of a claim, but for what was exchanged, a sentence holds, in [0, 1]."""
-    without = {word.stem for word in exchanged}
-    rest = {each: weight for each, weight in aligned.weights.items() if each not in without}
-    held = {word.stem for word in aligned.passages.words[sentence]}
-    return sum(rest[each] for each in rest if each in held) / (sum(rest.values()) or 1.0)
+    without, held = {word.stem for word in exchanged}, aligned.passages.stems[sentence]
+    rest = [(each, weight) for each, weight in aligned.weights.items() if each not in without]
+    told = sum([weight for each, weight in rest if each in held])
+    return told / (sum([weight for _, weight in rest]) or 1.0)

@@ -55,7 +55,13 @@ def follow(
         if new and repeats and not _named(new, said):
             found = Settled(BESIDE_AT_MOST, "It repeats what was said before.")
         elif new and pattern("goes_on", r"[\s¿]*(?:{})").match(query):
-            found = _of_what_is_new(new, said | told, reading)
+            found = _UNCLEAR
+            if _named(new, said | told):
+                found = Settled(ABOUT_AT_LEAST, "It takes up what is new in the question.")
+            elif _named(new, reading.passages.prefixes):
+                found = Settled(
+                    BESIDE_AT_MOST, "It takes up nothing of what is new in the question."
+                )
         else:
             before = [n - 1 for n in best if n and sentences[n - 1][0] == sentences[n][0]]
             around = said | told | _stems(*(sentences[n][1] for n in before))
@@ -73,15 +79,6 @@ def _of_item(item: tuple[Stems, Stems], said: Stems, told: Stems) -> Settled:
             return Settled(ABOUT_AT_LEAST, "It is about the item that is asked for.")
         if _named(item[1], named):
             return Settled(BESIDE_AT_MOST, "It is about another item of the list.")
-    return _UNCLEAR
-
-
-def _of_what_is_new(new: Stems, named: Stems, reading: Reading) -> Settled:
-    """Judge an answer by what no earlier turn names."""
-    if _named(new, named):
-        return Settled(ABOUT_AT_LEAST, "It takes up what is new in the question.")
-    if _named(new, reading.passages.prefixes):
-        return Settled(BESIDE_AT_MOST, "It takes up nothing of what is new in the question.")
     return _UNCLEAR
 
 

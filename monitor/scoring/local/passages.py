@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -25,44 +25,51 @@ class Passages:
 
     def __init__(self, contexts: Sequence[str]) -> None:
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
-        self.words: list[tuple[Word, ...]] = []
+        self.words: list[tuple[Word, ...]] = []  #: of each sentence
+        self.stems: list[set[str]] = []  #: of each sentence
         self.records: list[Any] = []  #: the passages that are JSON
-        self._holders: dict[str, list[int]] = defaultdict(list)
-        self._pairs: set[tuple[str, str]] = set()
+        self.index: dict[str, list[int]] = {}  #: the sentences that hold a stem, ascending
+        self.pairs: set[tuple[str, str]] = set()  #: stems side by side
         for index, context in enumerate(contexts):
             found = keep(context) if len(context) <= _LONGEST_KEPT else read_passage(context)
             self.records += [found.record] if found.record is not None else []
             for sentence, tokens in found.sentences[: _MOST_SENTENCES - len(self.words)]:
                 stems = [word.stem for word in tokens]
-                for stem in {*stems}:
-                    self._holders[stem].append(len(self.words))
-                self._pairs.update(pairwise(stems))
+                unique = {*stems}
+                for stem in unique:
+                    self.index.setdefault(stem, []).append(len(self.words))
+                self.pairs.update(pairwise(stems))
+                self.stems.append(unique)
                 self.sentences.append((index, sentence))
                 self.words.append(tokens)
 
     def __len__(self) -> int:
         return len(self.words)
 
-    def __contains__(self, stem: str) -> bool:
-        return stem in self._holders
-
     def holders(self, stem: str) -> Sequence[int]:
-        """Return the sentences that hold a word, ascending; of a common one only the first."""
-        found = self._holders.get(stem, ())
-        return found if len(found) <= _MOST_HOLDERS else found[:_MOST_HOLDERS]
+        """Return the first hundred sentences that hold a word, ascending."""
+        return self.index.get(stem, [])[:_MOST_HOLDERS]
 
-    def information(self, stem: str) -> float:
-        """Return how much a word tells: rare ones more than common ones."""
-        held, total = len(self.holders(stem)), len(self.words)
-        return math.log(1.0 + (total + 8.0) / (held + 1.0)) if held else math.log(total + 9.0)
+    def weigh(self, tokens: Iterable[Word]) -> dict[str, float]:
+        """Return how much every content stem tells, each once: rare ones more than common ones."""
+        total, index = len(self.words), self.index
+        return {
+            stem: math.log(
+                1.0 + (total + 8.0) / (min(len(index.get(stem, ())), _MOST_HOLDERS) + 1.0)
+            )
+            for stem in dict.fromkeys([word.stem for word in tokens if word.content])
+        }
 
-    def near(self, stem: str) -> bool:
+    def holds_beginning(self, stem: str) -> bool:
         """Return whether a word with the same beginning occurs."""
         return len(stem) >= _PREFIX - 1 and stem[:_PREFIX] in self.prefixes
 
-    def adjacent(self, one: str, other: str) -> bool:
-        """Return whether *other* stands right behind *one* in some sentence."""
-        return (one, other) in self._pairs
+    def parts_at(self, word: str) -> int:
+        """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
+        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
+            if word[at:] in self.index and (Word.read(word[:at]).stem, word[at:]) in self.pairs:
+                return at
+        return 0
 
     def near_each_other(self, one: str, other: str, before: int, behind: int) -> bool:
         """Return whether *other* stands at most so many words before or behind *one* somewhere."""
@@ -83,7 +90,7 @@ class Passages:
         total = sum(weights.values()) or 1.0
         evidence: list[int] = []
         shares: list[float] = []
-        left = {stem: self.holders(stem) for stem in weights if stem in self._holders}
+        left = {stem: self.holders(stem) for stem in weights if stem in self.index}
         for _ in range(2):
             held: dict[int, float] = defaultdict(float)
             for stem, numbers in left.items():
@@ -102,7 +109,7 @@ class Passages:
     @cached_property
     def prefixes(self) -> frozenset[str]:
         """The first five letters of all words."""
-        return frozenset(stem[:_PREFIX] for stem in self._holders)
+        return frozenset(stem[:_PREFIX] for stem in self.index)
 
     @cached_property
     def squeezed(self) -> str:
@@ -110,12 +117,6 @@ class Passages:
         return (
             "".join([text for _, text in self.sentences]).replace(" ", "").replace("-", "").lower()
         )
-
-    @cached_property
-    def pairs(self) -> dict[str, int]:
-        """Words side by side, by what they would be if joined, with the length of the first."""
-        sides = (pair for tokens in self.words for pair in pairwise(tokens))
-        return {one.surface.lower() + other.stem: len(one.surface) for one, other in sides}
 
 
 class ReadPassage(NamedTuple):

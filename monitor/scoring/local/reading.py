@@ -109,7 +109,7 @@ def read_claim(
         compared = Compared(changes=changed_details(aligned))
     absent = not passages.records and len(aligned.missing()) >= FEWEST_MISSING  # in other words
     if absent:
-        near = sum(weight for stem, weight in aligned.weights.items() if passages.near(stem))
+        near = sum(w for stem, w in aligned.weights.items() if passages.holds_beginning(stem))
         absent = near < ABSENT_BELOW * sum(aligned.weights.values())
     values = (*aligned.figures(query), *compared.values)
     return ReadClaim(aligned, values, compared.changes, absent)
@@ -120,6 +120,8 @@ def script(text: str) -> str | None:
     if text.isascii():
         return "LATIN" if any(map(str.isalpha, text)) else None
     letters = compatible("".join(islice(filter(str.isalpha, text), _LETTERS_READ)))
+    if letters.isascii():
+        return "LATIN" if letters else None
     names = Counter(
         "LATIN" if char.isascii() else unicodedata.name(char, "?").split()[0].split("-")[0]
         for char in letters

@@ -74,14 +74,14 @@ def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
     places: dict[str, list[int]] = {}
     for place, word in enumerate(tokens):
         places.setdefault(word.stem, []).append(place)
-    denying = any(denies(word, _DENIALS) for word in tokens)
-    found: Counter[str] = Counter()
+    found = {"agree": 0, "conflict": 0, "unknown": 0, "": 0}
     certain: list[tuple[WordChange, bool]] = []
     for attribute in attributes:
         verdict, said = _verdict(attribute, aligned, places)
         found[verdict] += 1
         if verdict == "conflict":
             named = not attribute.group or not attribute.group.isdisjoint(places)
+            denying = said and any(denies(word, _DENIALS) for word in tokens)
             if named and (not denying if said else "," not in aligned.text):
                 told = f"{attribute.name}: {'no' if said else 'yes'}"
                 certain.append((WordChange("", told), said))

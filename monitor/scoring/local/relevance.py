@@ -86,7 +86,7 @@ def relevance_features(
 ) -> list[float]:
     """Return the figures of a query and an output, in the order of ``RELEVANCE_FEATURES``."""
     asked, said = words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])
-    question = {word.stem: passages.information(word.stem) for word in asked if word.content}
+    question = passages.weigh(asked)
     answer = {word.stem for word in said if word.content}
     total = sum(question.values()) or 1.0
     beginnings = {word[:_PREFIX] for word in answer}

@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -114,26 +113,12 @@ class LocalJudge:
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge groundedness and relevance together."""
         started = time.perf_counter()
-        judgement = self._judge(interaction)
-        return replace(judgement, duration_ms=(time.perf_counter() - started) * 1000)
-
-    def support(self, passage: str, claims: Sequence[str]) -> list[float]:
-        """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
-        passages = Passages([passage])
-        return self._supports(
-            [read_claim(each, passages, rewrite=self._rewrite) for each in claims], "text"
-        )
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
-
-    def _judge(self, interaction: Interaction) -> Judgement:
         contexts = [context.text for context in interaction.contexts]
         query, output = interaction.query or "", interaction.output
         written = script(" ".join(contexts)), script(output)
         same = None in written or written[0] == written[1]
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
-            return Judgement(readable=False)
+            return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevance, reason = self._relevance(interaction, reading)
         declines = bool(len(reading.passages)) and not reading.claims
@@ -150,7 +135,18 @@ class LocalJudge:
             relevance_skipped=reason if relevance is None else "",
             declined_rightly=declines and wrong is None and relevance is not None,
             claims_not_judged=reading.not_judged,
+            duration_ms=(time.perf_counter() - started) * 1000,
         )
+
+    def support(self, passage: str, claims: Sequence[str]) -> list[float]:
+        """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
+        passages = Passages([passage])
+        return self._supports(
+            [read_claim(each, passages, rewrite=self._rewrite) for each in claims], "text"
+        )
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
 
     def _groundedness(self, reading: Reading) -> tuple[tuple[Claim, ...], float | None]:
         """Judge every sentence, and the response as a whole; None if it states nothing."""

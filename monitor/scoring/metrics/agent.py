@@ -289,14 +289,15 @@ def _steps(interaction: Interaction) -> float | None:
     return float(len(steps)) if count is None and steps else count
 
 
-def _calls(interaction: Interaction) -> float | None:
-    # An app that never calls tools has no figure; a trajectory without a call has one.
-    calls = interaction.tool_calls
-    return float(len(calls)) if calls or interaction.metadata.get("trajectory") else None
-
-
 step_count = _limited("step_count", "Steps taken", _steps)
-tool_calls = _limited("tool_calls", "Tools called", _calls)
+tool_calls = _limited(
+    "tool_calls",
+    "Tools called",
+    # An app that never calls tools has no figure; a trajectory without a call has one.
+    lambda each: (
+        float(len(each.tool_calls)) if each.tool_calls or each.metadata.get("trajectory") else None
+    ),
+)
 latency_ms = _limited(
     "latency_ms",
     "Time taken",

@@ -6,6 +6,7 @@ import pytest
 
 from monitor.scoring.local.passages import Passages, flatten
 from monitor.scoring.local.reading import read_claim
+from monitor.scoring.words import words
 
 SHOP = "The shop opens at 9. It sells bread. The baker is called Anna Weber."
 
@@ -22,8 +23,8 @@ def test_nothing_is_found_when_no_word_is_shared():
 
 
 def test_rare_words_tell_more_when_compared_with_common_ones():
-    passages = Passages([SHOP])
-    assert passages.information("zebra") > passages.information("bread")
+    weights = Passages([SHOP]).weigh(words("bread zebra"))
+    assert weights["zebra"] > weights["bread"]
 
 
 def test_missing_words_are_named_as_the_claim_writes_them():
@@ -40,9 +41,9 @@ def test_words_are_near_each_other_within_a_distance_and_in_order():
 
 
 def test_words_of_two_sentences_do_not_stand_together():
-    passages = Passages(["It sells bread. Bread sells."])
-    assert passages.adjacent("sell", "bread")
-    assert not passages.adjacent("bread", "bread")
+    pairs = Passages(["It sells bread. Bread sells."]).pairs
+    assert ("sell", "bread") in pairs
+    assert ("bread", "bread") not in pairs
 
 
 def test_json_is_read_as_lines_when_a_passage_is_an_object():
