@@ -230,7 +230,7 @@ _MOST_SAMPLES, _MOST_ROWS = 6, 6
 #: A chart has at least so many buckets.
 _FIRST_STEPS = 16
 #: The page waits so long for what the samples' words say, and goes without it after that.
-_EXPLANATION_WAIT_S = 0.5
+_EXPLANATION_WAIT_S = 2.0
 #: Of what was before, at least two windows; of what came after, one.
 _WINDOWS_BEFORE, _LONGEST_BEFORE = 2, timedelta(days=2)
 

@@ -119,7 +119,7 @@ def _explained(claims: Sequence[Claim]) -> str:
         texts = [claim.text for claim in claims if claim.verdict is verdict]
         if texts:
             quoted = ", ".join(
-                f'"{_shortened(text, _MAX_CLAIM_CHARS)}"' for text in texts[:_MAX_NAMED]
+                f'"{_shortened(text.rstrip("."), _MAX_CLAIM_CHARS)}"' for text in texts[:_MAX_NAMED]
             )
             more = len(texts) - _MAX_NAMED
             quoted += f" and {more} more" if more > 0 else ""

@@ -88,7 +88,7 @@ def test_explanation_says_what_fails_when_claims_fail():
     )
     (grounded, _), _ = score(Judgement(claims=claims, relevance=1.0))
     assert grounded.explanation == (
-        '1 of 3 claims are supported; contradicted: "No."; not found: "Cats fly.".'
+        '1 of 3 claims are supported; contradicted: "No"; not found: "Cats fly".'
     )
 
 
