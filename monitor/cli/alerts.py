@@ -191,6 +191,7 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
     from alerts.store import acknowledgement
     from monitor.report.words import incident_sentence, level_words
     from monitor.web.schema import IncidentAnswer
+    from monitor.web.templating import event_reason
 
     settings, now = console.read_settings(), datetime.now(UTC)
     with console.open_store(settings).read() as connection:
@@ -227,7 +228,7 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
         ),
         "n": lambda event: f"{event.verdict.n:,}",
         "why": lambda event: console.safe(
-            ": ".join(filter(None, (event.reason, event.superseded))), 300
+            ": ".join(filter(None, (event_reason(event.reason), event.superseded))), 300
         ),
     }
     console.print_rows(events, story, none="nothing happened yet")

@@ -75,11 +75,14 @@ def why(
     start = console.parse_time(before, now)
     with console.opened() as (_, store), store.read() as connection:
         console.check_app(store, app)
-        began = [
-            verdict.onset
-            for verdict in read_verdicts(connection, app).values()
-            if verdict.metric == metric and verdict.onset is not None
-        ]
+        verdicts = [*read_verdicts(connection, app).values()]
+        known = {verdict.metric for verdict in verdicts}
+        if known and metric not in known:
+            raise typer.BadParameter(
+                f"nothing was scored as {plain_text(app, 60)} {plain_text(metric, 60)};"
+                f" there is {', '.join(sorted(known))}"
+            )
+        began = [v.onset for v in verdicts if v.metric == metric and v.onset is not None]
         at = began[0] if began and since is None else console.parse_time(since or "24h", now)
         if start >= at:
             raise typer.BadParameter(

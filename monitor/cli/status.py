@@ -23,6 +23,7 @@ from monitor.cli.console import out
 from monitor.errors import SettingsError
 from monitor.report.format import (
     NONE,
+    count,
     duration,
     number,
     percent,
@@ -274,7 +275,7 @@ def print_metric(found: Detail) -> None:
         RatePoint(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
         for step in found.series.steps
     ]
-    gaps = f", {found.series.gaps} steps without scores" if found.series.gaps else ""
+    gaps = f", {count(found.series.gaps, 'step')} without scores" if found.series.gaps else ""
     said = f"pass rate, last {duration(found.time_range.length_s)}, n {found.series.n:,}{gaps}"
     out.print(SparklineRow(steps, said))
     if verdict.drift is not None:

@@ -31,7 +31,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
 
 def percent(rate: float | None, digits: int = 1) -> str:
     """Return a rate in [0, 1] as a percentage, such as "65.9 %"; a dash for None."""
-    return NONE if rate is None else f"{100 * rate:.{digits}f} %"
+    return NONE if rate is None else f"{100 * rate:.{digits}f} %".replace("-", "−")  # noqa: RUF001
 
 
 def interval(low: float | None, high: float | None) -> str:
@@ -55,8 +55,12 @@ def points(change: float | None) -> str:
 
 def points_with_interval(change: float, low: float, high: float) -> str:
     """Return a change of a rate with its bounds: "−13.0 pts (−17.0 to −9.0)"."""  # noqa: RUF002
-    bounds = f"{100 * low:+.1f} to {100 * high:+.1f}".replace("-", "−")  # noqa: RUF001
-    return f"{points(change)} ({bounds})"
+    return f"{points(change)} ({change_bounds(low, high)})"
+
+
+def change_bounds(low: float, high: float) -> str:
+    """Return the bounds of a change of a rate, in points: "−17.0 to −9.0"."""  # noqa: RUF002
+    return f"{100 * low:+.1f} to {100 * high:+.1f}".replace("-", "−")  # noqa: RUF001
 
 
 def score(value: float | None) -> str:

@@ -288,13 +288,13 @@ def proof_sentence(proof: DetectionProof, now: datetime) -> str:
 
 
 #: Kinds that are named only where there were some.
-_SELDOM = frozenset({"errored", "unseen"})
+_SELDOM = frozenset({"errored", "unseen", "feedback", "feedback_stored"})
 
 
 def recent_sentence(recent: Mapping[str, int], window_s: float) -> str:
     """Return how many interactions of each kind fell into the window of the report."""
     shown = {kind: n for kind, n in recent.items() if n or kind not in _SELDOM}
-    parts = ", ".join(f"{kind} {n:,}" for kind, n in shown.items())
+    parts = ", ".join(f"{kind.replace('_', ' ')} {n:,}" for kind, n in shown.items())
     return f"in the last {duration(window_s)}: {parts}"
 
 
