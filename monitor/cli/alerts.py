@@ -212,6 +212,12 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
     if ack:
         until = f"reminders are off until {utc_time(ack.until, now)}"
         out.print(console.safe(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
+
+    def said(event: Snapshot) -> str:
+        reason = event_reason(event.reason)
+        parts = ("" if reason == event.event else reason, event.verdict.reason, event.superseded)
+        return ": ".join(filter(None, parts))
+
     story: dict[str, Callable[[Snapshot], console.Cell]] = {
         "at": lambda event: utc_time(event.at, now)
     }
@@ -227,9 +233,7 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
             "" if (rate := event.verdict.pass_rate) is None else percent(rate)
         ),
         "n": lambda event: f"{event.verdict.n:,}",
-        "why": lambda event: console.safe(
-            ": ".join(filter(None, (event_reason(event.reason), event.superseded))), 300
-        ),
+        "why": lambda event: console.safe(said(event), 300),
     }
     console.print_rows(events, story, none="nothing happened yet")
     console.print_rows(

@@ -82,19 +82,37 @@ class NliJudge:
             for index, context in enumerate(interaction.contexts)
             if context.text.strip()
         ]
-        claims: tuple[Claim, ...] = ()
-        if passages:
-            stated = [without_mentions(each) for each in sentences if is_checkable(each)]
-            pairs = [(text, each) for each in stated for _, text in passages]
-            found, why = iter(self._model.infer(pairs)), "states nothing to check"
-            claims = tuple(
-                _claim(each, [next(found) for _ in passages], passages)
-                if is_checkable(each)
-                else Claim(text=each, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=why)
-                for each in sentences
+        stated = [without_mentions(each) for each in sentences if is_checkable(each)]
+        pairs = [(text, each) for each in stated for _, text in passages]
+        found, claims = iter(self._model.infer(pairs)), list[Claim]()
+        for sentence in sentences if passages else ():
+            if not is_checkable(sentence):
+                why = "states nothing to check"
+                claims.append(
+                    Claim(text=sentence, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=why)
+                )
+                continue
+            entailed, contradicted = zip(*(next(found) for _ in passages), strict=True)
+            support, against = max(entailed), max(contradicted)
+            verdict, place = ClaimVerdict.NOT_FOUND, entailed.index(support)
+            if support >= _ENTAILED:
+                verdict = ClaimVerdict.SUPPORTED
+            elif against >= _CONTRADICTED:
+                verdict, place = ClaimVerdict.CONTRADICTED, contradicted.index(against)
+            index, text = passages[place]
+            claims.append(
+                Claim(
+                    text=sentence,
+                    verdict=verdict,
+                    support=support,
+                    evidence=text if len(text) <= _LONGEST_EVIDENCE else None,
+                    context_index=index,
+                    reason=f"entailed with {100 * support:.0f} %,"
+                    f" contradicted with {100 * against:.0f} %",
+                )
             )
         return Judgement(
-            claims=claims,
+            claims=tuple(claims),
             relevance=beside.relevance,
             relevance_reason=beside.relevance_reason,
             readable=bool(split),
@@ -104,27 +122,6 @@ class NliJudge:
 
     def close(self) -> None:
         """Do nothing: the model is only memory."""
-
-
-def _claim(sentence: str, row: Sequence[Inference], passages: Sequence[tuple[int, str]]) -> Claim:
-    best = max(range(len(row)), key=lambda number: row[number].entailment)
-    against = max(range(len(row)), key=lambda number: row[number].contradiction)
-    support = row[best].entailment
-    verdict, place = ClaimVerdict.NOT_FOUND, best
-    if support >= _ENTAILED:
-        verdict = ClaimVerdict.SUPPORTED
-    elif row[against].contradiction >= _CONTRADICTED:
-        verdict, place = ClaimVerdict.CONTRADICTED, against
-    index, text = passages[place]
-    return Claim(
-        text=sentence,
-        verdict=verdict,
-        support=support,
-        evidence=text if len(text) <= _LONGEST_EVIDENCE else None,
-        context_index=index,
-        reason=f"entailed with {100 * support:.0f} %,"
-        f" contradicted with {100 * row[against].contradiction:.0f} %",
-    )
 
 
 class Inference(NamedTuple):

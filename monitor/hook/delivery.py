@@ -101,7 +101,15 @@ class SenderLoop:
         if line:
             logger.warning("delivery_trouble hook_id=%s %s", recorder.hook_id, line)
         if self._away_since is not None and now - self._away_since >= SAY_AWAY_AFTER_S:
-            self._say_away()
+            self._away_since = float("inf")
+            # Once, where the app has set up no logs.
+            if not logging.getLogger().handlers and sys.stderr is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    sys.stderr.write(
+                        f"groundwatch: Redis cannot be reached ({recorder.last_error}); samples"
+                        " wait in memory. Set GROUNDWATCH_REDIS_URL, or run: groundwatch doctor"
+                        " hook\n"
+                    )
         if recorder.close_by is not None and (self._all_done() or now >= recorder.close_by):
             self._end(now)
             return None
@@ -112,16 +120,6 @@ class SenderLoop:
             self._batches += 1
             return 0.0 if self._batches % BREATH_EVERY else BREATH_S
         return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
-
-    def _say_away(self) -> None:
-        """Say once on stderr that Redis cannot be reached, where the app has set up no logs."""
-        self._away_since = float("inf")
-        if not logging.getLogger().handlers and sys.stderr is not None:
-            with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(
-                    f"groundwatch: Redis cannot be reached ({self._recorder.last_error}); samples"
-                    " wait in memory. Set GROUNDWATCH_REDIS_URL, or run: groundwatch doctor hook\n"
-                )
 
     def _fill(self, now: float, work_s: float = BATCH_WORK_S) -> None:
         """Take the next batch; a full queue keeps what is buffered waiting here."""

@@ -182,7 +182,12 @@ class Reader:
         self._fields = {key: value for key, value in fields.items() if value is not None}
         trace_id = self._fields.get("trace_id")
         self.chance = functools.partial(hook.chance, trace_id) if trace_id else hook.chance
-        self.parameters = _parameters(function)
+        #: By which it is called; what it wraps may take more, or others.
+        self.parameters: Mapping[str, inspect.Parameter] = {}
+        with contextlib.suppress(TypeError, ValueError):
+            own = inspect.signature(function, follow_wrapped=False).parameters
+            is_variadic = any(parameter.kind in _VARIADIC for parameter in own.values())
+            self.parameters = inspect.signature(function).parameters if is_variadic else own
         self._query = _wanted(names["query"], QUERY_NAMES, self.parameters)
         self._contexts = _wanted(names["contexts"], CONTEXTS_NAMES, self.parameters)
         self._contexts_named = bool(names["contexts"])
@@ -276,17 +281,6 @@ class Reader:
 def shallow(value: object) -> object:
     """Copy a list; what is in it stays the same."""
     return [*value] if type(value) is list else value
-
-
-def _parameters(function: Function) -> dict[str, inspect.Parameter]:
-    """Return the parameters by which it is called; what it wraps may take more, or others."""
-    try:
-        own = dict(inspect.signature(function, follow_wrapped=False).parameters)
-        if any(parameter.kind in _VARIADIC for parameter in own.values()):
-            return dict(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return {}
-    return own
 
 
 def _wanted(

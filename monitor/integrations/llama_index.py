@@ -98,7 +98,15 @@ class _Engines:
             return
         answer = part_of(result, "response")
         if answer is None and hasattr(result, "response_gen"):
-            self._follow(run, result)
+            following = Following(
+                chance=lambda: run.rate,
+                piece=lambda chunk: chunk if isinstance(chunk, str) else None,
+                asked=lambda: run.given(None),
+                take=lambda given, said, _, rate: self._hook.take({**given, "output": said}, rate),
+                fail=lambda error, **_: self._hook.fail(error, counted=True),
+            )
+            wrap = AsyncChunks if hasattr(result.response_gen, "__anext__") else Chunks
+            result.response_gen = wrap(result.response_gen, following)
             self._runs.forget(span_id)
         else:
             self._runs.end(span_id, lambda: answer)
@@ -124,17 +132,6 @@ class _Engines:
     def _end_streamed(self, run: Run) -> None:
         if run.streamed and run.returned_to_caller:
             self._runs.end(run.root, lambda: "".join(run.texts))
-
-    def _follow(self, run: Run, result: Any) -> None:
-        following = Following(
-            chance=lambda: run.rate,
-            piece=lambda chunk: chunk if isinstance(chunk, str) else None,
-            asked=lambda: run.given(None),
-            take=lambda given, answer, _, rate: self._hook.take({**given, "output": answer}, rate),
-            fail=lambda error, **_: self._hook.fail(error, counted=True),
-        )
-        wrap = AsyncChunks if hasattr(result.response_gen, "__anext__") else Chunks
-        result.response_gen = wrap(result.response_gen, following)
 
 
 class _Spans(BaseSpanHandler[Any]):

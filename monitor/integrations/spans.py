@@ -8,7 +8,7 @@ Langfuse, MLflow, LangSmith, Traceloop and Vercel's AI SDK write.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from .messages import (
     ASSISTANTS,
@@ -228,20 +228,15 @@ def read(
             texts = next(filter(None, map(as_list, given)), ())
             found["contexts"] = [{"text": t} for t in texts if isinstance(t, str) and text_of(t)]
         else:
-            found["metadata"] |= _tokens(attributes)
+            usage = next(filter(None, (from_json(attributes.get(name)) for name in _USAGE)), None)
+            tokens = {
+                field: next((attributes[name] for name in names if name in attributes), None)
+                for field, names in _TOKENS.items()
+            }
+            found["metadata"] |= cost_of({"usage": usage})
+            found["metadata"] |= {k: v for k, v in tokens.items() if isinstance(v, int)}
             found["tool_calls"] = ChatReader().calls_before([*map(_with_calls, asked)])
     return {field: value for field, value in found.items() if value}
-
-
-def _tokens(attributes: Attributes) -> dict[str, int]:
-    """Read how many tokens went in and came out."""
-    usage = next(filter(None, (from_json(attributes.get(name)) for name in _USAGE)), None)
-    found = {
-        field: next((attributes[name] for name in names if name in attributes), None)
-        for field, names in _TOKENS.items()
-    }
-    known = cost_of({"usage": usage}) | {k: v for k, v in found.items() if isinstance(v, int)}
-    return cast("dict[str, int]", known)
 
 
 def _with_calls(message: Any) -> Any:
@@ -346,18 +341,16 @@ def _documents(attributes: Attributes) -> list[dict[str, Any]]:
         for value in _values(attributes, _OUTPUTS):
             held = part_of(value, "documents", "outputs", "output", "contexts", "results")
             items += as_list(value if held is None else held)
-    return [document for document in map(_document, items) if document]
-
-
-def _document(item: object) -> dict[str, Any] | None:
-    held = part_of(item, "kwargs") or item  # as LangChain writes its objects
-    text = text_of(
-        held if isinstance(held, str) else part_of(held, "content", "text", "page_content")
-    )
-    if text is None or text == REDACTED:
-        return None
-    found = {"text": text, "id": part_of(held, "id"), "score": part_of(held, "score")}
-    return {name: value for name, value in found.items() if value is not None}
+    found: list[dict[str, Any]] = []
+    for item in items:
+        held = part_of(item, "kwargs") or item  # as LangChain writes its objects
+        text = text_of(
+            held if isinstance(held, str) else part_of(held, "content", "text", "page_content")
+        )
+        if text is not None and text != REDACTED:
+            told = {"text": text, "id": part_of(held, "id"), "score": part_of(held, "score")}
+            found.append({name: value for name, value in told.items() if value is not None})
+    return found
 
 
 # --- messages in attributes and events: as JSON, as numbered attributes, one an event ---

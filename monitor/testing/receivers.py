@@ -140,7 +140,20 @@ class MailReceiver(Waiting):
         except ImportError:
             raise MissingExtraError("the mail receiver") from None
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+        async def listen() -> None:
+            self._closing = asyncio.Event()
+            server = await self._loop.create_server(self._connection, "127.0.0.1", 0)
+            self.port: int = server.sockets[0].getsockname()[1]
+            self._listening.set()
+            async with server:
+                await self._closing.wait()
+
+        def serve() -> None:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(listen())
+
+        self._thread = threading.Thread(target=serve, daemon=True)
         self._thread.start()
         if not self._listening.wait(10):
             raise TimeoutError("the mail receiver did not start")
@@ -163,15 +176,3 @@ class MailReceiver(Waiting):
         from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - as above
 
         return SMTP(self, loop=self._loop, hostname="localhost")
-
-    def _serve(self) -> None:
-        async def listen() -> None:
-            self._closing = asyncio.Event()
-            server = await self._loop.create_server(self._connection, "127.0.0.1", 0)
-            self.port: int = server.sockets[0].getsockname()[1]
-            self._listening.set()
-            async with server:
-                await self._closing.wait()
-
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(listen())

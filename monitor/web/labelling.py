@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import parse_qsl, urlencode
@@ -26,6 +25,7 @@ from monitor.store.feedback import (
 from monitor.store.labels import (
     ENOUGH,
     MOST_NOTE_CHARS,
+    LabelOutcome,
     Taken,
     draw,
     labels_of,
@@ -35,7 +35,7 @@ from monitor.store.labels import (
 from monitor.store.ledger import Kind, read_between, read_totals
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
-from monitor.web.auth import VISITOR, Principal, RefusedError, Role, needs, principal_of
+from monitor.web.auth import VISITOR, RefusedError, Role, needs, principal_of
 from monitor.web.site import Site, answer_json, refused
 from monitor.web.writing import Form, check_may_write, posted, read_json, read_shape, see
 
@@ -161,26 +161,29 @@ class Labelling:
         if not 0 < len(items) <= _MOST_LABELS:
             detail = f"send 1 to {_MOST_LABELS:,} labels at once; nothing was stored"
             raise RefusedError(400, "a list of labels is expected", detail)
-        return await run_in_threadpool(self._take, principal_of(request), items)
+        who = principal_of(request)
 
-    def _take(self, who: Principal, items: Sequence[object]) -> Response:
-        records = [read_record(item) for item in items]
-        with self.site.store.write() as connection:
-            outcomes = take_labels(
-                connection, records, annotator=who.name, now=self.site.clock(), apps=who.apps
-            )
+        def store() -> list[LabelOutcome]:
+            records = [read_record(item) for item in items]
+            with self.site.store.write() as connection:
+                return take_labels(
+                    connection, records, annotator=who.name, now=self.site.clock(), apps=who.apps
+                )
+
+        outcomes = await run_in_threadpool(store)
         counts = Counter(outcome.taken for outcome in outcomes)
-        answer = schema.LabelsTaken(
-            stored=counts[Taken.STORED],
-            changed=counts[Taken.CHANGED],
-            duplicate=counts[Taken.DUPLICATE],
-            refused=[
-                schema.RefusedLabel(index=i, reason=outcome.taken.value, detail=outcome.detail)
-                for i, outcome in enumerate(outcomes)
-                if outcome.taken.is_refused
-            ],
+        return answer_json(
+            schema.LabelsTaken(
+                stored=counts[Taken.STORED],
+                changed=counts[Taken.CHANGED],
+                duplicate=counts[Taken.DUPLICATE],
+                refused=[
+                    schema.RefusedLabel(index=i, reason=outcome.taken.value, detail=outcome.detail)
+                    for i, outcome in enumerate(outcomes)
+                    if outcome.taken.is_refused
+                ],
+            )
         )
-        return answer_json(answer)
 
 
 @dataclass(frozen=True, slots=True)

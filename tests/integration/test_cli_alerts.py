@@ -95,7 +95,7 @@ def test_an_incident_is_listed_shown_and_acknowledged(world):
     assert "no reminders until" in world.says(f"ack {name} --by ann --note looking")
     assert "acknowledged by ann" in world.says("ls")
     shown = world.says(f"show {name}")
-    for part in ("acknowledged by ann: looking", "fired", "breach_held", "62.0 %", "slack"):
+    for part in ("acknowledged by ann: looking", "fired", "the pass rate says", "62.0 %", "slack"):
         assert part in shown
 
 
