@@ -17,6 +17,7 @@ from monitor.models.status import Movement
 from monitor.report.model import SEVERITY, Ledger, ReportedChange, worst_status
 
 _MOST_SERIES = 6
+_SHORT, _NEVER = timedelta(minutes=10), datetime.max.replace(tzinfo=UTC)
 _MOST_LISTED = 8
 #: Below this share of samples evaluated, a digest asks for a look.
 LOW_COVERAGE = 0.9
@@ -261,6 +262,19 @@ def build_digest(
     episodes.sort(
         key=lambda e: (not e.is_open, e.level is not Severity.CRITICAL, -e.lasted_s, e.app)
     )
+    by_key: dict[tuple[str, str], list[Alert]] = {}
+    for alert in (each for item in incidents for each in item.alerts or (item,)):
+        by_key.setdefault((alert.app, alert.metric), []).append(alert)
+    noisy = [
+        NoisyKey(
+            app=app, metric=metric, incidents=len(items),
+            short=sum((i.resolved_at or _NEVER) - i.opened_at < _SHORT for i in items),
+            messages=sum(facts.messages.get(item.incident_id, 0) for item in items),
+        )
+        for (app, metric), items in by_key.items()
+        if len(items) > 1
+    ]  # fmt: skip
+    noisy.sort(key=lambda key: (-key.incidents, key.app, key.metric))
     # Where the status of each metric began and where it is now, without steps between.
     changed: dict[tuple[str, str], list[ReportedChange]] = {}
     for app, items in facts.changes.items():
@@ -289,7 +303,7 @@ def build_digest(
         more_episodes=max(0, len(incidents) - _MOST_LISTED),
         movers=[item for item in facts.movements if item.certain][:_MOST_LISTED],
         compared=len(facts.movements),
-        noisiest=_noisiest(incidents, facts.messages),
+        noisiest=noisy[:3],
         messages=sum(facts.messages.values()),
         dead_letters=facts.dead_letters,
         coverage=[
@@ -313,23 +327,3 @@ def build_digest(
         warning_rate=warning_rate,
         critical_rate=critical_rate,
     )
-
-
-_SHORT, _NEVER = timedelta(minutes=10), datetime.max.replace(tzinfo=UTC)
-
-
-def _noisiest(incidents: Sequence[Incident], messages: Mapping[str, int]) -> list[NoisyKey]:
-    """Return the three keys with the most incidents, and the messages of the groups they began."""
-    by_key: dict[tuple[str, str], list[Alert]] = {}
-    for alert in (each for item in incidents for each in item.alerts or (item,)):
-        by_key.setdefault((alert.app, alert.metric), []).append(alert)
-    found = [
-        NoisyKey(
-            app=app, metric=metric, incidents=len(items),
-            short=sum((i.resolved_at or _NEVER) - i.opened_at < _SHORT for i in items),
-            messages=sum(messages.get(item.incident_id, 0) for item in items),
-        )
-        for (app, metric), items in by_key.items()
-        if len(items) > 1
-    ]  # fmt: skip
-    return sorted(found, key=lambda key: (-key.incidents, key.app, key.metric))[:3]

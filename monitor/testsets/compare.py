@@ -323,7 +323,24 @@ class RunPair:
         self, baseline: EvaluationRun, run: EvaluationRun, *, shared_cases: bool = False
     ) -> None:
         self.baseline, self.run = baseline, run
-        self.shared = _shared(run, baseline, shared_cases=shared_cases)
+        self.shared = frozenset(
+            case
+            for case, note in run.cases.items()
+            if case in baseline.cases and baseline.cases[case].version == note.version
+        )
+        if run.dataset_version != baseline.dataset_version and not (shared_cases and self.shared):
+            missing = [case for case in baseline.cases if case not in run.cases]
+            new = [case for case in run.cases if case not in baseline.cases]
+            other = [c for c in run.cases if c in baseline.cases and c not in self.shared]
+            parts = [
+                f"{count(len(found), 'case')} {what} ({named(found)})"
+                for found, what in ((missing, "missing"), (new, "new"), (other, "changed"))
+                if found
+            ]
+            raise NotComparableError(
+                f"the runs are of different test sets: {', '.join(parts)}; evaluate the baseline"
+                " on this set, or compare what both have with --shared-cases"
+            )
         if run.models != baseline.models:
             raise NotComparableError(
                 "the runs are of different models; evaluate the baseline again"
@@ -391,30 +408,6 @@ class RunPair:
                     same_answer=case in self.same_answers,
                 ))  # fmt: skip
         return sorted(made, key=lambda each: each.now == "passes")
-
-
-def _shared(run: EvaluationRun, baseline: EvaluationRun, *, shared_cases: bool) -> frozenset[str]:
-    """Return the cases that are compared."""
-    same = frozenset(
-        case
-        for case, note in run.cases.items()
-        if case in baseline.cases and baseline.cases[case].version == note.version
-    )
-    if run.dataset_version != baseline.dataset_version:
-        missing = [case for case in baseline.cases if case not in run.cases]
-        new = [case for case in run.cases if case not in baseline.cases]
-        other = [case for case in run.cases if case in baseline.cases and case not in same]
-        parts = [
-            f"{count(len(found), 'case')} {what} ({named(found)})"
-            for found, what in ((missing, "missing"), (new, "new"), (other, "changed"))
-            if found
-        ]
-        if not shared_cases or not same:
-            raise NotComparableError(
-                f"the runs are of different test sets: {', '.join(parts)}; evaluate the baseline"
-                " on this set, or compare what both have with --shared-cases"
-            )
-    return same
 
 
 def verdict_of(results: Sequence[CaseResult]) -> CaseVerdict | None:

@@ -243,12 +243,20 @@ class RecordFile:
 
 def _table(file: IO[bytes]) -> Iterator[tuple[int, object, int]]:
     """Read CSV with a header; a cell that looks like a list or an object is read as one."""
+
+    def parsed(text: str) -> object:
+        if text[:1] in {"[", "{"}:
+            for read in (json.loads, ast.literal_eval):  # pandas writes lists as Python does
+                with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                    return read(text)
+        return text
+
     csv.field_size_limit(_LONGEST_CELL)
     with io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="") as text:
         rows = csv.DictReader(text)
         for row in rows:
             cells = {name: cell for name, cell in row.items() if isinstance(cell, str) and name}
-            values = {name: _cell(cell) for name, cell in cells.items() if cell != ""}
+            values = {name: parsed(cell) for name, cell in cells.items() if cell != ""}
             if values:
                 yield rows.line_num, values, sum(map(len, cells.values()))
 
@@ -268,14 +276,6 @@ def _parquet(path: Path, shown: str) -> Iterator[tuple[int, object, int]]:
     except ArrowException as error:
         reason = str(error).splitlines()[0]
         raise RecordError(f"{shown}: Invalid Parquet: {reason}") from None
-
-
-def _cell(text: str) -> object:
-    if text[:1] in {"[", "{"}:
-        for read in (json.loads, ast.literal_eval):  # pandas writes lists as Python does
-            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-                return read(text)
-    return text
 
 
 def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:

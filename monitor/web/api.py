@@ -267,31 +267,28 @@ class _Snapshot:
                 n = found if isinstance(found, int) else sum(found.values())
                 family.add_metric([app.app[:_MOST_LABEL_CHARS]], n)
             yield family
-        if glance.pipeline.is_whole:
-            yield from _of_pipeline(glance)
-
-
-def _of_pipeline(glance: Glance) -> Iterator[Metric]:
-    found = glance.pipeline
-    if found.waiting is not None:
-        yield _gauge("queue_samples", "Samples that wait.", found.waiting)
-        oldest_s = found.oldest_s or 0.0
-        yield _gauge("queue_oldest_seconds", "How long the oldest has waited.", oldest_s)
-    if found.stalls is not None:
-        says = "Workers that ended themselves for want of progress."
-        yield CounterMetricFamily("groundwatch_worker_stalls", says, value=found.stalls)
-    says = "OpenTelemetry events about evaluations."
-    events = CounterMetricFamily("groundwatch_evaluation_events", says, labels=("outcome",))
-    for outcome in ("sent", "failed", "dropped"):
-        events.add_metric([outcome], found.events.get(outcome, 0))
-    yield events
-    yield _gauge("redis_up", "Whether Redis answers.", int(found.waiting is not None))
-    today, month = found.cost_today_usd or 0.0, found.cost_month_usd or 0.0
-    yield _gauge("judge_cost_today_usd", "What the judge cost since midnight UTC.", today)
-    yield _gauge("judge_cost_month_usd", "The same this month.", month)
-    yield _gauge("open_incidents", "Open incidents.", len(glance.incidents))
-    states = {(state,): n for state, n in found.outbox.items()}
-    yield _gauge("alert_messages", "Alert messages by their state.", states, ("state",))
+        found = glance.pipeline
+        if not found.is_whole:
+            return
+        if found.waiting is not None:
+            yield _gauge("queue_samples", "Samples that wait.", found.waiting)
+            oldest_s = found.oldest_s or 0.0
+            yield _gauge("queue_oldest_seconds", "How long the oldest has waited.", oldest_s)
+        if found.stalls is not None:
+            says = "Workers that ended themselves for want of progress."
+            yield CounterMetricFamily("groundwatch_worker_stalls", says, value=found.stalls)
+        says = "OpenTelemetry events about evaluations."
+        events = CounterMetricFamily("groundwatch_evaluation_events", says, labels=("outcome",))
+        for outcome in ("sent", "failed", "dropped"):
+            events.add_metric([outcome], found.events.get(outcome, 0))
+        yield events
+        yield _gauge("redis_up", "Whether Redis answers.", int(found.waiting is not None))
+        today, month = found.cost_today_usd or 0.0, found.cost_month_usd or 0.0
+        yield _gauge("judge_cost_today_usd", "What the judge cost since midnight UTC.", today)
+        yield _gauge("judge_cost_month_usd", "The same this month.", month)
+        yield _gauge("open_incidents", "Open incidents.", len(glance.incidents))
+        states = {(state,): n for state, n in found.outbox.items()}
+        yield _gauge("alert_messages", "Alert messages by their state.", states, ("state",))
 
 
 def _gauge(

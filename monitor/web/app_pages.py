@@ -133,7 +133,17 @@ class AppPages:
         span = asked.get("since", "") if asked.get("since") in _RANGES else _RANGES[1]
         since = now - timedelta(seconds=SPANS[span])
         with site.store.read() as connection:
-            known = _releases(connection, app, now)
+            # The releases, the first to come first: tags of samples, or recorded.
+            back = now - _RELEASES_BACK
+            known = [
+                stream.key.segment.removeprefix("release=")
+                for stream in sorted(
+                    active_streams(connection, since_s=back.timestamp(), segment=None, app=app),
+                    key=lambda stream: stream.stream_id,
+                )
+                if stream.key.segment.startswith("release=")
+            ] or [deploy.release for deploy in read_deploys(connection, app, back)]
+            known = list(dict.fromkeys(known))
             after = asked.get("after") or (known[-1] if known else "")
             earlier = known[: known.index(after)] if after in known else known
             before = asked.get("before") or next((r for r in reversed(earlier) if r != after), "")
@@ -182,19 +192,6 @@ def _volume(connection: Connection, app: str, now: datetime) -> Markup | None:
     kinds = (Kind.SEEN, Kind.SAMPLED, Kind.FAILED)
     counts = {kind.value: [found.get(kind, {}).get(at_s, 0) for at_s in starts] for kind in kinds}
     return volume_chart(counts, from_s=first_s, step_s=step_s)
-
-
-def _releases(connection: Connection, app: str, now: datetime) -> list[str]:
-    """Return the releases of an app, the first to come first: recorded, or tags of samples."""
-    since = now - _RELEASES_BACK
-    streams = active_streams(connection, since_s=since.timestamp(), segment=None, app=app)
-    tagged = [
-        stream.key.segment.removeprefix("release=")
-        for stream in sorted(streams, key=lambda stream: stream.stream_id)
-        if stream.key.segment.startswith("release=")
-    ]
-    recorded = [deploy.release for deploy in read_deploys(connection, app, since)]
-    return list(dict.fromkeys(tagged or recorded))
 
 
 def _changed(
