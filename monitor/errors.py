@@ -8,9 +8,10 @@ Every error of groundwatch, in one tree.
     - RecordTooLargeError            larger than any worker reads
   + QueueError
     - QueueUnavailableError          transient
-  + JudgeError                       becomes an evaluation with status "failed", never a score
+  + JudgeError                       becomes an evaluation with status "failed", never a score; may
+                                     carry ``retry_after_s``
     - JudgeUnavailableError          transient
-    - JudgeRateLimitedError          transient, carries ``retry_after_s``
+    - JudgeRateLimitedError          transient
     - JudgeRefusedError              it refuses this text: trying again cannot help
     - JudgeOutageError                 no call can succeed now: key, model, quota, long Retry-After
     - JudgeReplyError                the answer is not what was asked for
@@ -79,12 +80,17 @@ class QueueUnavailableError(QueueError):
 
 
 class JudgeError(GroundwatchError):
-    """The judge gave no usable verdict; ``context`` holds tries, status, tokens and cost."""
+    """
+    The judge gave no usable verdict; ``context`` holds tries, status, tokens and cost.
+
+    ``retry_after_s`` is the wait that its endpoint asked for; None: unknown.
+    """
 
     code = "judge_error"
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, retry_after_s: float | None = None) -> None:
         super().__init__(*args)
+        self.retry_after_s = retry_after_s
         self.context: dict[str, Any] = {}
 
 
@@ -94,20 +100,12 @@ class JudgeUnavailableError(JudgeError):
     transient = True
     code = "judge_unavailable"
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
 
 class JudgeRateLimitedError(JudgeError):
     """The judge's endpoint limits our rate."""
 
     transient = True
     code = "judge_rate_limited"
-
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 class JudgeRefusedError(JudgeError):
@@ -126,10 +124,6 @@ class JudgeOutageError(JudgeError):
     """
 
     code = "judge_away"
-
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 class JudgeReplyError(JudgeError):

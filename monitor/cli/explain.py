@@ -321,7 +321,7 @@ def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
         try:
             results = [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError:
-            raise typer.BadParameter(f"'{path}' is neither a run nor lines of `score`") from None
+            raise typer.BadParameter(f"'{path}' is neither a run nor lines of `evaluate`") from None
     found: dict[str, list[CustomEvaluation]] = defaultdict(list)
     for n, result in enumerate(results, start=1):
         try:
@@ -331,7 +331,7 @@ def _read_evaluations(path: Path) -> dict[str, list[CustomEvaluation]]:
         except (KeyError, TypeError, ValidationError):
             raise typer.BadParameter(
                 f"'{path}' result {n} has no readable evaluations: expected a run of `eval`"
-                " or lines of `score`"
+                " or lines of `evaluate`"
             ) from None
     if not found:
         raise typer.BadParameter(f"'{path}' holds no evaluations")

@@ -313,14 +313,18 @@ def _times(frame: _Frame) -> list[str]:
     span_s = frame.to_s - frame.from_s
     form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
     step_s = next((step for step in _TICKS_S if span_s <= _MOST_TICKS * step), _TICKS_S[-1])
+    # A label at an edge is moved inwards, where there is room for it beside the next one.
+    has_room = frame.x(frame.from_s + step_s) - frame.left >= 6 * _EDGE
+    at_left, at_right = frame.left + _EDGE, frame.right - _EDGE
     return [
         _text(
             "tick", x, frame.bottom + 16,
-            "start" if x < frame.left + _EDGE else "end" if x > frame.right - _EDGE else "middle",
+            "start" if x < at_left else "end" if x > at_right else "middle",
             f"{datetime.fromtimestamp(at, UTC):{form}}", f' data-at="{at:.0f}"',
         )
         for at in range(ceil(frame.from_s / step_s) * step_s, int(frame.to_s) + 1, step_s)
         for x in (frame.x(at),)
+        if has_room or at_left <= x <= at_right
     ]  # fmt: skip
 
 
