@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from alerts.conditions import (
     JUDGE_CHANGED,
@@ -39,18 +39,16 @@ from alerts.grouping import (
     place,
 )
 from alerts.model import (
+    OVER,
     SAMPLE_CHARS,
     AlertKey,
     AlertState,
     AlertThresholds,
     JudgedBy,
-    Other,
-    Reason,
     Snapshot,
 )
 from alerts.outbox import outbox_row
-from alerts.routing import Recipient, RoutingConfig
-from alerts.silencing import Silenced, apply_silences
+from alerts.routing import Recipient, RoutingConfig, SilenceRule, silence_for
 from alerts.state import Decision, Observation, Timers, close, step, timers_for
 from alerts.store import (
     Stored,
@@ -64,21 +62,21 @@ from alerts.store import (
     recipients_told,
     reopen_groups,
     save,
+    silence_named,
+    silences_after,
     write_groups,
     write_incidents,
 )
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity, TimelineEvent
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text
-from monitor.store.alert_tables import alert_channels, outbox
+from monitor.store.alert_tables import alert_channels, incidents, outbox
 from monitor.store.engine import insert_new
 from monitor.store.lease import database_now
 
 _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
-_MOST_OTHERS = 10
 _MOST_WITH_BACKGROUND = 50
-_ENDS = {AlertEvent.RESOLVED, AlertEvent.SETTLED}
 _ALSO_TO_THOSE_TOLD = {AlertEvent.ESCALATED, AlertEvent.JOINED}
 _ADDED = "it was already firing when this channel was set up"
 
@@ -153,7 +151,7 @@ def decide(
         key = change.before.key
         if not is_written:
             _log.warning("alert_decided_elsewhere", app=key.app, metric=key.metric)
-        elif change.decision.event is not None:
+        elif (event := change.decision.event) is not None:
             version, shared = change.verdict.evaluator_version, ""
             said = worst_of(app=key.app, metric=key.metric, evaluator_version=version)
             texts = (plain_text(text, SAMPLE_CHARS) for text in said)
@@ -161,14 +159,22 @@ def decide(
                 shared = "the monitor"
             elif version and key.app in new_judge:
                 shared = f"the judge changed to {version.partition(' pass ')[0]}"
-            shown = {
-                "thresholds": None if key.metric.startswith(RULE_PREFIX) else thresholds,
-                "samples": tuple(text for text in texts if text)[:_MOST_SAMPLES],
-                "report_url": report_url,
-                "labels": config.labels_of_app(key.app),
-                "shared_cause": shared,
-            }
-            events.append(_frozen(change, shown))
+            decision = change.decision
+            events.append(
+                Snapshot.of_step(
+                    change.before,
+                    decision.state,
+                    event,
+                    decision.reason,
+                    change.verdict,
+                    quiet=decision.quiet,
+                    thresholds=None if key.metric.startswith(RULE_PREFIX) else thresholds,
+                    samples=tuple(text for text in texts if text)[:_MOST_SAMPLES],
+                    report_url=report_url,
+                    labels=config.labels_of_app(key.app),
+                    shared_cause=shared,
+                )
+            )
     notifier = Notifier(connection, config, timers, now)
     groups = notifier.assign_groups(events)
     write_incidents(connection, events, groups)
@@ -209,35 +215,69 @@ def _steps(
             yield _Change(state, version, last, close(state, now, timers))
 
 
-def _frozen(change: _Change, shown: Mapping[str, Any]) -> Snapshot:
-    """Freeze the evidence of what happened; *shown* is what messages show besides."""
-    before, decision, state = change.before, change.decision, change.decision.state
-    superseded = ""
-    if before.basis is not None and state.basis is not None:
-        superseded = before.basis.changes_to(state.basis)
-    return Snapshot.model_validate(
-        {
-            **shown,
-            "incident_id": state.incident_id,
-            "sequence": state.sequence,
-            "event": decision.event,
-            "reason": decision.reason.value,
-            "level": state.level or state.peak,
-            "peak": state.peak,
-            "previous_level": None if decision.event is AlertEvent.FIRED else before.level,
-            "status_before": state.status_before,
-            "since": state.breach_since,
-            "opened_at": state.opened_at,
-            "at": state.seen_at,
-            "verdict": change.verdict,
-            "stale_since": before.stale_since,
-            "well_since": before.resolved_at if decision.reason is Reason.REOPENED else None,
-            "superseded": superseded,
-            "quiet": decision.quiet,
-            "flapping": state.quiet_since is not None,
-            "onsets": state.quiet_onsets,
-        }
-    )
+@dataclass(slots=True)
+class Silenced:
+    """The incidents that are silenced now, and the news of those whose silence has ended."""
+
+    incident_ids: set[str] = field(default_factory=set)
+    ended: list[Snapshot] = field(default_factory=list)
+
+
+def apply_silences(
+    connection: Connection,
+    config: RoutingConfig,
+    events: Sequence[Snapshot],
+    verdicts: Mapping[AlertKey, Verdict],
+    now: datetime,
+) -> Silenced:
+    """
+    Write down which incidents are silenced now, and return them.
+
+    *events* are those of this evaluation, whose incidents are written already. What still fires
+    when its silence ends is news.
+    """
+    rules: list[SilenceRule] = [*silences_after(connection, now), *config.maintenance]
+    found, changes = Silenced(), []
+    by = incidents.c.silenced_by.label("silenced_by")
+    query = select(incidents, by).where(incidents.c.resolved_at.is_(None))
+    if not rules:
+        query = query.where(incidents.c.silenced_by.is_not(None))
+    for row in connection.execute(query).all():
+        last = None
+        verdict = verdicts.get(AlertKey(row.app, row.metric, row.segment, row.window_s))
+        if verdict is None:
+            last = last_snapshot(connection, row.incident_id)
+            verdict = last.verdict
+        rule = silence_for(rules, config.labels(verdict, Severity(row.level)), now)
+        if rule is not None:
+            found.incident_ids.add(row.incident_id)
+        elif row.silenced_by is not None:
+            last = last or last_snapshot(connection, row.incident_id)
+            silence = silence_named(connection, row.silenced_by)
+            who = f"{silence.author}: {silence.comment}" if silence else row.silenced_by
+            if not last.flapping:
+                news = {
+                    "event": AlertEvent.UNSILENCED,
+                    "verdict": verdict,
+                    "at": now,
+                    "quiet": False,
+                    "note": f"it was silenced by {who}",
+                }
+                found.ended.append(last.model_copy(update=news))
+        name = None if rule is None else rule.silence_id
+        if name != row.silenced_by:
+            changes.append({"id": row.incident_id, "by": name})
+    if changes:
+        one = update(incidents).where(incidents.c.incident_id == bindparam("id"))
+        connection.execute(one.values(silenced_by=bindparam("by")), changes)
+    # The end of what was silenced is silenced as well.
+    found.incident_ids |= {
+        event.incident_id
+        for event in events
+        if event.event is not AlertEvent.FIRED
+        and silence_for(rules, config.labels(event.verdict, event.level), now)
+    }
+    return found
 
 
 @dataclass(slots=True)
@@ -341,7 +381,7 @@ class Notifier:
         rows: list[dict[str, Any]] = []
         backgrounds = Backgrounds(self.connection, self.now)
         for number, (news, each) in enumerate(found):
-            over = news.event in _ENDS
+            over = news.event in OVER
             # Whom the routes name, and who was notified before.
             recipients: dict[Recipient, str | None] = {}
             if over or news.event in _ALSO_TO_THOSE_TOLD:
@@ -349,7 +389,7 @@ class Notifier:
             for event in () if over else loud_events(each):
                 labels = self.plan.labels(event.verdict, event.level)
                 recipients |= self.plan.recipients(labels, self.now)
-            snapshot = message_snapshot(news)
+            snapshot = news.snapshot()
             # In a storm nobody reads the background, and reading it would take long.
             if recipients and number < _MOST_WITH_BACKGROUND:
                 snapshot = backgrounds.added_to(snapshot, over=over)
@@ -397,38 +437,9 @@ class Notifier:
                     others = tuple(member for member in loud if member is not lead)
                     news = News(group=group, event=AlertEvent.FIRED, lead=last, others=others)
                     added = {"note": _ADDED, "at": self.now}
-                    snapshot = message_snapshot(news).model_copy(update=added)
+                    snapshot = news.snapshot().model_copy(update=added)
                     messages += [
                         outbox_row(snapshot, to, fallback, now=self.now, due_at=self.now)
                         for to, fallback in fresh.items()
                     ]
         insert_new(self.connection, outbox, messages, returning=outbox.c.delivery_id)
-
-
-def message_snapshot(news: News) -> Snapshot:
-    """Return the evidence of a message: that of the alert that leads, about its whole group."""
-    group, lead, ends = news.group, news.lead, news.event in _ENDS
-    others = sorted(news.others, key=lambda member: (member.level, member.key))
-    recovered = sorted(news.recovered, key=lambda member: (member.peak, member.key))
-    critical = Severity.CRITICAL in {lead.peak, news.level, *(m.peak for m in recovered)}
-    fired = min(lead.opened_at, group.opened_at) if ends else lead.opened_at
-    return lead.model_copy(
-        update={
-            "incident_id": group.group_id,
-            "sequence": group.sequence,
-            "event": news.event,
-            "level": lead.level if ends else news.level,
-            "peak": Severity.CRITICAL if critical else Severity.WARNING,
-            "opened_at": fired,
-            "since": min(lead.since, fired),
-            "cause": group.cause,
-            "others": tuple(other_alert(m.key, m.level) for m in others[:_MOST_OTHERS]),
-            "more": max(0, len(others) - _MOST_OTHERS),
-            "recovered": tuple(other_alert(m.key, m.peak) for m in recovered[:_MOST_OTHERS]),
-        }
-    )
-
-
-def other_alert(key: AlertKey, level: Severity) -> Other:
-    """Return how a message names another alert of its incident."""
-    return Other(app=key.app, metric=key.metric, segment=key.segment, level=level)

@@ -24,7 +24,7 @@ from alerts.conditions import (
     RULE_PREFIX,
     SELF,
 )
-from alerts.model import CLOSED, Background, Evidence, Other, Snapshot
+from alerts.model import CLOSED, OVER, Background, Evidence, Other, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.insight import AppInsight, Insight
 from monitor.models.status import Verdict
@@ -45,8 +45,6 @@ from monitor.store.tables import counts, streams
 
 Fact = tuple[str, str]
 
-#: Events that end an alert.
-OVER = frozenset({AlertEvent.RESOLVED, AlertEvent.SETTLED})
 #: What an answer does that fails a metric; of other metrics it "fails" them.
 _FAILING = {
     "groundedness": "state things their sources do not support",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from alerts.model import AlertKey, Snapshot
+from alerts.model import OVER, AlertKey, Other, Snapshot
 from monitor.models.alerting import AlertEvent, Severity
 
 #: So many apps that begin within this time with evidence of a shared cause are one incident.
@@ -15,6 +15,8 @@ COMMON_CAUSE_APPS = 3
 COMMON_CAUSE_WITHIN = timedelta(minutes=10)
 #: A metric that joins this late is news; sooner, the first message has just been read.
 JOINING_IS_NEWS_AFTER = timedelta(minutes=5)
+#: Alerts of one incident that a message names beside the one that leads.
+_MOST_OTHERS = 10
 _WORSE = {None: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 
@@ -47,6 +49,12 @@ class Member(NamedTuple):
     peak: Severity = Severity.WARNING
     over_at: datetime | None = None
 
+    def named(self, level: Severity) -> Other:
+        """Return how a message of another alert names it, with its level or its peak."""
+        return Other(
+            app=self.key.app, metric=self.key.metric, segment=self.key.segment, level=level
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
@@ -62,6 +70,29 @@ class News:
     def level(self) -> Severity:
         """How bad the incident is, or was."""
         return self.group.level or self.lead.peak
+
+    def snapshot(self) -> Snapshot:
+        """Return the evidence of the message: that of the alert that leads, about the group."""
+        group, lead, ends = self.group, self.lead, self.event in OVER
+        others = sorted(self.others, key=lambda member: (member.level, member.key))
+        recovered = sorted(self.recovered, key=lambda member: (member.peak, member.key))
+        critical = Severity.CRITICAL in {lead.peak, self.level, *(m.peak for m in recovered)}
+        fired = min(lead.opened_at, group.opened_at) if ends else lead.opened_at
+        return lead.model_copy(
+            update={
+                "incident_id": group.group_id,
+                "sequence": group.sequence,
+                "event": self.event,
+                "level": lead.level if ends else self.level,
+                "peak": Severity.CRITICAL if critical else Severity.WARNING,
+                "opened_at": fired,
+                "since": min(lead.since, fired),
+                "cause": group.cause,
+                "others": tuple(member.named(member.level) for member in others[:_MOST_OTHERS]),
+                "more": max(0, len(others) - _MOST_OTHERS),
+                "recovered": tuple(m.named(m.peak) for m in recovered[:_MOST_OTHERS]),
+            }
+        )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -26,8 +26,8 @@ from alerts.conditions import (
     MONITOR_PREFIX,
     RULE_PREFIX,
 )
-from alerts.facts import OVER, Fact, facts_of, rate_before
-from alerts.model import CLOSED, SAMPLE_CHARS, Reason, Snapshot
+from alerts.facts import Fact, facts_of, rate_before
+from alerts.model import CLOSED, OVER, SAMPLE_CHARS, Reason, Snapshot
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.report.format import (

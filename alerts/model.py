@@ -13,6 +13,8 @@ from monitor.models.alerting import AlertEvent, Severity, TimelineEvent
 from monitor.models.status import Verdict
 from monitor.settings import Settings
 
+#: Events that end an alert.
+OVER = frozenset({AlertEvent.RESOLVED, AlertEvent.SETTLED})
 #: What is quoted of one explanation.
 SAMPLE_CHARS = 300
 
@@ -270,6 +272,38 @@ class Snapshot(BaseModel):
     recovered: tuple[Other, ...] = ()  #: what of this incident is over by now, with its worst level
     note: str = ""
     test: bool = False
+
+    @classmethod
+    def of_step(
+        cls, before: AlertState, state: AlertState, event: AlertEvent, reason: Reason,
+        verdict: Verdict, **shown: Any,
+    ) -> Self:  # fmt: skip
+        """Freeze the evidence of a step of an alert; *shown* is what messages show besides."""
+        superseded = ""
+        if before.basis is not None and state.basis is not None:
+            superseded = before.basis.changes_to(state.basis)
+        return cls.model_validate(
+            {
+                **shown,
+                "incident_id": state.incident_id,
+                "sequence": state.sequence,
+                "event": event,
+                "reason": reason.value,
+                "level": state.level or state.peak,
+                "peak": state.peak,
+                "previous_level": None if event is AlertEvent.FIRED else before.level,
+                "status_before": state.status_before,
+                "since": state.breach_since,
+                "opened_at": state.opened_at,
+                "at": state.seen_at,
+                "verdict": verdict,
+                "stale_since": before.stale_since,
+                "well_since": before.resolved_at if reason is Reason.REOPENED else None,
+                "superseded": superseded,
+                "flapping": state.quiet_since is not None,
+                "onsets": state.quiet_onsets,
+            }
+        )
 
     @field_validator("verdict", mode="before")
     @classmethod

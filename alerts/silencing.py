@@ -1,30 +1,25 @@
-"""Silences: previewed, added and ended by people, and applied in each evaluation."""
+"""Silences as people handle them: previewed, added and ended; `decide` applies them."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, insert, update
 
-from alerts.model import AlertKey, Snapshot
 from alerts.queries import open_alerts
 from alerts.routing import (
     Matcher,
     RoutingConfig,
     Silence,
-    SilenceRule,
     all_match,
-    silence_for,
 )
-from alerts.store import last_snapshot, silence_named, silences_after
+from alerts.store import last_snapshot
 from monitor.errors import SettingsError
-from monitor.models.alerting import Alert, AlertEvent, Severity
-from monitor.models.status import Verdict
-from monitor.store.alert_tables import incidents, silences
+from monitor.models.alerting import Alert, Severity
+from monitor.store.alert_tables import silences
 from monitor.store.verdicts import read_verdicts
 
 #: A silence that is meant to last for longer is one that somebody forgets.
@@ -123,68 +118,3 @@ def expire_silence(connection: Connection, silence_id: str, now: datetime) -> bo
         .values(ends_at=now)
     )
     return ended.rowcount == 1
-
-
-@dataclass(slots=True)
-class Silenced:
-    """The incidents that are silenced now, and the news of those whose silence has ended."""
-
-    incident_ids: set[str] = field(default_factory=set)
-    ended: list[Snapshot] = field(default_factory=list)
-
-
-def apply_silences(
-    connection: Connection,
-    config: RoutingConfig,
-    events: Sequence[Snapshot],
-    verdicts: Mapping[AlertKey, Verdict],
-    now: datetime,
-) -> Silenced:
-    """
-    Write down which incidents are silenced now, and return them.
-
-    *events* are those of this evaluation, whose incidents are written already. What still fires
-    when its silence ends is news.
-    """
-    rules: list[SilenceRule] = [*silences_after(connection, now), *config.maintenance]
-    found, changes = Silenced(), []
-    by = incidents.c.silenced_by.label("silenced_by")
-    query = select(incidents, by).where(incidents.c.resolved_at.is_(None))
-    if not rules:
-        query = query.where(incidents.c.silenced_by.is_not(None))
-    for row in connection.execute(query).all():
-        last = None
-        verdict = verdicts.get(AlertKey(row.app, row.metric, row.segment, row.window_s))
-        if verdict is None:
-            last = last_snapshot(connection, row.incident_id)
-            verdict = last.verdict
-        rule = silence_for(rules, config.labels(verdict, Severity(row.level)), now)
-        if rule is not None:
-            found.incident_ids.add(row.incident_id)
-        elif row.silenced_by is not None:
-            last = last or last_snapshot(connection, row.incident_id)
-            silence = silence_named(connection, row.silenced_by)
-            who = f"{silence.author}: {silence.comment}" if silence else row.silenced_by
-            if not last.flapping:
-                news = {
-                    "event": AlertEvent.UNSILENCED,
-                    "verdict": verdict,
-                    "at": now,
-                    "quiet": False,
-                    "note": f"it was silenced by {who}",
-                }
-                found.ended.append(last.model_copy(update=news))
-        name = None if rule is None else rule.silence_id
-        if name != row.silenced_by:
-            changes.append({"id": row.incident_id, "by": name})
-    if changes:
-        one = update(incidents).where(incidents.c.incident_id == bindparam("id"))
-        connection.execute(one.values(silenced_by=bindparam("by")), changes)
-    # The end of what was silenced is silenced as well.
-    found.incident_ids |= {
-        event.incident_id
-        for event in events
-        if event.event is not AlertEvent.FIRED
-        and silence_for(rules, config.labels(event.verdict, event.level), now)
-    }
-    return found
