@@ -24,7 +24,7 @@ from kombu.transport import redis as redis_transport
 
 from monitor.errors import GroundwatchError
 from monitor.queue import names
-from monitor.queue.address import place_of
+from monitor.queue.producer import place_of
 from monitor.settings import Settings
 from workers.context import configure_logs, forget_inherited, leave, worker_context
 from workers.waker import RUN_FOR_S, RunLease, Waker

@@ -15,7 +15,7 @@ import redis
 
 from ..errors import QueueUnavailableError
 from . import names
-from .address import pool_of
+from .producer import pool_of
 
 #: An idle time longer than any worker waits before it takes over.
 _LONG_AGO_MS = 365 * 86_400_000

@@ -1,10 +1,12 @@
 """
-The hook's connection to Redis: a batch of samples and the counters in one transaction.
+Connections to Redis, and the hook's: a batch of samples and the counters in one transaction.
 
-Packed here in one go, and the answers read in one go from redis-py's own socket: 16 µs a sampled
-call instead of 28 with redis-py's pipeline (-43 %), on two shared virtual cores of an AMD EPYC,
-Python 3.11, redis-py 8.1, samples of 5 kB. A fast path stays only if it saves a fifth of the CPU
-that one sampled call costs the app, on the caller's and the hook's thread together. The plain
+`pool_of` goes from the address to connections: plain, TLS, a socket, or whoever is the master now.
+
+A batch is packed here in one go, and the answers read in one go from redis-py's own socket: 16 µs a
+sampled call instead of 28 with redis-py's pipeline (-43 %), on two shared virtual cores of an AMD
+EPYC, Python 3.11, redis-py 8.1, samples of 5 kB. A fast path stays only if it saves a fifth of the
+CPU that one sampled call costs the app, on the caller's and the hook's thread together. The plain
 implementation is the reference in ``tests/integration/test_fast_producer.py``.
 """
 
@@ -21,8 +23,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ..errors import QueueError, QueueUnavailableError
+from ..settings.kinds import sentinels_of
 from . import names
-from .address import pool_of
 
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 2.0
@@ -34,6 +36,9 @@ _LONGEST_TEXT = 200
 _MOST_FEEDBACK = 100_000
 #: An entry has three fields: version, app, body.
 _FIELDS = 3
+
+_SENTINEL_TIMEOUT_S = 1.0
+_untyped: Any = redis.connection
 
 Entry = Mapping[bytes, bytes]
 
@@ -287,3 +292,79 @@ def _item(received: bytes, at: int) -> tuple[Any, int]:
     if len(received) < at + number + 2:
         raise _IncompleteError
     return received[at : at + number], at + number + 2
+
+
+class Place(NamedTuple):
+    """
+    Where Redis is, as options of redis-py.
+
+    ``options`` are those of a connection to the server itself: user, password, db, TLS.
+    With sentinels, they ask for ``master_name`` first, with options of their own.
+    """
+
+    options: dict[str, Any]
+    tls: bool
+    sentinels: tuple[tuple[str, int], ...] = ()
+    sentinel_options: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    master_name: str = ""
+
+
+def place_of(url: str) -> Place:
+    """
+    Read an address.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read; the message may quote a part of it.
+    """
+    found = sentinels_of(url)
+    options = _untyped.parse_url(found.master_url if found else url)
+    tls = options.get("connection_class") is redis.SSLConnection
+    if found is None:
+        return Place(options, tls)
+    own = {
+        name: options.pop(f"sentinel_{name}")
+        for name in ("username", "password")
+        if f"sentinel_{name}" in options
+    }
+    for name in ("host", "connection_class"):
+        options.pop(name, None)
+    secured = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    return Place(options, tls, found.nodes, own | secured, found.master_name)
+
+
+def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
+    """
+    Make a pool of connections to the Redis at *url*; *options* are redis-py's.
+
+    Behind sentinels, every connection that is opened asks them who the master is, and is
+    given up when its server says that it no longer is.
+
+    Raises
+    ------
+    ValueError
+        If the address cannot be read; the message may quote a part of it.
+    """
+    place = place_of(url)
+    if not place.sentinels:
+        return redis.ConnectionPool.from_url(url, **options)
+    # Here, because few apps need it.
+    from redis import sentinel  # noqa: PLC0415
+
+    untyped: Any = sentinel
+    asked = untyped.Sentinel(
+        place.sentinels,
+        sentinel_kwargs={
+            "socket_timeout": _SENTINEL_TIMEOUT_S,
+            "socket_connect_timeout": _SENTINEL_TIMEOUT_S,
+            # The next sentinel is the second try.
+            "retry": Retry(NoBackoff(), 0),
+            "ssl": place.tls,
+            **place.sentinel_options,
+        },
+    )
+    pool: redis.ConnectionPool = untyped.SentinelConnectionPool(
+        place.master_name, asked, ssl=place.tls, **{**place.options, **options}
+    )
+    return pool

@@ -5,9 +5,8 @@ import ssl
 import pytest
 
 from monitor.errors import QueueError, QueueUnavailableError
-from monitor.queue.address import place_of
 from monitor.queue.consumer import connect
-from monitor.queue.producer import Producer
+from monitor.queue.producer import Producer, place_of
 from monitor.settings import masked_url
 from monitor.settings.kinds import is_redis_url, sentinels_of
 from workers.celery import broker_conf
