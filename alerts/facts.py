@@ -166,8 +166,13 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
     if tells & OVER:
         fired, resolved = utc_time(snapshot.opened_at), utc_time(snapshot.at)
         ended = "closed" if snapshot.reason in CLOSED else "resolved"
-        text = f"fired {fired}, {ended} {resolved}; worst: {snapshot.peak.value}"
-        text = text if began == fired else f"began {began}, {text}"
+        moments = {"began": began, "fired": fired, ended: resolved}
+        if began == fired:
+            del moments["began"]
+        day = next(iter(moments.values()))[:_DAY_CHARS]
+        times = [f"{what} {at}" for what, at in moments.items()]
+        said = ", ".join([times[0], *(time.replace(day, "") for time in times[1:])])
+        text = f"{said}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
     age, verdict = duration(snapshot.at - snapshot.since), snapshot.verdict
@@ -182,7 +187,9 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         one_day = {bound.date() for bound in bounds} == {verdict.onset.date()}
         low, high = (f"{b:%H:%M}" if one_day else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
         text += "" if low == high else f" ({low} to {high})"
-    return text if noticed == utc_time(verdict.onset) else f"{text}; noticed {noticed}"
+    if began == utc_time(verdict.onset):
+        return text + noticed.removeprefix(began)
+    return f"{text}; noticed {noticed}"
 
 
 def _named(snapshot: Snapshot, alerts: Sequence[Other], more: int = 0) -> str:
@@ -208,6 +215,8 @@ _BACKGROUND_BEFORE = timedelta(hours=1)
 #: An explanation that was made longer ago explains something else.
 _EXPLAINED_FOR = timedelta(minutes=15)
 _PIPELINE_S = 900
+#: Of "2026-03-01 14:10 UTC", the date and the space.
+_DAY_CHARS = 11
 _MOST = 3
 _NAME_CHARS = 60
 _ENOUGH_LATE_S = 120.0

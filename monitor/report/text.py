@@ -98,7 +98,7 @@ def status_table(report: Report) -> Listing:
                 before = f"{percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
             table.add_row(
                 plain_text(app.app, 40), plain_text(verdict.metric, 40), verdict_text(verdict),
-                words.verdict_rate(verdict).replace(words.NOT_VERIFIED, "*"), f"{verdict.n:,}",
+                words.verdict_rate(verdict, unverified="*"), f"{verdict.n:,}",
                 f"{score(verdict.average_score)} in {duration(verdict.window_s)}",
                 duration(report.generated_at - verdict.status_since), before,
             )  # fmt: skip
@@ -161,8 +161,9 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     name = (f"\n{plain_text(item.metric, 60)}  ", "bold")
     yield Text.assemble(name, verdict_text(verdict), since)
     yield Text(
-        f"{words.verdict_rate(verdict)}, n {verdict.n:,} since {utc_time(verdict.since, now)}:"
-        f" {words.reason_sentence(verdict)} ({plain_text(verdict.policy, 40)})",
+        f"{words.verdict_rate(verdict, unverified='')}, n {verdict.n:,} since"
+        f" {utc_time(verdict.since, now)}: {words.reason_sentence(verdict)}"
+        f" ({plain_text(verdict.policy, 40)})",
         style="dim",
     )
     if item.series:

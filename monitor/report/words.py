@@ -97,11 +97,11 @@ def verdict_word(verdict: Verdict) -> str:
     return status_word(verdict.status, verdict.window_n)
 
 
-def verdict_rate(verdict: Verdict) -> str:
+def verdict_rate(verdict: Verdict, *, unverified: str = NOT_VERIFIED) -> str:
     """
     Return the pass rate of a verdict with the interval that decides: never a bare value.
 
-    With what is known of its level: a rate that nobody verified says so.
+    *unverified* marks a rate whose level nobody verified; "" where a sentence beside it says so.
     """
     said = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
     level = verdict.level
@@ -109,7 +109,7 @@ def verdict_rate(verdict: Verdict) -> str:
         said = f"{percent(verdict.pass_rate)}, may be chance"  # the policy looks at less
     if level is None or verdict.pass_rate is None:
         return said
-    return said if level.verified else f"{said}{NOT_VERIFIED}"
+    return said if level.verified else f"{said}{unverified}"
 
 
 def level_sentence(verdict: Verdict) -> str:
