@@ -39,10 +39,10 @@ _DELIVERED = (DeliveryStatus.SENT, DeliveryStatus.ACCEPTED)
 _DELIVERY_COLUMNS = [outbox.c[name] for name in Delivery.model_fields]
 
 
-def open_alerts(connection: Connection, *, app: str | None = None) -> list[Alert]:
+def open_alerts(connection: Connection) -> list[Alert]:
     """Return the alerts that fire, critical ones first, then the oldest."""
     firing = incidents.c.resolved_at.is_(None)
-    return _alerts(connection, firing, order=(_CRITICAL_FIRST, incidents.c.opened_at), app=app)
+    return _alerts(connection, firing, order=(_CRITICAL_FIRST, incidents.c.opened_at))
 
 
 def alerts_since(connection: Connection, since: datetime, *, app: str | None = None) -> list[Alert]:
@@ -51,9 +51,9 @@ def alerts_since(connection: Connection, since: datetime, *, app: str | None = N
     return _alerts(connection, lately, order=(incidents.c.opened_at.desc(),), app=app)
 
 
-def open_incidents(connection: Connection, *, app: str | None = None) -> list[Incident]:
+def open_incidents(connection: Connection) -> list[Incident]:
     """Return the incidents in which something fires, critical ones first, then the oldest."""
-    found = _whole(connection, open_alerts(connection, app=app))
+    found = _whole(connection, open_alerts(connection))
     return sorted(found, key=lambda item: (item.level is not Severity.CRITICAL, item.opened_at))
 
 

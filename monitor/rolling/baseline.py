@@ -92,11 +92,6 @@ class Baseline(NamedTuple):
     mean_weight: float = 1.0
     most_weight: float = 1.0
 
-    @property
-    def is_seasonal(self) -> bool:
-        """Say whether every hour of the day has a rate of its own."""
-        return len(self.fallen_below) > 1
-
 
 def learn(
     history: History,

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.models import Drift, Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models import ROOT, Drift, Evaluation, EvaluationStatus, StreamKey, Tally
 from monitor.models.evaluation import PassRule
 from monitor.models.insight import CategoryFigures, Figures, HistogramBin, Trend
 from monitor.models.status import BINS, WINDOW_WEIGHT, Movement
@@ -91,18 +91,16 @@ def score_bin(score: float) -> int:
     return min(BINS - 1, int(score * (BINS - 1) + 0.5))
 
 
-def stream_key(
-    app: str, evaluation: Evaluation, *, pass_score: float, segment: str = "*"
-) -> StreamKey:
+def stream_key(app: str, evaluation: Evaluation, *, pass_score: float) -> StreamKey:
     """
-    Return the stream to which an evaluation belongs.
+    Return the stream of a whole app to which an evaluation belongs.
 
     What passes is a part of the version: a new pass score must not look like a new
     quality either.
     """
     rule = PassRule.of(evaluation, pass_score)
     version = f"{evaluation.evaluator_version or 'unversioned'} {rule}"
-    return StreamKey(app, evaluation.evaluator_name, segment, version)
+    return StreamKey(app, evaluation.evaluator_name, ROOT, version)
 
 
 def bucket_start(epoch_s: float, width_s: int) -> int:
@@ -283,14 +281,12 @@ class Pair(NamedTuple):
     design_effect: float = 1.0  #: at least 1; by how much correlation inflates the variance
 
 
-def movements(
-    pairs: Sequence[Pair], *, min_n: int, false_share: float = FALSE_SHARE
-) -> list[Movement]:
+def movements(pairs: Sequence[Pair], *, min_n: int) -> list[Movement]:
     """
     Compare each pair that has at least *min_n* scores on both sides, the largest move first.
 
     Those called certain are chosen by Benjamini and Hochberg's rule on pooled two-sample
-    tests: of those chosen, at most a share *false_share* is chance on average, for keys that
+    tests: of those chosen, at most a share q of 5 % is chance on average, for keys that
     are independent or positively dependent. Their intervals are widened to the level
     1 - R q / m (R chosen of m), so that at most the same share of the reported intervals misses;
     the others have the level 1 - q. Right for one look at two stretches fixed beforehand, as
@@ -312,11 +308,11 @@ def movements(
             z = (passed_after / n_after - passed / n) / math.sqrt(variance) if variance > 0 else 0.0
             p_values.append(math.erfc(abs(z) / math.sqrt(2)))
             compared.append((pair, before, after))
-    chosen = benjamini_hochberg(p_values, false_share)
+    chosen = benjamini_hochberg(p_values, FALSE_SHARE)
     share_chosen = sum(chosen) / len(chosen) if chosen else 0.0
     found = []
     for (pair, before, after), p_value, certain in zip(compared, p_values, chosen, strict=True):
-        alpha = false_share * share_chosen if certain else false_share
+        alpha = FALSE_SHARE * share_chosen if certain else FALSE_SHARE
         low, high = newcombe_interval(before, after, alpha=alpha)
         move = Movement(
             app=pair.app, metric=pair.metric, before=before[0] / before[1],

@@ -87,22 +87,17 @@ def labelled_samples(
     app: str,
     metric: str,
     evaluator_version: str | None = None,
-    release: str | None = None,
-    drawn_only: bool = False,
 ) -> list[LabelledSample]:
-    """List what people say of each evaluation of a metric; filters narrow it where given."""
+    """List what people say of each evaluation of a metric, or of those of one version alone."""
     c = labels.c
     key = (c.sample_id, c.evaluator_version)
-    drawn = func.max(c.drawn)
     query = (
         select(
             *key, func.max(c.release), func.max(c.judge_passed), func.sum(c.human_passed),
-            func.count(), drawn, func.max(c.labelled_at).label("at"),
+            func.count(), func.max(c.drawn), func.max(c.labelled_at).label("at"),
         )
         .where(c.app == app, c.metric == metric, matches(c.evaluator_version, evaluator_version))
-        .where(matches(c.release, release))
         .group_by(*key)
-        .having(matches(drawn, 1 if drawn_only else None))
         .order_by("at", c.sample_id)
     )  # fmt: skip
     return [
