@@ -52,8 +52,8 @@ PANELS = {
         "eval": _Command("evaluation", "evaluate", "Run an app on a test set."),
         "gate": _Command("evaluation", "gate", "Decide whether a run or a release may go out."),
         "compare": _Command("explain", "compare", "Compare two runs or two variants."),
-        "golden": _Command("golden", "app", "Keep a golden set of reviewed cases."),
-        "synthesize": _Command("golden", "synthesize", "Write test cases from documents."),
+        "golden": _Command("evaluation", "golden_app", "Keep a golden set of reviewed cases."),
+        "synthesize": _Command("evaluation", "synthesize", "Write test cases from documents."),
     },
     "Run the parts": {
         "worker": _Command("processes", "worker", "Run a worker that scores samples."),

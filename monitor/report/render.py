@@ -21,7 +21,7 @@ from monitor.report import words
 from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import count, plain_text, public_functions, rate_with_interval
 from monitor.report.model import MetricReport, Report
-from monitor.report.words import BLAMED, ICONS, WORDS, change_sentence, headline, status_word
+from monitor.report.words import BLAMED, ICONS, WORDS, headline, status_word
 
 _NAME_CHARS = 60
 _MOST_CHARS = 500
@@ -222,7 +222,9 @@ def _engine(*, markdown: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    engine.globals.update(public_functions(formats, words, sys.modules[__name__]))
-    engine.globals.update(ICONS=ICONS, WORDS=WORDS, BLAMED=BLAMED, change_sentence=change_sentence)
+    engine.globals.update(
+        public_functions(formats, words, sys.modules[__name__]),
+        ICONS=ICONS, WORDS=WORDS, BLAMED=BLAMED,
+    )  # fmt: skip
     engine.filters.update(name=lambda text: plain_text(text, _NAME_CHARS), shell=shlex.quote)
     return engine

@@ -20,7 +20,6 @@ from monitor.report import words
 from monitor.report.build import recent_counts
 from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
-from monitor.report.words import BLAMED, change_sentence
 from monitor.rolling.tallies import DOUBT
 from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
@@ -145,10 +144,8 @@ def environment() -> Environment:
     engine.globals.update(
         public_functions(formats, words, charts, time_range, sys.modules[__name__]),
         recent_counts=recent_counts, error_rate=error_rate,
+        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED,
     )  # fmt: skip
-    engine.globals.update(
-        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=BLAMED, change_sentence=change_sentence
-    )
     return engine
 
 

@@ -75,6 +75,12 @@ def test_a_beginning_after_the_fall_is_refused(run):
     assert "--before 1h is not before --since 24h" in done.output
 
 
+def test_a_metric_that_was_never_scored_is_refused_with_those_there_are(run):
+    done = run("support-bot", "nothing")
+    assert done.exit_code == 2
+    assert "there is groundedness" in " ".join(done.output.replace("│", "").split())
+
+
 def test_too_few_samples_are_said(run):
     said = run("support-bot", "--since", "24h").stdout
     assert "Cause: too few samples (0 before, 160 after; 30 needed)" in said

@@ -1,5 +1,6 @@
 """Values to SVG: well-formed, gaps as gaps, harmless whatever the names are."""
 
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -64,6 +65,21 @@ def test_chart_says_in_words_what_it_draws():
     assert svg.get("aria-label") == (
         "Pass rate from 100.0 % to 50.0 %, lowest 50.0 %, n 20, 1 of 3 steps without scores."
     )
+
+
+@pytest.mark.parametrize("minutes", [7, 16, 70, 360, 420])
+def test_labels_of_the_axis_of_time_never_overlap(minutes):
+    series = time_series({}, now_s=NOW_S, span_s=60 * minutes, step_s=60)
+    labels = [
+        e for e in of_class(series_chart(series, LINES, width=520), "tick") if e.get("data-at")
+    ]
+    place = {"start": (0, 1), "middle": (-0.5, 0.5), "end": (-1, 0)}  # in widths of a label
+    spans = [
+        [float(e.get("x")) + 6.5 * len(e.text) * part for part in place[e.get("text-anchor")]]
+        for e in labels
+    ]
+    assert len(spans) > 1
+    assert all(end < start for (_, end), (start, _) in pairwise(spans))
 
 
 def test_worse_is_lower():
