@@ -1,8 +1,10 @@
 """
-What each integration costs a mocked call, beside Langfuse's and OpenInference's own.
+What each integration costs a mocked call, beside Langfuse's, OpenInference's and OpenTelemetry's.
 
-Run: python -m pip install -e .[server] openai anthropic langchain-core llama-index-core langfuse
-opentelemetry-sdk openinference-instrumentation-{openai,anthropic,langchain,llama-index}
+Run: python -m pip install -e .[server] openai anthropic langchain-core llama-index-core litellm
+langfuse opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
+openinference-instrumentation-{openai,anthropic,langchain,llama-index,litellm}
+opentelemetry-instrumentation-{asgi,wsgi}
 and then: python benchmarks/integrations.py [--calls 200] [--rounds 5]
 
 Every kind of call is made in processes of its own, one with nothing, one a library, in turn for so
@@ -15,9 +17,11 @@ installed is left out.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import http.server
 import importlib
 import importlib.util
+import json
 import os
 import statistics
 import subprocess
@@ -28,10 +32,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from wsgiref.util import setup_testing_defaults
 
 QUESTION = "How long does a refund take? " * 7
 ANSWER = "Refunds are paid back within five days. " * 20
 PASSAGE = "Refunds are paid back within five days. " * 25
+#: Where OpenInference has no integration of its own, its column has OpenTelemetry's.
 LIBRARIES = ("bare", "groundwatch", "groundwatch, 5 % sampled", "langfuse", "openinference")
 _BLOCKS = 5
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -144,11 +150,124 @@ def llama_index(library: str) -> Callable[[], object] | None:
     return lambda: engine.query(QUESTION)
 
 
+def litellm(library: str) -> Callable[[], object]:
+    """Return a completion of LiteLLM's, which it makes up itself."""
+    import litellm as module  # noqa: PLC0415
+
+    if library == "groundwatch":
+        from monitor.integrations.litellm import watch_litellm  # noqa: PLC0415
+
+        watch_litellm(module)
+    elif library == "langfuse":
+        module.callbacks = ["langfuse_otel"]
+    elif library == "openinference":
+        from openinference.instrumentation.litellm import LiteLLMInstrumentor  # noqa: PLC0415
+
+        LiteLLMInstrumentor().instrument()
+    return lambda: module.completion("openai/m", MESSAGES, api_key="k", mock_response=ANSWER)
+
+
+def asgi(library: str) -> Callable[[], object] | None:
+    """Return a request to an ASGI app; the one that is watched says what was asked and answered."""
+    if library == "langfuse":
+        return None
+    watched = library == "groundwatch"
+    from monitor.integrations.asgi import InteractionMiddleware, current  # noqa: PLC0415
+
+    async def app(_: Any, __: Any, send: Any) -> None:
+        if watched:
+            it = current()
+            it.query, it.contexts, it.output = QUESTION, [PASSAGE], ANSWER
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": ANSWER.encode()})
+
+    wrapped: Any = InteractionMiddleware(app) if watched else app
+    if library == "openinference":
+        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware  # noqa: PLC0415
+
+        wrapped = OpenTelemetryMiddleware(app)
+    scope = {"type": "http", "method": "POST", "path": "/ask", "query_string": b"",
+             "scheme": "http", "server": ("x", 80), "client": ("y", 1), "http_version": "1.1",
+             "headers": [(b"host", b"x"), (b"x-session-id", b"s")]}  # fmt: skip
+    loop = asyncio.new_event_loop()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(_: Any) -> None:
+        pass
+
+    return lambda: loop.run_until_complete(wrapped({**scope}, receive, send))
+
+
+def wsgi(library: str) -> Callable[[], object] | None:
+    """Return a request to a WSGI app; the one that is watched says what was asked and answered."""
+    if library == "langfuse":
+        return None
+    watched = library == "groundwatch"
+    from monitor.integrations.wsgi import InteractionMiddleware, current  # noqa: PLC0415
+
+    def app(_: Any, start_response: Any) -> list[bytes]:
+        if watched:
+            it = current()
+            it.query, it.contexts, it.output = QUESTION, [PASSAGE], ANSWER
+        start_response("200 OK", [])
+        return [ANSWER.encode()]
+
+    wrapped: Any = InteractionMiddleware(app) if watched else app
+    if library == "openinference":
+        from opentelemetry.instrumentation.wsgi import OpenTelemetryMiddleware  # noqa: PLC0415
+
+        wrapped = OpenTelemetryMiddleware(app)
+    asked: dict[str, Any] = {"HTTP_X_SESSION_ID": "s"}
+    setup_testing_defaults(asked)
+
+    def call() -> None:
+        body = wrapped({**asked}, lambda *_: None)
+        for _ in body:
+            pass
+        getattr(body, "close", lambda: None)()
+
+    return call
+
+
+def otel(library: str) -> Callable[[], object] | None:
+    """Return a trace of a retrieval and a model; bare is one that nothing processes."""
+    if library == "langfuse":
+        return None
+    from opentelemetry import trace  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+
+    provider: Any = trace.get_tracer_provider() if library == "openinference" else TracerProvider()
+    if library == "groundwatch":
+        from monitor.integrations.otel import InteractionSpanProcessor  # noqa: PLC0415
+
+        provider.add_span_processor(InteractionSpanProcessor())
+    tracer = provider.get_tracer("app")
+    documents = json.dumps([{"content": PASSAGE}] * 4)
+    found = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": documents}
+    asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}])
+    said = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}])
+    answered = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m",
+                "gen_ai.input.messages": asked, "gen_ai.output.messages": said}  # fmt: skip
+
+    def call() -> None:
+        with tracer.start_as_current_span("ask"):
+            tracer.start_span("retrieve", attributes=found).end()
+            tracer.start_span("chat m", attributes=answered).end()
+
+    return call
+
+
 CALLS: dict[str, Callable[[str], Callable[[], object] | None]] = {
     "OpenAI client": openai,
     "Anthropic client": anthropic,
     "LangChain": langchain,
     "LlamaIndex": llama_index,
+    "LiteLLM": litellm,
+    "ASGI request": asgi,
+    "WSGI request": wsgi,
+    "OpenTelemetry trace": otel,
 }
 
 
@@ -215,6 +334,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kinds", nargs="+", choices=CALLS, default=[*CALLS], metavar="KIND")
     parser.add_argument("--probe", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.probe:
@@ -229,13 +349,14 @@ def main() -> None:
     found: dict[tuple[str, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder), durable=False) as redis:
         for _ in range(options.rounds):
-            for kind in CALLS:
+            for kind in options.kinds:
                 for library in LIBRARIES:
                     env = os.environ | {  # noqa: TID251  # of the processes below
                         "GROUNDWATCH_REDIS_URL": redis.url, "GROUNDWATCH_QUEUE_LIMIT": "1000000",
                         "GROUNDWATCH_SAMPLE_RATE": "0.05" if "5 %" in library else "1",
                         "LANGFUSE_PUBLIC_KEY": "pk", "LANGFUSE_SECRET_KEY": "sk",
                         "LANGFUSE_HOST": url, "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+                        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
                     }  # fmt: skip
                     command = [sys.executable, __file__, "--calls", str(options.calls)]
                     done = subprocess.run(  # noqa: S603  # our own file
@@ -247,7 +368,7 @@ def main() -> None:
                         found.setdefault((kind, library), []).append(figure)
     print(f"| µs of CPU a call | bare call | {' | '.join(LIBRARIES[1:])} |")
     print("|---" * (len(LIBRARIES) + 1) + "|")
-    for kind in CALLS:
+    for kind in options.kinds:
         medians = {lib: statistics.median(found[kind, lib]) for lib in LIBRARIES
                    if (kind, lib) in found}  # fmt: skip
         bare = medians.pop("bare", 0.0)

@@ -15,10 +15,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
+from redis._parsers.resp2 import _RESP2Parser
+from redis._parsers.socket import SocketBuffer
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -77,6 +79,7 @@ class Producer:
                 socket_timeout=ANSWER_TIMEOUT_S,
                 retry=Retry(NoBackoff(), 0),
                 protocol=2,
+                parser_class=_BoundedParser,
             )
         except Exception:  # noqa: BLE001  # parsers quote the address, which may hold a password
             raise QueueError(
@@ -157,6 +160,35 @@ class Producer:
                 connection.disconnect()
 
 
+class _BoundedBuffer(SocketBuffer):
+    """What redis-py has read of an answer: whoever says that a gigabyte follows is no Redis."""
+
+    def read(self, length: int, *args: Any, **options: Any) -> bytes:
+        """Read so many bytes."""
+        _check_length(length)
+        return super().read(length, *args, **options)
+
+    def _read_from_socket(self, *args: Any, **options: Any) -> bool:
+        _check_length(self._buffer.getbuffer().nbytes)
+        return super()._read_from_socket(*args, **options)
+
+
+class _BoundedParser(_RESP2Parser):
+    """Reads the answers while a connection is set up; those to batches: `read_answers`."""
+
+    def on_connect(self, connection: Any) -> None:
+        """Begin with an empty buffer."""
+        super().on_connect(connection)  # type: ignore[no-untyped-call]
+        self._buffer: Any = _BoundedBuffer(
+            cast("Any", self._sock), self.socket_read_size, connection.socket_timeout
+        )
+
+
+def _check_length(n_bytes: int) -> None:
+    if n_bytes > _MOST_BYTES:
+        raise redis.ConnectionError("the answer is too long")
+
+
 def _secrets(url: str) -> tuple[str, ...]:
     try:
         parts = urlsplit(url)
@@ -232,8 +264,7 @@ def read_answers(connection: Any, commands: int) -> list[Any]:
         if not chunk:
             raise redis.ConnectionError("Redis closed the connection")
         received += chunk
-        if len(received) > _MOST_BYTES:  # whoever answers, it is no Redis
-            raise redis.ConnectionError("the answer is too long")
+        _check_length(len(received))
         # Redis answers in pieces; trying to read each of them would be a waste.
         if received.endswith(_LINE_END) and received.count(_LINE_END) >= commands:
             with contextlib.suppress(_IncompleteError):

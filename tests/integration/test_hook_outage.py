@@ -1,8 +1,10 @@
 """Redis refuses, hangs, restarts or is full: the app does not notice, and the counts stay exact."""
 
+import contextlib
 import socket
 import subprocess
 import sys
+import threading
 import time
 from statistics import median
 
@@ -10,10 +12,12 @@ import pytest
 import redis
 
 import monitor
+from monitor.errors import QueueUnavailableError
 from monitor.hook import delivery
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
 from monitor.queue import names, wire
+from monitor.queue.producer import Producer
 from support.redis_server import RedisServer
 from support.waiting import PATIENT_EXIT, wait_until
 
@@ -29,6 +33,37 @@ def hung_url():
 def own_server(tmp_path):
     with RedisServer(tmp_path, durable=False) as server:
         yield server
+
+
+@pytest.fixture
+def endless_url(request):
+    """A server whose first answer begins as the test says and never ends."""
+    begins, goes_on = request.param
+
+    def answer(server):
+        with contextlib.suppress(OSError):
+            connection = server.accept()[0]
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(begins)
+                while True:
+                    connection.sendall(goes_on)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
+
+
+@pytest.mark.parametrize(
+    "endless_url",
+    [(b"$999999999\r\n", b"x" * 65_536), (b"*999999999\r\n", b":1\r\n" * 16_384),
+     (b"+", b"x" * 65_536)],
+    indirect=True, ids=["text", "list", "line"],
+)  # fmt: skip
+def test_answer_that_never_ends_is_given_up(endless_url):
+    producer = Producer(endless_url, queue_limit=10)
+    with pytest.raises(QueueUnavailableError, match="the answer is too long"):
+        producer.send([], app="a", hook_id="h", counters={"seen": 0}, heartbeat_at_ms=0)
 
 
 def test_caller_does_not_wait_when_redis_hangs(hung_url):
