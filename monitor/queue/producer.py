@@ -161,7 +161,7 @@ class Producer:
 
 
 class _BoundedBuffer(SocketBuffer):
-    """What redis-py has read of an answer: whoever says that a gigabyte follows is no Redis."""
+    """What redis-py has read of an answer; a longer one than Redis gives is refused."""
 
     def read(self, length: int, *args: Any, **options: Any) -> bytes:
         """Read so many bytes."""
