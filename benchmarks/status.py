@@ -23,12 +23,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from common import make_parser, print_head, print_row
-from scipy.stats import beta, chi2
+from scipy.stats import chi2
 from status_modes import BATCH, Mode, modes
 from status_rivals import RIVALS
 
 from monitor.models import Status
 from monitor.rolling import backtest
+from monitor.stats.intervals import exact_interval
 from support import status_streams as streams
 from support.status_streams import Cell, Job, Stream
 
@@ -263,9 +264,7 @@ def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
 
 
 def _share_interval(some: int, n: int) -> str:
-    """Write the exact 95 % interval of a share (Clopper and Pearson)."""
-    low = beta.ppf(0.025, some, n - some + 1) if some else 0.0
-    high = beta.ppf(0.975, some + 1, n - some) if some < n else 1.0
+    low, high = exact_interval(some, n)
     return f"{low:.3f} to {high:.3f}"
 
 
