@@ -308,7 +308,7 @@ class StreamStates:
         rows = {}
         for key in self._changed:
             state, seen = self._stored[key]
-            rises = evidence_rises(state)
+            rises = evidence_rises(state, bucket_s=self.bucket_s)
             rows[key] = {"memory": to_json(state), "seen": list(seen), "rises": rises}
         save_states(connection, rows, now=now)
 

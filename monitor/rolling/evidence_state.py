@@ -56,7 +56,8 @@ _DOUBT: Final = 1.96
 #: Log evidence beyond an alarm's that is remembered below and above the threshold.
 _BEYOND: Final = 3.0
 _BEYOND_SETTLED: Final = 13.0
-#: Log evidence, in buckets, at which more samples are worth a judge: far below an alarm's.
+#: Log evidence, in buckets or in the scores of sparse streams, at which more samples are worth a
+#: judge: far below an alarm's.
 _LOG_RISES: Final = math.log(300.0)
 #: In buckets: so long without a sample, and nothing is known any more.
 SILENT_BUCKETS: Final = 360
@@ -180,6 +181,13 @@ class EvidenceState:
         """Whether the status is warning or critical."""
         return self.status in ALARMED
 
+    def recently(self, bucket_s: int) -> Count:
+        """Return what was counted in the last half to whole day, or since evidence started over."""
+        older, newer = self.recent
+        if older.n > 0 and self.at_s - older.from_s <= DAY_BUCKETS * bucket_s:
+            return older.plus(*newer[1:])
+        return newer
+
     def but(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
         return replace(self, **changes)
@@ -269,10 +277,23 @@ def restarted(state: EvidenceState, rules: Rules) -> EvidenceState:
     )
 
 
-def evidence_rises(state: EvidenceState) -> bool:
-    """Return whether a judge that is asked about some samples should be asked about more."""
-    below = state.bets.log_r[:BELOW] if state.baseline.fallen_below else state.bets.log_r[LINE]
-    return not state.alarmed and float(log_mean(below)) > _LOG_RISES
+def log_evidence(state: EvidenceState) -> float:
+    """Return the log evidence of a fall, from the reference or else below the threshold."""
+    log_r = state.bets.log_r
+    return float(log_mean(log_r[:BELOW] if state.baseline.fallen_below else log_r[LINE]))
+
+
+def evidence_rises(state: EvidenceState, *, bucket_s: int) -> bool:
+    """
+    Return whether a judge that is asked about some samples should be asked about more.
+
+    Bets begin with time, so quiet sums are higher the fewer scores come in a bucket: sparse streams
+    are measured by their scores.
+    """
+    recent = state.recently(bucket_s)
+    per_bucket = recent.n * bucket_s / max(state.at_s - recent.from_s, bucket_s)
+    sparse = math.log(min(max(per_bucket, 1e-9), 1.0))
+    return not state.alarmed and log_evidence(state) + sparse > _LOG_RISES
 
 
 def learn_due_s(state: EvidenceState, rules: Rules) -> float:

@@ -30,8 +30,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
-from monitor.rolling.evidence_state import LINE, EvidenceState
-from monitor.stats.evidence import BELOW, log_mean
+from monitor.rolling.evidence_state import EvidenceState, log_evidence
 
 _HOUR_S: Final = 3600.0
 _DAY_S: Final = 86_400.0
@@ -149,9 +148,7 @@ def suspicion(state: EvidenceState, *, per_hour: float, bucket_s: int) -> float:
     *per_hour*, or those of the last day if they are fewer.
     """
     per_hour = min(per_hour, state.n_day * _HOUR_S / _DAY_S)
-    log_r = state.bets.log_r
-    bets = log_r[:BELOW] if state.baseline.fallen_below else log_r[LINE]
-    return float(log_mean(bets)) + math.log(max(per_hour, 1e-9) * bucket_s / _HOUR_S)
+    return log_evidence(state) + math.log(max(per_hour, 1e-9) * bucket_s / _HOUR_S)
 
 
 def decide_rate(

@@ -16,7 +16,6 @@ from monitor.models.status import odds_of
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.evidence_state import (
     ALARMED,
-    DAY_BUCKETS,
     LINE,
     Certainty,
     EvidenceState,
@@ -242,10 +241,7 @@ def headline(state: EvidenceState, rules: Rules) -> Headline:
     """Return the figures on which the status of a stream rests."""
     count = state.count
     if not state.alarmed and not _is_undecided(state, rules):
-        # Of the last half to whole day, or since evidence started over.
-        older, count = state.recent
-        if older.n > 0 and state.at_s - older.from_s <= DAY_BUCKETS * rules.bucket_s:
-            count = older.plus(*count[1:])
+        count = state.recently(rules.bucket_s)
     n = round(count.n)
     if count.size <= 0:
         return Headline(pass_rate=None, interval=None, n=n, since_s=count.from_s)

@@ -49,12 +49,14 @@ def test_fall_is_found_soon_as_more_is_judged_while_evidence_builds_up(useful, f
     assert np.median(delays) <= most
 
 
-def test_about_a_tenth_is_judged_while_all_is_well():
+@pytest.mark.parametrize("every_s", [60, 600])
+def test_about_a_tenth_is_judged_while_all_is_well(every_s):
     rng = np.random.default_rng(24)
     states = with_references(20, 0.92, worth(0.92, useful=True), 5)
     found = adaptive(
-        rng, states, lambda _: (0.92, 0.92), minutes=300, per_minute=1, mean=0.92, useful=True
-    )
+        rng, states, lambda _: (0.92, 0.92), minutes=300, per_minute=1, mean=0.92, useful=True,
+        minute_s=every_s,
+    )  # fmt: skip
     assert found.judged <= 0.12
 
 

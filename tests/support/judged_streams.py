@@ -110,9 +110,12 @@ def adaptive(
     per_minute: int,
     mean: float,
     useful: bool,
+    minute_s: float = _MINUTE_S,
 ) -> Adaptive:
     """
     Take cascades minute by minute; more is judged while the evidence of a fall builds up.
+
+    With *minute_s* all takes longer: 600 for *per_minute* samples in ten minutes.
 
     *pass_rate* gives, for a minute, the mean that predictions have and the pass rate of the judge.
     """
@@ -120,11 +123,12 @@ def adaptive(
     found, judged, n = [], 0, 0
     shape, one = (len(states), per_minute), np.ones(per_minute)
     for minute in range(minutes):
-        share = np.array([RISING_SHARE if evidence_rises(s) else USUAL_SHARE for s in states])
+        rises = [evidence_rises(state, bucket_s=RULES.bucket_s) for state in states]
+        share = np.where(rises, RISING_SHARE, USUAL_SHARE)
         predicted, rate = pass_rate(minute)
         f, p = predictions(rng, shape, predicted, useful=useful)
         columns = asked(rng, f, p * (rate / predicted), share=share[:, None], spread=spread)
-        time_s, look = np.array([_MINUTE_S * minute]), np.zeros(per_minute, dtype=np.int64)
+        time_s, look = np.array([minute_s * minute]), np.zeros(per_minute, dtype=np.int64)
         gains = gain_of_share(value, USUAL_SHARE, share)
         looks = [
             Looks.of_samples(
