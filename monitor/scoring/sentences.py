@@ -163,12 +163,11 @@ def is_refusal(sentence: str) -> bool:
     """
     if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
         return True
-    if not _FOREIGN_LETTER.search(sentence):
+    if sentence.isascii() or not _FOREIGN_LETTER.search(sentence):
         lower = sentence.lower()
-        english = any(part in lower for part in _HINTS["refusing"]) and _ENGLISH_REFUSAL.search(
-            sentence
-        )
-        if not english and not any(part in lower for part in _HINTS["refusing_elsewhere"]):
+        hinted = any(map(lower.__contains__, _HINTS["refusing"]))
+        english = hinted and _ENGLISH_REFUSAL.search(sentence)
+        if not english and not any(map(lower.__contains__, _HINTS["refusing_elsewhere"])):
             return False
     if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
         return False
@@ -251,7 +250,7 @@ def without_mentions(sentence: str) -> str:
         if match := opening.match(sentence):
             sentence = sentence[match.end() :]
     lower = sentence.lower()
-    if not any(part in lower for part in _HINTS["mentioning"]):
+    if not any(map(lower.__contains__, _HINTS["mentioning"])):
         return sentence
     for pattern in _MENTIONS:
         sentence = pattern.sub("", sentence)

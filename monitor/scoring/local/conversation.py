@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from monitor.models.interaction import Turn
+from monitor.scoring.local.passages import PREFIX
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import Settled, asks_number, names_anything, pattern
 from monitor.scoring.words import language, words
@@ -22,7 +23,6 @@ _SHORT = 4  # content words of a question that may need the turns before it
 _TURNS_BACK = 6
 _TURN_CHARS = 4_000
 _REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said before; of how many
-_PREFIX = 5
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
 Stems = frozenset[str]
@@ -107,8 +107,8 @@ def _stems(*texts: str) -> Stems:
 
 def _named(wanted: Iterable[str], said: Iterable[str]) -> bool:
     """Return whether one of the *wanted* stems, or its beginning, is among those *said*."""
-    beginnings = {stem[:_PREFIX] for stem in said}
-    return any(stem[:_PREFIX] in beginnings for stem in wanted)
+    beginnings = {stem[:PREFIX] for stem in said}
+    return any(stem[:PREFIX] in beginnings for stem in wanted)
 
 
 def _item(query: str, turns: Sequence[Turn]) -> tuple[Stems, Stems] | None:

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from monitor.scoring.sentences import split_sentences
 from monitor.scoring.words import Word, words_of
 
-_PREFIX = 5
+PREFIX = 5  #: letters by which words begin alike
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
@@ -31,9 +31,9 @@ class Passages:
         self.index: dict[str, list[int]] = {}  #: the sentences that hold a stem, ascending
         self.pairs: set[tuple[str, str]] = set()  #: stems side by side
         for index, context in enumerate(contexts):
-            found = keep(context) if len(context) <= _LONGEST_KEPT else read_passage(context)
-            self.records += [found.record] if found.record is not None else []
-            for sentence, tokens in found.sentences[: _MOST_SENTENCES - len(self.words)]:
+            record, read = (keep if len(context) <= _LONGEST_KEPT else read_passage)(context)
+            self.records += [record] if record is not None else []
+            for sentence, tokens in read[: _MOST_SENTENCES - len(self.words)]:
                 stems = [word.stem for word in tokens]
                 unique = {*stems}
                 for stem in unique:
@@ -52,17 +52,13 @@ class Passages:
 
     def weigh(self, tokens: Iterable[Word]) -> dict[str, float]:
         """Return how much every content stem tells, each once: rare ones more than common ones."""
-        total, index = len(self.words), self.index
+        total, index = len(self.words) + 8.0, self.index
+        unique = dict.fromkeys([word.stem for word in tokens if word.content])
+        held = [min(len(index[each]), _MOST_HOLDERS) if each in index else 0 for each in unique]
         return {
-            stem: math.log(
-                1.0 + (total + 8.0) / (min(len(index.get(stem, ())), _MOST_HOLDERS) + 1.0)
-            )
-            for stem in dict.fromkeys([word.stem for word in tokens if word.content])
+            stem: math.log(1.0 + total / (number + 1.0))
+            for stem, number in zip(unique, held, strict=True)
         }
-
-    def holds_beginning(self, stem: str) -> bool:
-        """Return whether a word with the same beginning occurs."""
-        return len(stem) >= _PREFIX - 1 and stem[:_PREFIX] in self.prefixes
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
@@ -109,7 +105,7 @@ class Passages:
     @cached_property
     def prefixes(self) -> frozenset[str]:
         """The first five letters of all words."""
-        return frozenset(stem[:_PREFIX] for stem in self.index)
+        return frozenset(stem[:PREFIX] for stem in self.index)
 
     @cached_property
     def squeezed(self) -> str:
@@ -119,20 +115,17 @@ class Passages:
         )
 
 
-class ReadPassage(NamedTuple):
-    """A passage as it is compared: what it is as JSON, and its sentences with their words."""
+def read_passage(text: str) -> tuple[Any, tuple[tuple[str, tuple[Word, ...]], ...]]:
+    """
+    Return what a passage is as JSON, or None, and its sentences with their words.
 
-    record: Any
-    sentences: tuple[tuple[str, tuple[Word, ...]], ...]
-
-
-def read_passage(text: str) -> ReadPassage:
-    """Split a passage; of one that is JSON every line is an object, times are in one form."""
+    Of one that is JSON every line is an object; times are in one form.
+    """
     record = read_json(text)
     flat = text if record is None else "\n".join(_lines(record))
     sentences = split_sentences(flat)
     plain = map(plain_times, sentences) if _may_hold_time(flat) else sentences
-    return ReadPassage(record, tuple(zip(sentences, words_of([*plain]), strict=True)))
+    return record, tuple(zip(sentences, words_of([*plain]), strict=True))
 
 
 #: What one app retrieves it often retrieves again.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from monitor.scoring.local.alignment import Aligned, Rewrite, as_written
 from monitor.scoring.local.changes import WordChange, changed_details
-from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.records import Attribute, Compared, compare, read_attributes
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
@@ -109,7 +109,11 @@ def read_claim(
         compared = Compared(changes=changed_details(aligned))
     absent = not passages.records and len(aligned.missing()) >= FEWEST_MISSING  # in other words
     if absent:
-        near = sum(w for stem, w in aligned.weights.items() if passages.holds_beginning(stem))
+        near = sum(
+            weight
+            for stem, weight in aligned.weights.items()
+            if len(stem) >= PREFIX - 1 and stem[:PREFIX] in passages.prefixes
+        )
         absent = near < ABSENT_BELOW * sum(aligned.weights.values())
     values = (*aligned.figures(query), *compared.values)
     return ReadClaim(aligned, values, compared.changes, absent)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from monitor.scoring.local.model import Logistic, probability
-from monitor.scoring.local.passages import Passages, plain_times
+from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 from monitor.scoring.words import Word, language, listed, words
 
@@ -38,7 +38,6 @@ RELEVANCE_FEATURES = (
 )
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
-_PREFIX = 5
 _VERBATIM = 0.95
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words
@@ -89,9 +88,9 @@ def relevance_features(
     question = passages.weigh(asked)
     answer = {word.stem for word in said if word.content}
     total = sum(question.values()) or 1.0
-    beginnings = {word[:_PREFIX] for word in answer}
+    beginnings = {word[:PREFIX] for word in answer}
     covered = sum(weight for word, weight in question.items() if word in answer)
-    near = sum(w for word, w in question.items() if word[:_PREFIX] in beginnings)
+    near = sum(w for word, w in question.items() if word[:PREFIX] in beginnings)
     new = answer - question.keys()
     speaking = {number for word in question for number in passages.holders(word)}
     on_query = sum(not speaking.isdisjoint(passages.holders(word)) for word in new)

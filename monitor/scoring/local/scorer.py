@@ -226,15 +226,7 @@ class LocalJudge:
             more = len(missing) - _MAX_NAMED
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
             reason += f" and {more} more" if more > 0 else ""
-        index, quote = aligned.best_sentence()
-        return Claim(
-            text=text,
-            verdict=verdict,
-            support=support,
-            evidence=quote and quote[:_MAX_QUOTE_CHARS],
-            context_index=index,
-            reason=reason,
-        )
+        return _claim_beside(aligned, text, verdict, support, reason)
 
 
 def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
@@ -268,6 +260,21 @@ def _shifted(supports: Sequence[float], least: float) -> list[float]:
     return [probability(log_odds(each) + shift) for each in supports]
 
 
+def _claim_beside(
+    aligned: Aligned, text: str, verdict: ClaimVerdict, support: float, reason: str
+) -> Claim:
+    """Return a claim with its nearest sentence."""
+    index, quote = aligned.best_sentence()
+    return Claim(
+        text=text,
+        verdict=verdict,
+        support=support,
+        evidence=quote and quote[:_MAX_QUOTE_CHARS],
+        context_index=index,
+        reason=reason,
+    )
+
+
 def _no_claim(sentence: ReadSentence) -> Claim:
     reason = "declines to answer" if sentence.refuses else "states nothing to check"
     return Claim(text=sentence.text, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=reason)
@@ -283,12 +290,7 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     held = asked.shares[1]
     if held < _HELD or type_of_answer(query, told, found)[1]:
         return None
-    index, quote = asked.best_sentence()
-    return Claim(
-        text=next(each.text for each in reading.sentences if each.refuses),
-        verdict=ClaimVerdict.CONTRADICTED if held >= _HELD_SURELY else ClaimVerdict.NOT_FOUND,
-        support=1.0 - held,
-        evidence=quote and quote[:_MAX_QUOTE_CHARS],
-        context_index=index,
-        reason="it declines to answer, but the passages speak of what is asked",
-    )
+    verdict = ClaimVerdict.CONTRADICTED if held >= _HELD_SURELY else ClaimVerdict.NOT_FOUND
+    text = next(each.text for each in reading.sentences if each.refuses)
+    reason = "it declines to answer, but the passages speak of what is asked"
+    return _claim_beside(asked, text, verdict, 1.0 - held, reason)
