@@ -372,7 +372,7 @@ def main() -> None:
         medians = {lib: statistics.median(found[kind, lib]) for lib in LIBRARIES
                    if (kind, lib) in found}  # fmt: skip
         bare = medians.pop("bare", 0.0)
-        cells = [f"+{medians[lib] - bare:.0f}" if lib in medians else "–" for lib in LIBRARIES[1:]]
+        cells = [f"{medians[lib] - bare:+.0f}" if lib in medians else "–" for lib in LIBRARIES[1:]]
         print(f"| {kind} | {bare:.0f} | {' | '.join(cells)} |")
 
 
