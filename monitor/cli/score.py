@@ -82,7 +82,8 @@ def score(
                     bar.advance(task)
             except (JudgeOutageError, BudgetReachedError) as error:
                 raise type(error)(f"{error}; run it again to resume where it stopped") from None
-            bar.update(task, total=records.lines - records.unreadable.total())
+            # Bad lines are no records, and rows of one trace are one.
+            bar.update(task, total=bar.tasks[task].completed)
     console.tell(f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}")
     if records.unreadable:
         raise typer.Exit(1)
