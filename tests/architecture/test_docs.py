@@ -1,5 +1,6 @@
 """What the documents say is what the program does."""
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -154,3 +155,16 @@ def test_picture_needs_nothing_from_elsewhere():
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
     assert "CRITICAL" in picture
     assert "RESOLVED" in picture
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("docs_reference", ROOT / "docs" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["cli.md", "http.md"])
+def test_generated_page_is_what_the_program_says(name):
+    written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+    assert written == generator().PAGES[name](), "run: python docs/reference.py"
