@@ -15,12 +15,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
-from redis._parsers.resp2 import _RESP2Parser
-from redis._parsers.socket import SocketBuffer
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -79,7 +78,7 @@ class Producer:
                 socket_timeout=ANSWER_TIMEOUT_S,
                 retry=Retry(NoBackoff(), 0),
                 protocol=2,
-                parser_class=_BoundedParser,
+                **_bounded(),
             )
         except Exception:  # noqa: BLE001  # parsers quote the address, which may hold a password
             raise QueueError(
@@ -160,28 +159,39 @@ class Producer:
                 connection.disconnect()
 
 
-class _BoundedBuffer(SocketBuffer):
-    """What redis-py has read of an answer; a longer one than Redis gives is refused."""
+def _bounded() -> dict[str, Any]:
+    """
+    Return options of a connection that refuses a longer answer than Redis gives.
 
-    def read(self, length: int, *args: Any, **options: Any) -> bytes:
-        """Read so many bytes."""
-        _check_length(length)
-        return super().read(length, *args, **options)
+    While a connection is set up redis-py's parser reads, which has no bound; answers to batches
+    are read by `read_answers`. It extends two private classes: where a redis-py has none of them,
+    or other ones, connections go without the bound rather than not at all.
+    """
+    try:
+        from redis._parsers.resp2 import _RESP2Parser  # noqa: PLC0415  # may have moved
+        from redis._parsers.socket import SocketBuffer  # noqa: PLC0415
+    except ImportError:
+        return {}
 
-    def _read_from_socket(self, *args: Any, **options: Any) -> bool:
-        _check_length(self._buffer.getbuffer().nbytes)
-        return super()._read_from_socket(*args, **options)
+    class BoundedBuffer(SocketBuffer):
+        def read(self, length: int, *args: Any, **options: Any) -> bytes:
+            _check_length(length)
+            return super().read(length, *args, **options)
 
+        def _read_from_socket(self, *args: Any, **options: Any) -> bool:
+            held = getattr(self, "_buffer", None)
+            _check_length(held.getbuffer().nbytes if isinstance(held, BytesIO) else 0)
+            return super()._read_from_socket(*args, **options)
 
-class _BoundedParser(_RESP2Parser):
-    """Reads the answers while a connection is set up; those to batches: `read_answers`."""
+    class BoundedParser(_RESP2Parser):
+        def on_connect(self, connection: Any) -> None:
+            super().on_connect(connection)  # type: ignore[no-untyped-call]
+            with contextlib.suppress(AttributeError, TypeError):
+                self._buffer: Any = BoundedBuffer(
+                    cast("Any", self._sock), self.socket_read_size, connection.socket_timeout
+                )
 
-    def on_connect(self, connection: Any) -> None:
-        """Begin with an empty buffer."""
-        super().on_connect(connection)  # type: ignore[no-untyped-call]
-        self._buffer: Any = _BoundedBuffer(
-            cast("Any", self._sock), self.socket_read_size, connection.socket_timeout
-        )
+    return {"parser_class": BoundedParser}
 
 
 def _check_length(n_bytes: int) -> None:

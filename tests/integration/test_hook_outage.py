@@ -66,6 +66,15 @@ def test_answer_that_never_ends_is_given_up(endless_url):
         producer.send([], app="a", hook_id="h", counters={"seen": 0}, heartbeat_at_ms=0)
 
 
+def test_samples_arrive_with_a_redis_client_whose_private_parser_has_moved(own_server, monkeypatch):
+    monkeypatch.setitem(sys.modules, "redis._parsers.resp2", None)
+    hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
+    hook.sample(output="a")
+    assert hook.flush(60)
+    assert hook.stats()["sent"] == 1
+    hook.close(1)
+
+
 def test_caller_does_not_wait_when_redis_hangs(hung_url):
     hook = monitor.Hook(sample_rate=1.0, redis_url=hung_url, buffer_samples=50)
     calls_s, flushes_s = [], []
