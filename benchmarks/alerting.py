@@ -9,8 +9,6 @@ of ours. `ceiling`: the most messages in any day, over periodic patterns of evid
 `race`: three dispatchers and 200 incidents, one dispatcher paused beyond its lease.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections import Counter
@@ -18,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
-from statistics import median
 
 import numpy as np
 from common import make_parser, new_store, print_head, print_row
@@ -36,36 +33,21 @@ from monitor.cli.console import quiet_logs
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.stats.intervals import wilson_interval
-from monitor.store.engine import Store
 from monitor.testing import make_verdict
 from support.alert_kills import kill_everywhere
 from support.alert_races import race_everywhere
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = AlertKey("app", "metric", "*", 3600)
-OURS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)
-AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
 STEP_S = 600
+OURS = Timers(
+    warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400,
+    max_gap_s=3 * STEP_S,
+)  # fmt: skip
+AT_ONCE = replace(OURS, warning_for_s=0, critical_for_s=0, resolve_after_s=0)
+STATUSES = {"w": Status.WARNING, "c": Status.CRITICAL, "h": Status.HEALTHY,
+            "?": Status.INSUFFICIENT_DATA}  # fmt: skip
 WINDOW, LINE, PER_STEP = 200, 0.88, 40 / 6
-
-
-def main() -> None:
-    """Run what was asked for."""
-    parser = make_parser(__doc__)
-    parser.add_argument("what", choices=["simulate", "ceiling", "storm", "race", "kill"])
-    parser.add_argument("--runs", type=int, default=50)
-    options = parser.parse_args()
-    quiet_logs()
-    if options.what == "simulate":
-        simulate(options.runs)
-    elif options.what == "ceiling":
-        ceiling()
-    elif options.what == "storm":
-        storm()
-    elif options.what == "race":
-        race_everywhere()
-    else:
-        kill_everywhere(options.runs)
 
 
 def simulate(runs: int) -> None:
@@ -77,24 +59,23 @@ def simulate(runs: int) -> None:
         ("interval below, at once", True, AT_ONCE),
         ("interval below, held (ours)", True, OURS),
     ):
-        healthy = [_month(seed, interval=interval, timers=timers) for seed in range(runs)]
-        messages = np.mean([len(events) for events in healthy])
-        fired = np.mean([_count(events, AlertEvent.FIRED) for events in healthy])
-        drops = [_drop(seed, interval=interval, timers=timers) for seed in range(runs)]
-        found = [drop for drop in drops if drop is not None]
-        detect, resolve = (median(each[i] for each in found) for i in (0, 1))
-        missed = len(drops) - len(found)
-        print_row(name, *(f"{x:.2f}" for x in (messages, fired, detect, resolve)), missed)
-
-
-def _month(seed: int, *, interval: bool, timers: Timers) -> list[tuple[datetime, AlertEvent]]:
-    return replay(KEY, _history(seed, 30 * 144, None, interval=interval), _patient(timers)).events
+        months = [
+            replay(KEY, _history(seed, 30 * 144, interval=interval), timers).events
+            for seed in range(runs)
+        ]
+        messages = np.mean([len(events) for events in months])
+        fired = np.mean([[e for _, e in each].count(AlertEvent.FIRED) for each in months])
+        found = [
+            drop for seed in range(runs) if (drop := _drop(seed, interval=interval, timers=timers))
+        ]
+        figures = (messages, fired, *np.median(found, axis=0))
+        print_row(name, *(f"{x:.2f}" for x in figures), runs - len(found))
 
 
 def _drop(seed: int, *, interval: bool, timers: Timers) -> tuple[float, float] | None:
     begin, end = 5 * 144, 5 * 144 + 72
     history = _history(10_000 + seed, end + 144, (begin, end), interval=interval)
-    events = replay(KEY, history, _patient(timers)).events
+    events = replay(KEY, history, timers).events
     began, ended = (START + timedelta(seconds=STEP_S * step) for step in (begin, end))
     fired = [at for at, event in events if event is AlertEvent.FIRED and began < at <= ended]
     over = [at for at, event in events if event is AlertEvent.RESOLVED and at > ended]
@@ -104,15 +85,14 @@ def _drop(seed: int, *, interval: bool, timers: Timers) -> tuple[float, float] |
 
 
 def _history(
-    seed: int, steps: int, drop: tuple[int, int] | None, *, interval: bool
+    seed: int, steps: int, drop: tuple[int, int] = (0, 0), *, interval: bool
 ) -> Iterator[Point]:
     """Draw scored samples, 40 an hour, and judge the last 200 of them every ten minutes."""
     rng = np.random.default_rng(seed)
     sizes = rng.poisson(PER_STEP, steps)
     total = np.concatenate([[0], np.cumsum(sizes)])
     rates = np.full(steps, 0.92)
-    if drop is not None:
-        rates[slice(*drop)] = 0.75
+    rates[slice(*drop)] = 0.75
     passed = np.concatenate([[0], np.cumsum(rng.random(total[-1]) < np.repeat(rates, sizes))])
     for step in range(steps):
         n = min(WINDOW, int(total[step + 1]))
@@ -123,45 +103,31 @@ def _history(
         yield Point(at, status if n >= WINDOW else Status.INSUFFICIENT_DATA, int(total[step + 1]))
 
 
-def _count(events: list[tuple[datetime, AlertEvent]], event: AlertEvent) -> int:
-    return sum(each is event for _, each in events)
-
-
 def ceiling() -> None:
     """Look for the pattern of evidence that gets the most messages through in a day."""
     lengths = [1, 2, 6, 12, 36, 144]
     worst: Counter[str] = Counter()
     tried = 0
-    for first, second, third in itertools.product(lengths, lengths, [1, 24]):
+    for *first, third in itertools.product(lengths, lengths, [1, 24]):
         for letters in ("wh ", "ch ", "wch", "cwh", "hwc", "ch?"):
+            long = zip(letters.strip(), (*first, third), strict=False)
+            pattern = [STATUSES[letter] for letter, n in long for _ in range(n)]
+            name = f"{letters.strip()} {first[0]}/{first[1]}/{third}"
             for timers in (AT_ONCE, OURS):
-                pattern = [
-                    letter
-                    for letter, n in zip(letters, (first, second, third), strict=True)
-                    for _ in range(n)
-                    if letter != " "
-                ]
                 tried += 1
-                name = f"{letters.strip()} {first}/{second}/{third}"
                 worst[name] = max(worst[name], _most_in_a_day(pattern, timers))
     print(f"{tried:,} patterns; the most messages in any 24 hours: {worst.most_common(1)[0][1]}")
     print("worst:", ", ".join(f"{name}: {n}" for name, n in worst.most_common(5)))
 
 
-def _most_in_a_day(pattern: list[str], timers: Timers) -> int:
-    statuses = {"w": Status.WARNING, "c": Status.CRITICAL, "h": Status.HEALTHY}
-    statuses["?"] = Status.INSUFFICIENT_DATA
+def _most_in_a_day(pattern: list[Status], timers: Timers) -> int:
     history = (
-        Point(START + timedelta(seconds=STEP_S * i), statuses[pattern[i % len(pattern)]], i)
+        Point(START + timedelta(seconds=STEP_S * i), pattern[i % len(pattern)], i)
         for i in range(3 * 144)
     )
-    times = [at for at, _ in replay(KEY, history, _patient(timers)).events]
+    times = [at for at, _ in replay(KEY, history, timers).events]
     day = timedelta(days=1)
     return max((sum(at <= other < at + day for other in times) for at in times), default=0)
-
-
-def _patient(timers: Timers) -> Timers:
-    return replace(timers, max_gap_s=3 * STEP_S)
 
 
 class Sink(Channel):
@@ -208,15 +174,22 @@ def storm(keys: int = 5_000) -> None:
             took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
             sink = Sink()
             for minute in range(60):
-                _dispatch(store, sink, START + timedelta(minutes=minute))
+                now = START + timedelta(minutes=minute)
+                Dispatcher(store, {"sink": sink}, Random(1), clock=lambda now=now: now).run_once()
             ordered = sink.words == sorted(sink.words)
         times = f"{took_s:.2f}", f"{cpu_s:.2f}"
         print_row(f"{keys:,}", f"{apps:,}", judge or "-", *times, len(sink.words), ordered)
 
 
-def _dispatch(store: Store, sink: Sink, now: datetime) -> None:
-    Dispatcher(store, {"sink": sink}, Random(1), clock=lambda: now).run_once()  # noqa: S311
-
-
 if __name__ == "__main__":
-    main()
+    parser = make_parser(__doc__, runs=50)
+    parser.add_argument("what", choices=["simulate", "ceiling", "storm", "race", "kill"])
+    options = parser.parse_args()
+    quiet_logs()
+    match options.what:
+        case "simulate":
+            simulate(options.runs)
+        case "kill":
+            kill_everywhere(options.runs)
+        case what:
+            {"ceiling": ceiling, "storm": storm, "race": race_everywhere}[what]()

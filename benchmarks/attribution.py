@@ -6,8 +6,6 @@ guilty; in others all change alike, or nothing does. The table has the shares in
 guilty one is named first, and in which nobody is named where nobody should be.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -18,13 +16,8 @@ from support.incidents import Incident, explain
 #: The guilty segment's rate, and what the rates of all are times.
 CHANGES = ((0.2, 1.0), (0.4, 1.0), (0.6, 1.0), (None, 1.0), (None, 0.8), (None, 0.6))
 
-
-def main() -> None:
-    """Run all incidents and print a table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+if __name__ == "__main__":
+    asked = make_parser(__doc__, runs=400, seed=1).parse_args()
     rng = np.random.default_rng(asked.seed)
     print_head("shares", "scores since", "guilty rate", "all rates", "named first", "nobody named")
     for unequal, n_after, (rate, times) in product((False, True), (1000, 2000, 5000), CHANGES):
@@ -36,7 +29,3 @@ def main() -> None:
             "unequal" if unequal else "equal", n_after, rate or "–", f"× {times:g}",
             "–" if rate is None else f"{first:.3f}", f"{nobody:.3f}",
         )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

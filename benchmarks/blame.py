@@ -7,11 +7,8 @@ time that has nothing to do with the fault. The cause that the page shows is cou
 that is named, or traffic where the questions tell; else nothing is blamed.
 """
 
-from __future__ import annotations
-
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -60,13 +57,8 @@ def play(fault: str, good: list[Any], bad: list[Any], others: list[Any], rng: Ra
         if i >= decoy_at:
             values[decoy] = "v2"
         version = "judge-v2" if late and planted == "judge" else "judge-v1"
-        interaction = make_interaction(
-            query=record["query"],
-            contexts=passages,
-            output=record["output"],
-            tags=values,
-            release="r1",
-        )
+        texts = {"query": record["query"], "contexts": passages, "output": record["output"]}
+        interaction = make_interaction(**texts, tags=values, release="r1")
         evaluation = make_evaluation(score=0.9 if passed else 0.1, evaluator_version=version)
         at = _START + timedelta(minutes=i)
         samples.append(ScoredExchange(str(i), at, interaction, passed, evaluation))
@@ -79,27 +71,20 @@ def play(fault: str, good: list[Any], bad: list[Any], others: list[Any], rng: Ra
 
 def main() -> None:
     """Print how often each planted fault was named, and what else was."""
-    parser = make_parser(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=int, default=100)
-    options = parser.parse_args()
-    records = [
-        row | {"contexts": contexts(row)}
-        for row in read_rows(options.folder, GROUNDEDNESS)
-        if row["query"] and row["contexts"]
-    ]
-    sources = sorted({r["source"] for r in records})
-    asked = [s for s in sources if sum(r["source"] == s for r in records) >= 200]  # noqa: PLR2004
+    options = make_parser(__doc__, folder=True, runs=100).parse_args()
+    by_source = defaultdict[str, list[Any]](list)
+    for row in read_rows(options.folder, GROUNDEDNESS):
+        if row["query"] and row["contexts"]:
+            by_source[row["source"]].append(row | {"contexts": contexts(row)})
+    asked = sorted(source for source, rows in by_source.items() if len(rows) >= 200)
     figures: dict[str, float] = {}
     print_head("planted", "right", "nothing named", "wrong")
     for fault, planted in FAULTS.items():
         said = Counter[str]()
         for run in range(options.runs):
-            rng = Random(f"{fault} {run}")  # noqa: S311
-            source, other = rng.sample(asked, 2)
-            mine = [r for r in records if r["source"] == source]
+            rng = Random(f"{fault} {run}")
+            mine, others = (by_source[source] for source in rng.sample(asked, 2))
             good, bad = ([r for r in mine if int(r["label"]) == label] for label in (0, 1))
-            others = [r for r in records if r["source"] == other]
             said[play(fault, good, bad or good, others, rng)] += 1
         right, nothing = said[planted], said[""] if planted else 0
         wrong = options.runs - right - nothing
@@ -107,7 +92,7 @@ def main() -> None:
         name = fault.replace(" ", "_")
         figures[f"{name}_right_share"] = right / options.runs
         figures[f"{name}_wrong_share"] = wrong / options.runs
-    keep_figures("blame", figures, full=options.runs >= 100)  # noqa: PLR2004
+    keep_figures("blame", figures, full=options.runs >= 100)
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ def table(
     groups = {**by_source(rows), TOGETHER: every, TAGGED: every}
     for source, members in groups.items():
         parts = halves(rows, members, passed, local, tagged=source == TAGGED)
-        if min(len(part.scores) for part in parts) < FEWEST or len(set(passed[members])) < 2:  # noqa: PLR2004
+        if min(len(part.scores) for part in parts) < FEWEST or len(set(passed[members])) < 2:
             continue
         for share in SHARES:
             name = source if share == SHARES[0] else ""

@@ -1,7 +1,5 @@
 """What benchmarks share: the servers of the tests, options, tables, rows and kept figures."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -9,11 +7,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from sqlalchemy import Table, func, select
 
 from monitor.store.engine import Store, migrate
+from monitor.testing.receivers import Receiver
 
 #: Where the servers of the tests are: ``from support.judge_server import JudgeServer``.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -22,11 +22,54 @@ FIGURES = Path(__file__).with_name("figures.json")
 _PATIENCE_S = 120.0
 
 
-def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of options that shows a module's docstring as its help."""
-    return argparse.ArgumentParser(
+def make_parser(
+    description: str | None, *, folder: bool = False, **defaults: object
+) -> argparse.ArgumentParser:
+    """
+    Return a parser with an option for each default, and a module's docstring as its help.
+
+    A default of False is a flag; with *folder* the folder of the labelled records comes first.
+    """
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if folder:
+        parser.add_argument("folder", type=Path, help="folder with the labelled records")
+    for name, default in defaults.items():
+        option = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(option, action="store_true")
+        else:
+            parser.add_argument(option, type=type(default), default=default)
+    return parser
+
+
+class Sink(Receiver):
+    """Takes whatever is posted to it, on connections that are kept."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._server.RequestHandlerClass.protocol_version = "HTTP/1.1"  # type: ignore[attr-defined]
+
+    def reply(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Return status and body of the reply to a request."""
+        del path, body
+        return 200, b""
+
+    def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+        if handler.headers.get("Transfer-Encoding") == "chunked":
+            body = b""
+            while size := int(handler.rfile.readline(), 16):
+                body += handler.rfile.read(size + 2)[:-2]
+            handler.rfile.readline()
+        else:
+            body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        status, said = self.reply(handler.path, body)
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(said)))
+        handler.end_headers()
+        handler.wfile.write(said)
 
 
 def print_row(*cells: object) -> None:

@@ -6,8 +6,6 @@ written as workers write them, fifty to a transaction, by one writer and by two,
 PostgreSQL that waits for its disk. The figures are for the model of `scale.py`.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time
@@ -38,7 +36,7 @@ _FULL = 4_000
 def made(n: int, seed: int) -> list[Result]:
     """Make samples of now, with their scores."""
     rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     return [made_result(rng, datetime.now(UTC), rules) for _ in range(n)]
 
 
@@ -53,10 +51,7 @@ def in_redis(folder: Path, results: list[Result]) -> dict[str, float]:
         used = client.info("memory")["used_memory_dataset"] - before
         client.close()
     sent = sum(len(part) for entry in entries for item in entry.items() for part in item)
-    return {
-        "sample_bytes": sent / len(entries),
-        "redis_over_sent_ratio": used / sent,
-    }
+    return {"sample_bytes": sent / len(entries), "redis_over_sent_ratio": used / sent}
 
 
 def in_postgres(folder: Path, n: int, sent_bytes: float) -> dict[str, float]:
@@ -96,9 +91,7 @@ def _size(store: Store) -> tuple[int, int]:
 
 def main() -> None:
     """Print the figures; keep them if no option made the run shorter."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--samples", type=int, default=_FULL)
-    asked = parser.parse_args()
+    asked = make_parser(__doc__, samples=_FULL).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         found = in_redis(Path(folder) / "redis", made(asked.samples, 1))

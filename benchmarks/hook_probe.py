@@ -4,8 +4,6 @@ One measured process of benchmarks/hook.py: an SDK as its users would call it, a
 Takes orders on stdin, one JSON list a line, and answers each with figures.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,7 +12,7 @@ import sys
 import time
 import timeit
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 QUERY, PASSAGE, OUTPUT = "q" * 200, "c" * 1_000, "o" * 800
 CALLS_PER_S = 500
@@ -33,148 +31,114 @@ def bare(query: str) -> str:
     return query
 
 
-class Empty:
-    """The floor: a call that does nothing, with the signature of ours."""
+class Sdk(NamedTuple):
+    """What is measured of an SDK."""
 
-    decorated = staticmethod(bare)
-
-    def __init__(self, rate: float, url: str) -> None:
-        pass
-
-    @staticmethod
-    def call(  # noqa: PLR0913
-        *, output: object, query: object = None, contexts: object = None,
-        tool_calls: object = None, expected: object = None, trace_id: object = None,
-        session_id: object = None, user_id: object = None, release: object = None,
-        environment: object = None, tags: object = None, metadata: object = None,
-        mask: object = None, id: object = None, label: object = None,  # noqa: A002
-    ) -> None:  # fmt: skip
-        """Do nothing."""
-
-    def flush(self) -> None:
-        """Do nothing."""
+    call: Callable[..., object]
+    flush: Callable[[], object]
+    decorated: Callable[[str], str] | None
+    hook: Any = None
 
 
-class Groundwatch(Empty):
-    """Ours, delivering to a real Redis."""
-
-    def __init__(self, rate: float, url: str) -> None:
-        import monitor  # noqa: PLC0415
-
-        self.hook = monitor.Hook(
-            app="benchmark", sample_rate=rate, redis_url=url, queue_limit=1_000_000
-        )
-        self.call = self.hook.sample  # type: ignore[method-assign]
-        self.decorated = self.hook.watch(bare)  # type: ignore[method-assign]
-
-    def flush(self) -> None:
-        """Wait until all has been delivered."""
-        self.hook.flush(timeout=10.0)
+def empty(  # noqa: PLR0913
+    *, output: object, query: object = None, contexts: object = None,
+    tool_calls: object = None, expected: object = None, trace_id: object = None,
+    session_id: object = None, user_id: object = None, release: object = None,
+    environment: object = None, tags: object = None, metadata: object = None,
+    mask: object = None, id: object = None, label: object = None,  # noqa: A002
+) -> None:  # fmt: skip
+    """Do nothing, with the signature of ours: the floor."""
 
 
-class OpenTelemetry:
-    """A span with three attributes, exported over HTTP."""
+def groundwatch(rate: float, url: str) -> Sdk:
+    """Deliver to a real Redis."""
+    import monitor
 
-    def __init__(self, rate: float, url: str) -> None:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-            OTLPSpanExporter,
-        )
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-        from opentelemetry.sdk.trace.sampling import TraceIdRatioBased  # noqa: PLC0415
+    hook = monitor.Hook(app="benchmark", sample_rate=rate, redis_url=url, queue_limit=1_000_000)
+    return Sdk(hook.sample, lambda: hook.flush(timeout=10.0), hook.watch(bare), hook)
 
-        self._provider = TracerProvider(sampler=TraceIdRatioBased(rate))
-        exporter = OTLPSpanExporter(endpoint=f"{url}/v1/traces")
-        self._provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._tracer = self._provider.get_tracer("benchmark")
-        self.decorated: Callable[[str], str] = self._tracer.start_as_current_span("answer")(bare)
 
-    def call(self, *, query: str, contexts: list[str], output: str) -> None:
-        """Trace one interaction."""
-        with self._tracer.start_as_current_span("answer") as span:
+def opentelemetry(rate: float, url: str) -> Sdk:
+    """Make a span with three attributes, exported over HTTP."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+
+    provider = TracerProvider(sampler=TraceIdRatioBased(rate))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces")))
+    tracer = provider.get_tracer("benchmark")
+
+    def call(*, query: str, contexts: list[str], output: str) -> None:
+        with tracer.start_as_current_span("answer") as span:
             if span.is_recording():
                 span.set_attribute("query", query)
                 span.set_attribute("contexts", contexts)
                 span.set_attribute("output", output)
 
-    def flush(self) -> None:
-        """Wait until all has been delivered."""
-        self._provider.force_flush(10_000)
+    decorated = tracer.start_as_current_span("answer")(bare)
+    return Sdk(call, lambda: provider.force_flush(10_000), decorated)
 
 
-class Langfuse:
-    """A span with input and output."""
+def langfuse(rate: float, url: str) -> Sdk:
+    """Make a span with input and output."""
+    import langfuse as sdk
 
-    def __init__(self, rate: float, url: str) -> None:
-        import langfuse  # noqa: PLC0415
+    # Some versions take a rate of 0 for "not given" and sample everything.
+    client = sdk.Langfuse(
+        public_key="pk",
+        secret_key="sk",  # noqa: S106  # nobody checks it
+        host=url,
+        sample_rate=rate or 1e-9,
+    )
 
-        # Some versions take a rate of 0 for "not given" and sample everything.
-        self._client = langfuse.Langfuse(
-            public_key="pk",
-            secret_key="sk",  # noqa: S106  # nobody checks it
-            host=url,
-            sample_rate=rate or 1e-9,
-        )
-        self.decorated: Callable[[str], str] = langfuse.observe()(bare)
-
-    def call(self, *, query: str, contexts: list[str], output: str) -> None:
-        """Trace one interaction."""
+    def call(*, query: str, contexts: list[str], output: str) -> None:
         given = {"query": query, "contexts": contexts}
-        with self._client.start_as_current_observation(name="answer", input=given) as span:
+        with client.start_as_current_observation(name="answer", input=given) as span:
             span.update(output=output)
 
-    def flush(self) -> None:
-        """Wait until all has been delivered."""
-        self._client.flush()
+    return Sdk(call, client.flush, sdk.observe()(bare))
 
 
-class Sentry:
-    """A transaction with three data items."""
+def sentry(rate: float, url: str) -> Sdk:
+    """Make a transaction with three data items; its decorator makes a part of one only."""
+    import sentry_sdk as sdk
 
-    decorated = None  # its decorator makes a part of a transaction only
+    sdk.init(dsn=url.replace("://", "://key@") + "/1", traces_sample_rate=rate)
 
-    def __init__(self, rate: float, url: str) -> None:
-        import sentry_sdk  # noqa: PLC0415
-
-        self._sdk: Any = sentry_sdk
-        sentry_sdk.init(dsn=url.replace("://", "://key@") + "/1", traces_sample_rate=rate)
-
-    def call(self, *, query: str, contexts: list[str], output: str) -> None:
-        """Trace one interaction."""
-        with self._sdk.start_transaction(op="answer", name="answer") as transaction:
+    def call(*, query: str, contexts: list[str], output: str) -> None:
+        with sdk.start_transaction(op="answer", name="answer") as transaction:
             transaction.set_data("query", query)
             transaction.set_data("contexts", contexts)
             transaction.set_data("output", output)
 
-    def flush(self) -> None:
-        """Wait until all has been delivered."""
-        self._sdk.flush(2.0)
+    return Sdk(call, lambda: sdk.flush(2.0), None)
 
 
-SDKS: dict[str, type[Any]] = {
-    "floor": Empty,
-    "groundwatch": Groundwatch,
-    "opentelemetry": OpenTelemetry,
-    "langfuse": Langfuse,
-    "sentry": Sentry,
+SDKS: dict[str, Callable[[float, str], Sdk]] = {
+    "floor": lambda *_: Sdk(empty, lambda: None, bare),
+    "groundwatch": groundwatch,
+    "opentelemetry": opentelemetry,
+    "langfuse": langfuse,
+    "sentry": sentry,
 }
 
 
-def cost(arm: Any, calls: int) -> float:
+def cost(arm: Sdk, calls: int) -> float:
     """Measure nanoseconds a call above an empty one."""
-    spent = _burst(arm.call, calls) - _burst(Empty.call, calls)
+    spent = _burst(arm.call, calls) - _burst(empty, calls)
     arm.flush()
     return spent / calls
 
 
-def decorator(arm: Any, calls: int) -> float | None:
+def decorator(arm: Sdk, calls: int) -> float | None:
     """Measure nanoseconds that the decorator adds to a call."""
     if arm.decorated is None:
         return None
     return (_loop(arm.decorated, calls) - _loop(bare, calls)) / calls
 
 
-def tail(arm: Any, seconds: float, passage_chars: int) -> dict[str, float]:
+def tail(arm: Sdk, seconds: float, passage_chars: int) -> dict[str, float]:
     """Call at an even pace with fresh texts; give percentiles in microseconds."""
     before_kb = _memory_kb()
     call, taken = arm.call, []
@@ -193,7 +157,7 @@ def tail(arm: Any, seconds: float, passage_chars: int) -> dict[str, float]:
     return figures | {"memory_mb": (_memory_kb() - before_kb) / 1e3}
 
 
-def drain(arm: Any, samples: int) -> dict[str, float]:
+def drain(arm: Sdk, samples: int) -> dict[str, float]:
     """Record faster than can be sent, then wait; give the pace and the CPU of the sender."""
     arm.hook.init(
         app="benchmark", sample_rate=1.0, redis_url=arm.hook._given["redis_url"],  # noqa: SLF001
@@ -207,7 +171,7 @@ def drain(arm: Any, samples: int) -> dict[str, float]:
     return {"per_s": sent / taken_s, "cpu_us": cpu_s / sent * 1e6, "start_ms": start_s * 1e3}
 
 
-def _sent(arm: Any, samples: int) -> tuple[float, float]:
+def _sent(arm: Sdk, samples: int) -> tuple[float, float]:
     """Record and deliver; give the seconds that it took, and of CPU on the sender's thread."""
     started_s, cpu_s = time.perf_counter(), time.process_time() - time.thread_time()
     for _ in range(samples):
@@ -215,11 +179,6 @@ def _sent(arm: Any, samples: int) -> tuple[float, float]:
     arm.hook.flush(timeout=60.0)
     taken_s = time.perf_counter() - started_s
     return taken_s, time.process_time() - time.thread_time() - cpu_s
-
-
-def flush(arm: Any) -> None:
-    """Deliver what is left, outside of any measurement."""
-    arm.flush()
 
 
 def _burst(call: Callable[..., object], calls: int) -> float:
@@ -246,7 +205,8 @@ def main() -> None:
     with contextlib.suppress(OSError, AttributeError):  # so that no neighbour is measured
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     arm = SDKS[name](float(rate), url)
-    orders = {function.__name__: function for function in (cost, decorator, tail, drain, flush)}
+    orders = {function.__name__: function for function in (cost, decorator, tail, drain)}
+    orders["flush"] = lambda sdk: sdk.flush()  # outside of any measurement
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         order, *arguments = json.loads(line)

@@ -8,9 +8,6 @@ is left out, and said so. The server gives every library what it needs to finish
 counts; it measures cost, not quality.
 """
 
-from __future__ import annotations
-
-import argparse
 import json
 import os
 import subprocess
@@ -18,10 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from common import make_parser, print_head, print_row
 from judge_counter import CountingServer
 from judge_samples import make_samples
-from rich.console import Console
-from rich.table import Table
 
 from monitor.models import EvaluationStatus, Interaction
 from monitor.scoring.judges.openai_judge import OpenAIJudge
@@ -30,23 +26,20 @@ from monitor.scoring.pipeline import JudgementScorer
 from monitor.settings import Settings
 
 MODEL = "gpt-4.1-mini"
-GOAL = 1 / 3
-PEERS = {
-    "ragas": "RAGAS",
-    "deepeval": "DeepEval",
-    "deepeval_bare": "no reasons",
-}
-AS_THEY_COME = frozenset({"ragas", "deepeval"})
+#: By client; goals are for libraries as they come.
+NAMES = {
+    "ours": "groundwatch", "ragas": "RAGAS", "deepeval": "DeepEval",
+    "deepeval_bare": "DeepEval without reasons",
+}  # fmt: skip
+GOAL, WITH_GOAL = 1 / 3, ("ragas", "deepeval")
 COLUMNS = ("calls", "embeddings", "input tokens", "output tokens")
 QUIET = {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "RAGAS_DO_NOT_TRACK": "true"}
 
 
 def score_ours(url: str, samples: list[dict[str, Any]]) -> None:
     """Score all samples, and stop if one is not scored."""
-    judge = OpenAIJudge(MODEL, base_url=url)
-    scorer = JudgementScorer(
-        judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
-    )
+    metrics = resolve_metrics(Settings(metrics=("groundedness", "relevance")))
+    scorer = JudgementScorer(OpenAIJudge(MODEL, base_url=url), metrics)
     for sample in samples:
         for evaluation in scorer.score(Interaction.model_validate({"app": "shop", **sample})):
             if evaluation.status is not EvaluationStatus.COMPLETED:
@@ -57,75 +50,51 @@ def score_ours(url: str, samples: list[dict[str, Any]]) -> None:
 def score_peer(python: str, peer: str, url: str, samples: list[dict[str, Any]]) -> str | None:
     """Score all samples with *peer*; say why not if it cannot."""
     asked = json.dumps({"peer": peer, "url": url, "model": MODEL, "samples": samples})
-    done = subprocess.run(  # noqa: S603 - our own script
+    done = subprocess.run(
         [python, str(Path(__file__).with_name("judge_peers.py"))],
-        input=asked, capture_output=True, text=True, check=False, env={**os.environ, **QUIET},  # noqa: TID251 - the whole of it
+        input=asked, capture_output=True, text=True, check=False, env={**os.environ, **QUIET},
     )  # fmt: skip
     if done.returncode != 0:
         return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
     scores = json.loads(done.stdout.strip().splitlines()[-1])
-    whole = len(scores) == len(samples) and all(0 <= s <= 1.0001 for row in scores for s in row)  # noqa: PLR2004
+    whole = len(scores) == len(samples) and all(0 <= s <= 1.0001 for row in scores for s in row)
     return None if whole else f"not every sample has its scores: {scores}"
 
 
-def measure(
-    samples: list[dict[str, Any]], python: str, console: Console
-) -> dict[str, dict[str, int]]:
+def measure(samples: list[dict[str, Any]], python: str) -> dict[str, dict[str, int]]:
     """Let everybody score *samples*; return what each spent."""
-    left_out = set()
+    clients = list(NAMES)
     with CountingServer(samples) as server:
-        score_ours(server.url("ours"), samples)
-        for peer, name in PEERS.items():
-            failure = score_peer(python, peer, server.url(peer), samples)
-            if failure is not None:
-                left_out.add(peer)
-                console.print(f"{name} is left out: {failure}", highlight=False)
-        counts = server.counts
-    return {
-        client: {key: counts[client][key] for key in COLUMNS}
-        for client in ("ours", *PEERS)
-        if client not in left_out
-    }
-
-
-def table(counts: dict[str, dict[str, int]], title: str, samples: int) -> Table:
-    """Show what each spends a sample, and our share of it."""
-    shown = Table(title=title)
-    for head in ("", *COLUMNS, "calls, ours", "tokens, ours"):
-        shown.add_column(head.replace(" ", "\n", 1), justify="right" if head else "left")
-    for client, found in counts.items():
-        calls, tokens = shares(counts["ours"], found)
-        shown.add_row(
-            PEERS.get(client, "groundwatch"),
-            *(f"{found[key] / samples:,.1f}" for key in COLUMNS),
-            *(("", "") if client == "ours" else (f"× {calls:.2f}", f"× {tokens:.2f}")),
-        )
-    return shown
-
-
-def shares(ours: dict[str, int], theirs: dict[str, int]) -> tuple[float, float]:
-    """Divide our calls, and our tokens of both ways, by theirs."""
-    tokens = [found["input tokens"] + found["output tokens"] for found in (ours, theirs)]
-    return ours["calls"] / theirs["calls"], tokens[0] / tokens[1]
+        for client, name in NAMES.items():
+            url = f"{server.url}/{client}/v1"
+            if client == "ours":
+                score_ours(url, samples)
+            elif failure := score_peer(python, client, url, samples):
+                clients.remove(client)
+                print(f"{name} is left out: {failure}")
+    return {client: {key: server.counts[client][key] for key in COLUMNS} for client in clients}
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", default=sys.executable, help="Python that has the peers")
-    parser.add_argument("--samples", type=int, default=24)
-    options = parser.parse_args()
-    console = Console()
-    for title, more in (("Short passages", 0), ("Twelve passages more", 12)):
-        samples = make_samples(options.samples, more)
-        counts = measure(samples, options.peers, console)
-        console.print(table(counts, f"{title}: one of {len(samples)} samples", len(samples)))
-        for peer in [peer for peer in counts if peer in AS_THEY_COME]:
-            for what, share in zip(
-                ("calls", "tokens"), shares(counts["ours"], counts[peer]), strict=True
-            ):
-                met = "yes" if share <= GOAL else "no"
-                console.print(f"at most a third of the {what} of {PEERS[peer]}: {met}")
+    """Measure and print what each spends a sample, and our share of it."""
+    asked = make_parser(__doc__, peers=sys.executable, samples=24).parse_args()
+    for title, more in (("short passages", 0), ("twelve passages more", 12)):
+        counts = measure(make_samples(asked.samples, more), asked.peers)
+        head = f"one of {asked.samples} samples, {title}"
+        print_head(head, *COLUMNS, "calls, ours", "tokens, ours")
+        goals = []
+        for client, found in counts.items():
+            shares = {}
+            for what, keys in (("calls", COLUMNS[:1]), ("tokens", COLUMNS[2:])):
+                ours, theirs = (sum(each[key] for key in keys) for each in (counts["ours"], found))
+                shares[what] = ours / theirs
+                if client in WITH_GOAL:
+                    met = "yes" if shares[what] <= GOAL else "no"
+                    goals.append(f"at most a third of the {what} of {NAMES[client]}: {met}")
+            spent = (f"{found[key] / asked.samples:,.1f}" for key in COLUMNS)
+            times = (f"× {share:.2f}" if client != "ours" else "" for share in shares.values())
+            print_row(NAMES[client], *spent, *times)
+        print("\n".join(["", *goals]))
 
 
 if __name__ == "__main__":

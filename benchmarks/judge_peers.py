@@ -6,8 +6,6 @@ JSON: the scores of each sample. Needs only the peer, so that it can run in an e
 of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
@@ -16,10 +14,10 @@ from typing import Any
 
 async def ragas(url: str, model: str, samples: list[dict[str, Any]]) -> list[list[float]]:
     """Measure faithfulness and answer relevancy."""
-    import openai  # noqa: PLC0415 - only in its own environment
-    from ragas.embeddings import OpenAIEmbeddings  # noqa: PLC0415
-    from ragas.llms import llm_factory  # noqa: PLC0415
-    from ragas.metrics.collections import AnswerRelevancy, Faithfulness  # noqa: PLC0415
+    import openai
+    from ragas.embeddings import OpenAIEmbeddings
+    from ragas.llms import llm_factory
+    from ragas.metrics.collections import AnswerRelevancy, Faithfulness
 
     client = openai.AsyncOpenAI(api_key="none", base_url=url)
     llm = llm_factory(model, client=client)
@@ -39,9 +37,9 @@ def deepeval(
     url: str, model: str, samples: list[dict[str, Any]], *, reasons: bool
 ) -> list[list[float]]:
     """Measure faithfulness and answer relevancy."""
-    from deepeval.metrics import AnswerRelevancyMetric, FaithfulnessMetric  # noqa: PLC0415
-    from deepeval.models import GPTModel  # noqa: PLC0415
-    from deepeval.test_case import LLMTestCase  # noqa: PLC0415
+    from deepeval.metrics import AnswerRelevancyMetric, FaithfulnessMetric
+    from deepeval.models import GPTModel
+    from deepeval.test_case import LLMTestCase
 
     llm = GPTModel(model=model, api_key="none", base_url=url)
     scores = []

@@ -1,7 +1,5 @@
 """Made-up interactions of a made-up shop: answers of one to six sentences, one to four passages."""
 
-from __future__ import annotations
-
 from itertools import cycle, islice
 
 _PASSAGES = {
@@ -29,71 +27,48 @@ _PASSAGES = {
         " Members may return worn shoes within 100 days. A membership can be given away once."
     ),
 }
-_DESKS = ("repair", "advice", "returns")
-_ANSWERS = (
-    ("How long does a refund take?", "refunds", "Refunds reach the card within five working days."),
-    (
-        "Is my gift card refunded?",
-        "refunds",
-        "Yes. Gift cards are refunded as store credit on the same day. You get an email about it.",
-    ),
-    (
-        "When will my parcel arrive abroad?",
-        "shipping",
-        (
-            "Abroad it takes up to nine days. Parcels leave Graz at four in the afternoon."
-            " Express parcels arrive within an hour. Each parcel is insured for 800 euros."
-        ),
-    ),
-    (
-        "Tell me about the Lerche.",
-        "bikes",
-        (
-            "The Lerche is a folding bicycle of 11 kilograms. It has eight gears. It folds in"
-            " twelve seconds. The battery lasts for 90 kilometres. It charges in three hours."
-            " Spare parts are kept for ten years."
-        ),
-    ),
-    (
-        "What do students pay?",
-        "membership",
-        "Students pay 20 euros a year, half of the full price.",
-    ),
-    (
-        "What does a membership give me?",
-        "membership",
-        (
-            "Members get free shipping on all orders. They may return worn shoes within 100 days."
-            " The membership costs 40 euros a year. It can be given away once. It never ends."
-        ),
-    ),
-)
+_ANSWERS = """
+How long does a refund take?
+refunds: Refunds reach the card within five working days.
+Is my gift card refunded?
+refunds: Yes. Gift cards are refunded as store credit on the same day. You get an email about it.
+When will my parcel arrive abroad?
+shipping: Abroad it takes up to nine days. Parcels leave Graz at four in the afternoon. \
+Express parcels arrive within an hour. Each parcel is insured for 800 euros.
+Tell me about the Lerche.
+bikes: The Lerche is a folding bicycle of 11 kilograms. It has eight gears. It folds in twelve \
+seconds. The battery lasts for 90 kilometres. It charges in three hours. Spare parts are kept for \
+ten years.
+What do students pay?
+membership: Students pay 20 euros a year, half of the full price.
+What does a membership give me?
+membership: Members get free shipping on all orders. They may return worn shoes within 100 days. \
+The membership costs 40 euros a year. It can be given away once. It never ends.
+"""
 
 
 def make_samples(count: int, more_passages: int = 0) -> list[dict[str, object]]:
     """Make *count* records with one to four passages, and *more_passages* beside the point."""
-    names = list(_PASSAGES)
+    names, lines = list(_PASSAGES), _ANSWERS.strip().splitlines()
+    branches = [_branch(each) for each in range(more_passages)]
     made: list[dict[str, object]] = []
-    for number, (query, topic, output) in enumerate(islice(cycle(_ANSWERS), count)):
+    exchanges = cycle(zip(lines[::2], lines[1::2], strict=True))
+    for number, (query, said) in enumerate(islice(exchanges, count)):
+        topic, output = said.split(": ", 1)
         others = [name for name in names if name != topic][: number % len(names)]
         # The number makes each record one of its own, as the server must tell them apart.
-        made.append(
-            {
-                "id": f"sample-{number}",
-                "query": f"{query} (case {number:03})",
-                "contexts": [
-                    *(_PASSAGES[name] for name in (topic, *others)),
-                    *(_branch(each) for each in range(more_passages)),
-                ],
-                "output": f"About case {number:03}: {output[0].lower()}{output[1:]}",
-            }
-        )
+        made.append({
+            "id": f"sample-{number}",
+            "query": f"{query} (case {number:03})",
+            "contexts": [*(_PASSAGES[name] for name in (topic, *others)), *branches],
+            "output": f"About case {number:03}: {output[0].lower()}{output[1:]}",
+        })  # fmt: skip
     return made
 
 
 def _branch(number: int) -> str:
     return " ".join(
-        f"Branch {number} opens at {hour} on day {day}, and its {desk} desk closes {day} hours"
+        f"Branch {number} opens at {day + 5} on day {day}, and its {desk} desk closes {day} hours"
         f" later unless the {desk} team of branch {number + day} takes over."
-        for day, (hour, desk) in enumerate(zip(range(6, 12), cycle(_DESKS), strict=False), start=1)
+        for day, desk in enumerate(islice(cycle(("repair", "advice", "returns")), 6), start=1)
     )

@@ -1,7 +1,5 @@
 """Read labelled records, split them by document, and measure a ranking of them."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

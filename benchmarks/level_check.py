@@ -5,8 +5,6 @@ The figures are exact: sums over all ways in which labels can come, for pass rat
 after. The last line has the most that it says "worse" at any rate that did not change.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from common import make_parser, print_head, print_row
 
@@ -14,9 +12,7 @@ from monitor.stats.two_rates import power
 
 RATES = ((0.95, 0.95), (0.85, 0.85), (0.95, 0.80), (0.93, 0.73), (0.95, 0.70), (0.95, 0.40))
 
-
-def main() -> None:
-    """Print the table."""
+if __name__ == "__main__":
     make_parser(__doc__).parse_args()
     print_head("before", "after", 'says "worse"', "labels on average")
     for before, after in RATES:
@@ -24,7 +20,3 @@ def main() -> None:
         print_row(before, after, f"{found.worse:.3f}", f"{found.mean_labels:.0f}")
     worst = max(power(rate, rate).worse for rate in np.linspace(0.01, 0.99, 99))
     print_row("any", "the same", f"{worst:.3f} at most", "")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,8 +5,6 @@ Old samples are judged again, once each. The first table has the pairs until a c
 drip by drip; the second whose a change is after a burst of 150 old and 150 new verdicts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -24,30 +22,20 @@ TRUTHS = (
     ("both", -0.10, 0.70),
 )
 
-
-def main() -> None:
-    """Print both tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    rng = np.random.default_rng(asked.seed)
+if __name__ == "__main__":
+    asked = make_parser(__doc__, runs=60, seed=1).parse_args()
+    rng, runs = np.random.default_rng(asked.seed), asked.runs
     print_head("judge moved by", "verdicts that differ when repeated", "found", "pairs, median")
     for shift in (-0.05, -0.10, -0.20, 0.0):
         for noise in NOISES:
-            found = [pairs_until_found(rng, shift=shift, noise=noise) for _ in range(asked.runs)]
+            found = [pairs_until_found(rng, shift=shift, noise=noise) for _ in range(runs)]
             pairs = [item for item in found if item is not None]
             median = f"{np.median(pairs):.0f}" if pairs else "–"
-            print_row(f"{100 * shift:+.0f} points", noise, f"{len(pairs)} of {asked.runs}", median)
+            print_row(f"{100 * shift:+.0f} points", noise, f"{len(pairs)} of {runs}", median)
     print_head("truth", "noise", *(cause.value for cause in Cause))
     for name, shift, now in TRUTHS:
         for noise in NOISES[:2]:
-            runs = 10 * asked.runs
             causes = Counter(
-                burst(rng, shift=shift, noise=noise, now=now).cause for _ in range(runs)
+                burst(rng, shift=shift, noise=noise, now=now).cause for _ in range(10 * runs)
             )
-            print_row(name, noise, *(f"{causes[cause] / runs:.3f}" for cause in Cause))
-
-
-if __name__ == "__main__":
-    main()
+            print_row(name, noise, *(f"{causes[cause] / (10 * runs):.3f}" for cause in Cause))

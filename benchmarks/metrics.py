@@ -8,8 +8,6 @@ inputs are all there. Calls and tokens are counted by a server on loopback, whic
 quarter of the characters as tokens; they tell proportions, not a vendor's bill.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from contextlib import closing
@@ -24,11 +22,11 @@ from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from support.judge_server import JudgeServer
 
-TEXT = (
-    "refund card order parcel delivery invoice return address account password week month"
-    " receipt customer service warranty battery screen colour size price discount voucher"
-)
-WORDS = TEXT.split()
+WORDS = [
+    *("refund", "card", "order", "parcel", "delivery", "invoice", "return", "address", "account"),
+    *("password", "week", "month", "receipt", "customer", "service", "warranty", "battery"),
+    *("screen", "colour", "size", "price", "discount", "voucher"),
+]
 
 
 def sentence(draw: random.Random) -> str:
@@ -40,7 +38,7 @@ def sentence(draw: random.Random) -> str:
 
 def interaction(number: int) -> Interaction:
     """Make an interaction with five passages of six sentences, and an answer of five."""
-    draw = random.Random(number)  # noqa: S311 - no secret
+    draw = random.Random(number)
     passages = [" ".join(sentence(draw) for _ in range(6)) for _ in range(5)]
     said = [draw.choice(draw.choice(passages).split(". ")).rstrip(".") for _ in range(4)]
     cited = [f"{text} [{draw.randint(1, 5)}]." for text in said]
@@ -89,71 +87,54 @@ def rate(metrics: tuple[str, ...], samples: list[Interaction]) -> float:
 
 
 def throughput(samples: list[Interaction]) -> None:
-    """Print samples a second: all deterministic metrics, those without entailment, each family."""
+    """Print samples a second: all computed metrics, and those of the shared judgement."""
     shared = [n for n, m in METRICS.items() if isinstance(m, JudgementMetric)]
     arms = {
         "all computed metrics": tuple(n for n, m in METRICS.items() if isinstance(m, Computed)),
         "groundedness and relevance": ("groundedness", "relevance"),
         "all of the shared judgement, scored locally": tuple(shared),
     }
-    arms |= {name: (name,) for name in shared}
     print_head("metrics", "number", f"samples a second of CPU, {len(samples)} samples")
-    for arm, names in arms.items():
+    for arm, names in (arms | {name: (name,) for name in shared}).items():
         print_row(arm, len(names), f"{rate(names, samples):,.0f}")
 
 
 def judged(sample: Interaction) -> None:
     """Print calls and tokens of each judged metric alone, and of all together."""
-    alone = [n for n, m in METRICS.items() if isinstance(m, JudgementMetric | RubricMetric)]
-    arms = {name: (name,) for name in alone} | {
-        "all of the shared judgement": tuple(
-            n for n in alone if isinstance(METRICS[n], JudgementMetric)
-        ),
-        "all with questions of their own": tuple(
-            n for n in alone if isinstance(METRICS[n], RubricMetric)
-        ),
-        "all judged metrics": tuple(alone),
-        "all metrics": tuple(n for n, m in METRICS.items() if not isinstance(m, Combined)),
-    }
+    shared = tuple(n for n, m in METRICS.items() if isinstance(m, JudgementMetric))
+    own = tuple(n for n, m in METRICS.items() if isinstance(m, RubricMetric))
+    alone = {name: spent((name,), sample) for name in METRICS if name in shared + own}
+    total = [sum(column) for column in zip(*alone.values(), strict=True)]
+    every = tuple(n for n, m in METRICS.items() if not isinstance(m, Combined))
     print()
     print_head("metric", "calls", "input tokens", "output tokens")
-    total = [0, 0, 0]
-    for arm, names in arms.items():
-        spent = _spent(names, sample)
-        if arm in alone:
-            total = [a + b for a, b in zip(total, spent, strict=True)]
-        if arm == "all judged metrics":
-            print_row("*each alone, summed*", *(f"{n:,}" for n in total))
-        print_row(arm, *(f"{n:,}" for n in spent))
+    for arm, figures in (alone | {
+        "all of the shared judgement": spent(shared, sample),
+        "all with questions of their own": spent(own, sample),
+        "*each alone, summed*": total,
+        "all judged metrics": spent(tuple(alone), sample),
+        "all metrics": spent(every, sample),
+    }).items():  # fmt: skip
+        print_row(arm, *(f"{n:,}" for n in figures))
 
 
-def _spent(names: tuple[str, ...], sample: Interaction) -> list[int]:
+def spent(names: tuple[str, ...], sample: Interaction) -> list[int]:
+    """Return the calls, tokens in and tokens out of one sample."""
     with JudgeServer() as server:
         settings = Settings(metrics=names, scorer="judge", openai_base_url=server.url)
         with closing(make_scorer(settings)) as scorer:
             found = scorer.score(sample)
         wrong = [each.evaluator_name for each in found if each.error]
         assert not wrong, wrong
-        calls = {}
-        for each in found:
-            spent = each.metadata or {}
-            if "input_tokens" in spent:
-                kind = type(METRICS[each.evaluator_name])
-                calls[kind] = (spent["input_tokens"], spent["output_tokens"])
-        return [
-            len(server.requests),
-            *(sum(column) for column in zip(*calls.values(), strict=True)),
-        ]
-
-
-def main() -> None:
-    """Run both parts."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--samples", type=int, default=300)
-    count = parser.parse_args().samples
-    throughput([interaction(number) for number in range(count)])
-    judged(interaction(0))
+        calls = {  # metrics that share a call bear the same tokens
+            type(METRICS[each.evaluator_name]): (paid["input_tokens"], paid["output_tokens"])
+            for each in found
+            if "input_tokens" in (paid := each.metadata or {})
+        }
+        return [len(server.requests), *map(sum, zip(*calls.values(), strict=True))]
 
 
 if __name__ == "__main__":
-    main()
+    count = make_parser(__doc__, samples=300).parse_args().samples
+    throughput([interaction(number) for number in range(count)])
+    judged(interaction(0))

@@ -6,25 +6,25 @@ does nothing); ``judge`` asks one that takes a second; ``latency`` sends a few s
 and looks when a status counts them. Real processes, Redis and SQLite on this machine.
 """
 
-from __future__ import annotations
-
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import keep_figures, make_parser, wait_until
-from sqlalchemy import func, select
+from celery import Celery
+from common import count_rows, keep_figures, make_parser, new_store, wait_until
+from sqlalchemy import select
 
 import monitor
 from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
 from monitor.queue.wire import encode
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.packing import record_of
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
@@ -36,30 +36,40 @@ _STAGED = "staged"
 _WINDOW_S = 300
 _RATE = 4.0  #: samples a second where it is not as many as can be
 
+#: Celery's own ceiling, in processes of its own.
+app = Celery("ceiling", broker=os.environ.get("GROUNDWATCH_REDIS_URL"))
+app.conf.update(
+    task_default_queue="ceiling", task_ignore_result=True, task_serializer="json",
+    accept_content=["json"], worker_prefetch_multiplier=50,
+    broker_transport_options={"socket_timeout": 15},
+)  # fmt: skip
+
+
+@app.task(name="nothing")
+def nothing(body: str) -> None:
+    """Take a sample, and do nothing with it."""
+
 
 class Bench:
     """A Redis, a store and what runs on them."""
 
-    def __init__(self, folder: Path, server: RedisServer) -> None:
-        self.server, self.store_url = server, f"sqlite:///{folder}/store.db"
+    def __init__(self, folder: Path, server: RedisServer, store: Store) -> None:
+        self.server, self.store = server, store
         self.client: Any = connect(server.url)
         self.environment = {
             "PATH": "/usr/bin:/bin",
             "OPENBLAS_NUM_THREADS": "1",
             "GROUNDWATCH_HOME": str(folder),
             "GROUNDWATCH_REDIS_URL": server.url,
-            "GROUNDWATCH_DATABASE_URL": self.store_url,
+            "GROUNDWATCH_DATABASE_URL": store.engine.url.render_as_string(hide_password=False),
             "GROUNDWATCH_LOG_LEVEL": "error",
-            "CEILING_REDIS_URL": server.url,
+            "OPENAI_API_KEY": "none",
         }
-        store = Store(self.store_url)
-        migrate(store)
-        store.close()
 
     @contextmanager
     def running(self, *command: str, **settings: str) -> Iterator[None]:
         """Run ``python -m COMMAND`` meanwhile."""
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, "-m", *command],
             env=self.environment | settings,
             cwd=Path(__file__).parent,
@@ -73,11 +83,18 @@ class Bench:
             process.wait()
 
     @contextmanager
-    def worker(self, processes: int, **settings: str) -> Iterator[None]:
+    def worker(self, processes: int = 1, **settings: str) -> Iterator[None]:
         """Run a worker, from the moment on at which it takes work."""
         with self.running("monitor", "worker", "--processes", str(processes), **settings):
             wait_until(lambda: bool(live_workers(self.client, now_s=time.time())))
             yield
+
+    @contextmanager
+    def hook(self) -> Iterator[monitor.Hook]:
+        """Run a hook that samples everything."""
+        hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=self.server.url)
+        yield hook
+        hook.close(1)
 
     def stage(self, n: int) -> list[str]:
         """Put samples where no worker looks yet."""
@@ -115,82 +132,59 @@ def local(bench: Bench, n: int) -> dict[str, float]:
 
 def ceiling(bench: Bench, processes: int, bodies: list[str]) -> float:
     """Time Celery's prefork pool over tasks that do nothing, each with a sample as its message."""
-    from celery import Celery  # noqa: PLC0415
-
-    sender = Celery(broker=bench.server.url)
-    sender.conf.update(task_default_queue="ceiling", task_ignore_result=True)
-    with sender.connection_for_write() as connection:
+    client, whole = bench.client, len(bodies)
+    with app.connection_for_write(bench.server.url) as connection:
         for body in bodies:
-            sender.send_task("nothing", args=(body,), connection=connection)
-    whole = len(bodies)
-    arguments = ("-A", "pipeline_celery", "worker", "-c", str(processes), "-l", "ERROR")
+            app.send_task("nothing", args=(body,), connection=connection)
+    arguments = ("-A", "pipeline", "worker", "-c", str(processes), "-l", "ERROR")
     with bench.running("celery", *arguments, "--without-gossip", "--without-mingle"):
-        wait_until(lambda: bench.client.llen("ceiling") < whole, every_s=0.002)
+        wait_until(lambda: client.llen("ceiling") < whole, every_s=0.002)
         started_s = time.monotonic()
-        wait_until(
-            lambda: not bench.client.llen("ceiling") and not bench.client.hlen("unacked"),
-            every_s=0.005,
-        )
+        wait_until(lambda: not client.llen("ceiling") and not client.hlen("unacked"), every_s=0.005)
         return whole / (time.monotonic() - started_s)
 
 
 def judge(bench: Bench, n: int) -> dict[str, float]:
     """Ask a judge that takes a second, 50 at once in one process."""
-    with SlowJudge(1.0) as server:
-        settings = {
-            "GROUNDWATCH_SCORER": "judge",
-            "OPENAI_BASE_URL": server.url,
-            "OPENAI_API_KEY": "none",
-            "GROUNDWATCH_VERDICT_CACHE_S": "0",
-        }
-        with bench.worker(1, **settings):
-            bench.stage(n)
-            took_s = bench.drained_s()
-    return {
-        "judge_1s_50_samples_per_s": n / took_s,
-        "judge_most_calls_at_once": server.most_in_flight,
-    }
+    with (
+        SlowJudge(1.0) as server,
+        bench.worker(
+            GROUNDWATCH_SCORER="judge", OPENAI_BASE_URL=server.url, GROUNDWATCH_VERDICT_CACHE_S="0"
+        ),
+    ):
+        bench.stage(n)
+        per_s = n / bench.drained_s()
+    return {"judge_1s_50_samples_per_s": per_s, "judge_most_calls_at_once": server.most_in_flight}
 
 
 def slow_judge(bench: Bench, n: int) -> dict[str, float]:
     """Let a cascade ask a judge that takes 20 s; see how long samples wait that need none."""
-    found = {}
-    with SlowJudge(20.0) as server:
-        settings = {
-            "GROUNDWATCH_SCORER": "cascade",
-            "OPENAI_BASE_URL": server.url,
-            "OPENAI_API_KEY": "none",
-        }
-        hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=bench.server.url)
-        with bench.worker(1, **settings):
-            began_s = time.monotonic()
-            for number in range(n):
-                time.sleep(max(0.0, began_s + number / _RATE - time.monotonic()))
-                hook.sample(query=f"q{number}", contexts=["It is so."], output=f"It is {number}.")
-            wait_until(lambda: not bench.client.xlen(names.SAMPLES))
-        hook.close(1)
-    store = Store(bench.store_url)
-    with store.read() as connection:
-        columns = (
-            (samples.c.received_at_ms - samples.c.occurred_at_ms).label("ms"),
-            samples.c.payload, evaluations.c.evaluation_id, evaluations.c.record,
-        )  # fmt: skip
+    with (
+        SlowJudge(20.0) as server,
+        bench.hook() as hook,
+        bench.worker(GROUNDWATCH_SCORER="cascade", OPENAI_BASE_URL=server.url),
+    ):
+        began_s = time.monotonic()
+        for number in range(n):
+            time.sleep(max(0.0, began_s + number / _RATE - time.monotonic()))
+            hook.sample(query=f"q{number}", contexts=["It is so."], output=f"It is {number}.")
+        wait_until(lambda: not bench.client.xlen(names.SAMPLES))
+    waited_ms = (samples.c.received_at_ms - samples.c.occurred_at_ms).label("ms")
+    columns = waited_ms, samples.c.payload, evaluations.c.evaluation_id, evaluations.c.record
+    with bench.store.read() as connection:
         rows = connection.execute(
             select(*columns).join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
         ).all()
-    store.close()
-    alone = sorted(
-        row.ms / 1000 for row in rows if _is_not_asked(record_of(row).get("metadata") or {})
-    )
-    found["cascade_20s_not_asked_ratio"] = len(alone) / len(rows)
+    alone = []
+    for row in rows:
+        metadata = record_of(row).get("metadata") or {}
+        if metadata.get("judged") is False and "judge_skipped" not in metadata:
+            alone.append(row.ms / 1000)
+    alone.sort()
+    found = {"cascade_20s_not_asked_ratio": len(alone) / len(rows)}
     for share in (50, 75, 90):
         found[f"cascade_20s_not_asked_p{share}_s"] = alone[len(alone) * share // 100]
-    found["cascade_20s_not_asked_longest_s"] = alone[-1]
-    return found
-
-
-def _is_not_asked(metadata: Mapping[str, Any]) -> bool:
-    return metadata.get("judged") is False and "judge_skipped" not in metadata
+    return found | {"cascade_20s_not_asked_longest_s": alone[-1]}
 
 
 def latency(bench: Bench, n: int) -> dict[str, float]:
@@ -199,55 +193,37 @@ def latency(bench: Bench, n: int) -> dict[str, float]:
 
     The first one only wakes the processes, which load much of what they need with it.
     """
-    hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=bench.server.url)
-    store = Store(bench.store_url)
-
-    def send(number: int) -> None:
-        hook.sample(query=f"q{number}", contexts=["It is so."], output="It is so.")
-
     sent_s: list[float] = []
-    stored_s: list[float] = []
-    counted_s: list[float] = []
-    with bench.worker(1), bench.running("monitor", "scheduler"):
+    there_s: dict[str, list[float]] = {"stored": [], "status": []}
+
+    def counted() -> int:
+        with bench.store.read() as connection:
+            verdicts = read_verdicts(connection, "bench").values()
+        return max((v.n for v in verdicts if v.window_s == _WINDOW_S), default=0)
+
+    with bench.hook() as hook, bench.worker(), bench.running("monitor", "scheduler"):
+
+        def send(number: int) -> None:
+            hook.sample(query=f"q{number}", contexts=["It is so."], output="It is so.")
+
         send(0)
-        wait_until(lambda: _counted(store) > 0)
+        wait_until(lambda: counted() > 0)
         next_s = time.monotonic()
-        while len(counted_s) < n:
+        while len(there_s["status"]) < n:
             if len(sent_s) < n and time.monotonic() >= next_s:
                 sent_s.append(time.monotonic())
                 send(len(sent_s))
-                next_s += 0.25
-            _note(stored_s, _stored(store) - 1)
-            _note(counted_s, _counted(store) - 1)
+                next_s += 1 / _RATE
+            arrived = {"stored": count_rows(bench.store, (samples,))[0], "status": counted()}
+            for where, times_s in there_s.items():
+                times_s.extend([time.monotonic()] * (arrived[where] - 1 - len(times_s)))
             time.sleep(0.02)
-    hook.close(1)
-    store.close()
-    return _quantiles("stored", sent_s, stored_s) | _quantiles("status", sent_s, counted_s)
-
-
-def _note(times_s: list[float], number: int) -> None:
-    """Note that so many have arrived by now."""
-    times_s += [time.monotonic()] * (number - len(times_s))
-
-
-def _quantiles(where: str, sent_s: list[float], there_s: list[float]) -> dict[str, float]:
-    took = sorted(b - a for a, b in zip(sent_s, there_s, strict=True))
-    return {
-        f"sample_to_{where}_p50_s": took[len(took) // 2],
-        f"sample_to_{where}_p99_s": took[int(len(took) * 0.99)],
-    }
-
-
-def _stored(store: Store) -> int:
-    with store.read() as connection:
-        return connection.execute(select(func.count()).select_from(samples)).scalar_one()
-
-
-def _counted(store: Store) -> int:
-    """Read how many samples a status counts."""
-    with store.read() as connection:
-        verdicts = read_verdicts(connection, "bench").values()
-    return max((v.n for v in verdicts if v.window_s == _WINDOW_S), default=0)
+    found = {}
+    for where, times_s in there_s.items():
+        took = sorted(b - a for a, b in zip(sent_s, times_s, strict=True))
+        found[f"sample_to_{where}_p50_s"] = took[len(took) // 2]
+        found[f"sample_to_{where}_p99_s"] = took[int(len(took) * 0.99)]
+    return found
 
 
 _PARTS = {
@@ -268,8 +244,9 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder) / "redis", durable=False) as server,
+        new_store(f"sqlite:///{folder}/store.db") as store,
     ):
-        bench = Bench(Path(folder), server)
+        bench = Bench(Path(folder), server, store)
         found = measure(bench, asked.samples or n)
         bench.client.close()
     keep_figures("pipeline", found, full=(asked.samples or n) >= n)

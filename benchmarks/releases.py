@@ -1,17 +1,12 @@
 """
-Measure the comparisons: how soon a live release is called worse, how often wrongly; A/A; Thompson.
+Measure how soon a live release is called worse, and how often wrongly.
 
-Run: python benchmarks/releases.py [--runs 200]. Takes about three minutes on two cores.
+Run: python benchmarks/releases.py [--runs 200]. Takes about two minutes.
 """
 
-from __future__ import annotations
-
-import argparse
-
 import numpy as np
+from common import make_parser
 
-from monitor.stats.multiplicity import thompson_shares
-from monitor.testsets.compare import arms_of_scores, compare, decide, decision
 from monitor.testsets.releases import PassCounts, ReleaseStatus, judge_release
 
 EACH = 2  #: samples a minute and release
@@ -38,10 +33,8 @@ def shares(
 
 
 def main() -> None:
-    """Print all tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=200)
-    runs = parser.parse_args().runs
+    """Print how releases compare."""
+    runs = make_parser(__doc__, runs=200).parse_args().runs
     random = np.random.default_rng(1)
     print("release: verdicts after 150 samples of a fall of 10 points; after 3,000 without a fall")
     for rate in (0.97, 0.95, 0.9, 0.85):
@@ -50,21 +43,6 @@ def main() -> None:
             same = shares(random, rate, rate, 1_500, max(20, runs // 2), past=past)
             when = "the old one has a past" if past else "side by side"
             print(f"  {rate:.0%}, {when}: {fell}; {same}")
-    deployed = 0
-    for _ in range(1_000):
-        arms = arms_of_scores({"A": random.beta(5, 2, 300), "B": random.beta(5, 2, 300)})
-        deployed += decision(decide([compare("m", *arms)])).startswith("deploy")
-    print(f"A/A of 300 scores, 1,000 times: {deployed} deployed")
-    got = []
-    for seed in range(60):
-        draw, passed, n = np.random.default_rng(seed), np.zeros(2), np.zeros(2)
-        for _ in range(200):
-            chosen = draw.random(10) >= thompson_shares(passed, n)[0]
-            for k, rate in enumerate((0.9, 0.8)):
-                n[k] += (count := int((chosen == k).sum()))
-                passed[k] += draw.binomial(count, rate)
-        got.append(n[0] / 2_000)
-    print(f"Thompson, .9 against .8, 2,000 requests, 60 seeds: median share {np.median(got):.3f}")
 
 
 if __name__ == "__main__":

@@ -8,24 +8,21 @@ PostgreSQL database on this machine should be empty, and is left as it is). CPU 
 and of the server's.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from common import make_parser, new_store
 from sqlalchemy import Connection, text
 
 from monitor.models import Interaction, Sample
 from monitor.store import Sort
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.sample_index import allot_positions, terms_of, write_terms
 from monitor.store.search import SampleFilter, find_samples
@@ -41,11 +38,12 @@ _WEIGHTS = list(itertools.accumulate(1 / (number + 1) for number in range(len(_W
 
 def main() -> None:
     """Fill a store and measure."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    with TemporaryDirectory(prefix="groundwatch-samples-") as folder:
-        file = Path(folder) / "samples.db"
-        store = Store(sys.argv[2] if len(sys.argv) > 2 else f"sqlite:///{file}")  # noqa: PLR2004
-        migrate(store)
+    parser = make_parser(__doc__)
+    parser.add_argument("samples", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("database_url", nargs="?", default="")
+    asked = parser.parse_args()
+    count = asked.samples
+    with new_store(asked.database_url) as store:
         began = time.perf_counter()
         for start in range(0, count, _BATCH):
             _fill(store, range(start, min(count, start + _BATCH)))
@@ -53,108 +51,91 @@ def main() -> None:
         if store.is_postgresql:
             with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as plain:
                 plain.execute(text("VACUUM ANALYZE"))
-        _measure(store, count)
-        store.close()
+        print(f"{'milliseconds for':26} first page   page 1,000   samples")
+        for name, wanted, sort in _filters(count):
+            first, n = _measure(store, SampleFilter(**wanted), sort, far=False)
+            thousandth, _ = _measure(store, SampleFilter(**wanted), sort, far=True)
+            print(f"{name:26} {first:10.1f}   {thousandth:10.1f}   {n:7}")
 
 
 def _fill(store: Store, numbers: range) -> None:
-    chance = random.Random(numbers.start)  # noqa: S311
-    times = {_id(n): round(_BEGAN.timestamp() * 1000) + n * _EVERY_MS for n in numbers}
+    chance = random.Random(numbers.start)
+    ids = {n: f"0190{n:028x}" for n in numbers}
+    times = {ids[n]: round(_BEGAN.timestamp() * 1000) + n * _EVERY_MS for n in numbers}
     rows, scores, terms = [], [], []
     with store.write() as connection:
         positions = allot_positions(connection, times)
-        for number in numbers:
-            sample_id, app = _id(number), f"app-{number % 20}"
+        for number, sample_id in ids.items():
+            app, at_ms, position = f"app-{number % 20}", times[sample_id], positions[sample_id]
             asked = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=40))
-            language = "fr" if chance.random() < 0.001 else "en"  # noqa: PLR2004
-            it = Interaction.model_construct(
-                id=f"i-{number}", app=app, query=asked[:80], output=asked, contexts=(),
-                release=f"v{number // 100_000}", user_id=f"user-{chance.randrange(100_000)}",
-                session_id=f"session-{number // 5}", trace_id=None, tags={"language": language},
-            )  # fmt: skip
-            sample = Sample.model_construct(sample_id=sample_id, interaction=it)
+            language = "fr" if chance.random() < 0.001 else "en"
+            segments = (f"language={language}",)
+            known = {
+                "id": f"i-{number}", "app": app, "query": asked[:80], "output": asked,
+                "release": f"v{number // 100_000}", "user_id": f"user-{chance.randrange(100_000)}",
+                "tags": {"language": language},
+            }  # fmt: skip
+            found = []
             for metric in _METRICS:
                 score = round(chance.betavariate(8, 1.2), 3)
-                scores.append({
+                found.append({
                     "evaluation_id": f"{sample_id}-{metric}", "sample_id": sample_id, "app": app,
                     "metric": metric, "evaluator_version": "local-1", "status": "completed",
-                    "score": score, "passed": int(score >= 0.7),  # noqa: PLR2004
-                    "occurred_at_ms": times[sample_id], "record": WITH_SAMPLE, "reason": "",
+                    "score": score, "passed": int(score >= 0.7), "occurred_at_ms": at_ms,
+                    "record": WITH_SAMPLE, "reason": "",
                 })  # fmt: skip
-            rows.append(_row(sample_id, it, times[sample_id], positions[sample_id], language))
-            segments = (f"language={language}",)
-            terms.append(
-                terms_of(positions[sample_id], sample, segments, "", scores[-len(_METRICS) :])
+            scores += found
+            packed = pack(json.dumps({"interaction": known | {"contexts": [{"text": asked}] * 4}}))
+            rows.append({
+                "sample_id": sample_id, "interaction_id": known["id"], "app": app,
+                "occurred_at_ms": at_ms, "received_at_ms": at_ms, "sample_rate": 1.0,
+                "outcome": "scored", "reason": "", "payload": packed, "segments": [*segments],
+                "position": position,
+            })  # fmt: skip
+            it = Interaction.model_construct(
+                **known, contexts=(), session_id=f"session-{number // 5}", trace_id=None
             )
+            sample = Sample.model_construct(sample_id=sample_id, interaction=it)
+            terms.append(terms_of(position, sample, segments, "", found))
         connection.execute(samples.insert(), rows)
         connection.execute(evaluations.insert(), scores)
         write_terms(connection, terms)
 
 
-def _id(number: int) -> str:
-    return f"0190{number:028x}"
-
-
-def _row(sample_id: str, it: Interaction, at_ms: int, position: int, lang: str) -> dict[str, Any]:
-    payload = {"interaction": {
-        "id": it.id, "app": it.app, "query": it.query, "output": it.output,
-        "release": it.release, "user_id": it.user_id, "tags": it.tags,
-        "contexts": [{"text": it.output}] * 4,
-    }}  # fmt: skip
-    return {
-        "sample_id": sample_id, "interaction_id": it.id, "app": it.app, "occurred_at_ms": at_ms,
-        "received_at_ms": at_ms, "sample_rate": 1.0, "outcome": "scored", "reason": "",
-        "payload": pack(json.dumps(payload)), "segments": [f"language={lang}"],
-        "position": position,
-    }  # fmt: skip
-
-
 def _filters(count: int) -> Iterator[tuple[str, dict[str, Any], Sort]]:
     middle = _BEGAN + timedelta(milliseconds=_EVERY_MS * (count // 2))
-    scored = {"metric": "groundedness"}
-    newest = Sort.NEWEST
-    yield "nothing", {}, newest
-    yield "app", {"app": "app-3"}, newest
-    yield "failed", {**scored, "outcome": "failed"}, newest
-    yield "app, failed", {"app": "app-3", **scored, "outcome": "failed"}, newest
-    yield "unscored (none)", {**scored, "outcome": "unscored"}, newest
-    yield "score 0.30 to 0.35", {**scored, "min_score": 0.3, "max_score": 0.35}, newest
-    yield "rare segment", {"segment": ("language=fr",)}, newest
-    yield "segment, failed", {"segment": ("language=fr",), **scored, "outcome": "failed"}, newest
-    yield "old release", {"release": "v0"}, newest
-    yield "old release, failed", {"release": "v0", **scored, "outcome": "failed"}, newest
-    yield "user", {"user": "user-77"}, newest
-    yield "session", {"session": "session-100"}, newest
-    yield "an hour", {"since": middle, "until": middle + timedelta(hours=1)}, newest
-    yield "an hour, failed", {
-        "since": middle, "until": middle + timedelta(hours=1), **scored, "outcome": "failed",
-    }, newest  # fmt: skip
-    yield "frequent word", {"text": "word1"}, newest
-    yield "rare word", {"text": "word15000"}, newest
-    yield "phrase", {"text": '"word20 word30"'}, newest
-    yield "word, old release", {"text": "word5", "release": "v0"}, newest
+    hour = {"since": middle, "until": middle + timedelta(hours=1)}
+    scored, app = {"metric": "groundedness"}, {"app": "app-3"}
+    failed, french = scored | {"outcome": "failed"}, {"segment": ("language=fr",)}
+    for name, wanted in {
+        "nothing": {}, "app": app, "failed": failed, "app, failed": app | failed,
+        "unscored (none)": scored | {"outcome": "unscored"},
+        "score 0.30 to 0.35": scored | {"min_score": 0.3, "max_score": 0.35},
+        "rare segment": french, "segment, failed": french | failed,
+        "old release": {"release": "v0"}, "old release, failed": {"release": "v0"} | failed,
+        "user": {"user": "user-77"}, "session": {"session": "session-100"},
+        "an hour": hour, "an hour, failed": hour | failed,
+        "frequent word": {"text": "word1"}, "rare word": {"text": "word15000"},
+        "phrase": {"text": '"word20 word30"'},
+        "word, old release": {"text": "word5", "release": "v0"},
+    }.items():  # fmt: skip
+        yield name, wanted, Sort.NEWEST
     yield "lowest scores", scored, Sort.LOWEST
-    yield "app, lowest scores", {"app": "app-3", **scored}, Sort.LOWEST
-    yield "failed, highest scores", {**scored, "outcome": "failed"}, Sort.HIGHEST
-    yield "labelled (none)", {"label": "any"}, newest
+    yield "app, lowest scores", app | scored, Sort.LOWEST
+    yield "failed, highest scores", failed, Sort.HIGHEST
+    yield "labelled (none)", {"label": "any"}, Sort.NEWEST
 
 
-def _measure(store: Store, count: int) -> None:
-    print(f"{'milliseconds for':26} first page   page 1,000   samples")
-    for name, wanted, sort in _filters(count):
-        figures, found = [], 0
-        filtered = SampleFilter(**wanted)
-        for far in (False, True):
-            best, cursor = float("inf"), ""
-            with store.read() as connection:
-                cursor = _cursor(connection, filtered, sort) if far else ""
-                for _ in range(3):
-                    began_s = _cpu_s(connection)
-                    page = find_samples(connection, filtered, sort=sort, cursor=cursor)
-                    best = min(best, _cpu_s(connection) - began_s)
-                    found = found if far else len(page.items)
-            figures.append(1000 * best)
-        print(f"{name:26} {figures[0]:10.1f}   {figures[1]:10.1f}   {found:7}")
+def _measure(store: Store, wanted: SampleFilter, sort: Sort, *, far: bool) -> tuple[float, int]:
+    """Return the fewest milliseconds of three tries, and how many samples the page has."""
+    taken_ms = []
+    with store.read() as connection:
+        cursor = _cursor(connection, wanted, sort) if far else ""
+        for _ in range(3):
+            began_s = _cpu_s(connection)
+            page = find_samples(connection, wanted, sort=sort, cursor=cursor)
+            taken_ms.append(1000 * (_cpu_s(connection) - began_s))
+    return min(taken_ms), len(page.items)
 
 
 def _cpu_s(connection: Connection) -> float:

@@ -57,7 +57,7 @@ def _river(name: str, **settings: Any) -> Callable[[Stream], list[tuple[float, b
     """Return a rule that runs river's detector *name* on failures; of ADWIN's only rises count."""
 
     def rule(stream: Stream) -> list[tuple[float, bool]]:
-        from river import drift  # noqa: PLC0415 - not installed everywhere
+        from river import drift
 
         detector: Any = getattr(drift.binary if name == "DDM" else drift, name)(**settings)
         found: list[tuple[float, bool]] = []

@@ -8,8 +8,6 @@ segments, as by default. Each simulated day its samples are written, summed and 
 as the scheduler would, by the ages of the settings.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator
@@ -84,7 +82,7 @@ def _write(store: Store, rng: random.Random, day: datetime, n: int, rules: Scori
 
 def _year(store: Store, days: int, per_day: int) -> Iterator[tuple[int, int, int, int, float]]:
     """Yield day, size, rows of samples and evaluations, and the seconds that deleting took."""
-    settings, rng = Settings(), random.Random(1)  # noqa: S311
+    settings, rng = Settings(), random.Random(1)
     rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=settings.segments)
     keeper = Retention(store=store, ages=ages_from(settings), budget_s=60.0)
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -97,7 +95,7 @@ def _year(store: Store, days: int, per_day: int) -> Iterator[tuple[int, int, int
         began_s = time.perf_counter()
         keeper.run(now_s)
         took_s = time.perf_counter() - began_s
-        if number % 30 == 29 or number == days - 1:  # noqa: PLR2004  # a line a month
+        if number % 30 == 29 or number == days - 1:  # a line a month
             n_samples, n_evaluations = count_rows(store, (samples, evaluations))
             with store.read() as connection:
                 yield number + 1, size_bytes(connection), n_samples, n_evaluations, took_s
@@ -105,11 +103,7 @@ def _year(store: Store, days: int, per_day: int) -> Iterator[tuple[int, int, int
 
 def main() -> None:
     """Print a line a simulated month, and the size of a million samples."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--days", type=int, default=365)
-    parser.add_argument("--per-day", type=int, default=200)
-    parser.add_argument("--store", default="")
-    given = parser.parse_args()
+    given = make_parser(__doc__, days=365, per_day=200, store="").parse_args()
     with new_store(given.store) as store:
         for day, size, n_samples, n_evaluations, took_s in _year(store, given.days, given.per_day):
             print(
@@ -122,7 +116,7 @@ def main() -> None:
             empty = size_bytes(connection)
         rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
         day = datetime(2026, 1, 1, tzinfo=UTC)
-        _write(fresh, random.Random(2), day, _MANY, rules)  # noqa: S311
+        _write(fresh, random.Random(2), day, _MANY, rules)
         keeper = Retention(store=fresh, ages=ages_from(Settings()), budget_s=600.0)
         for days, what in ((1, "on their day"), (4, "without minutes"), (35, "without texts")):
             now_s = (day + timedelta(days=days, hours=2)).timestamp()

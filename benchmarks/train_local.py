@@ -279,7 +279,7 @@ def logistic(design: Array, good: Array, weight: Array, ridge: Array, centre: Ar
         curved = (design * (weight * likely * (1 - likely))[:, None]).T @ design + np.diag(ridge)
         step = np.linalg.solve(curved, downhill)
         found = found - step
-        if np.abs(step).max() < 1e-7:  # noqa: PLR2004 - it has converged
+        if np.abs(step).max() < 1e-7:
             break
     return found
 

@@ -8,8 +8,6 @@ streams while their rate moves, at a budget large enough to count, and the cover
 95 % interval of each day.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +30,6 @@ class Outcome(NamedTuple):
 
     per_hour: float
     delay_h: Floats
-    samples: Floats
     false_alarms: int
     covered: list[bool]
 
@@ -46,7 +43,8 @@ class Streams:
         self.states = [EvidenceState.fresh(0.0)] * n
         self.rates = np.full(n, planned / _SEEN)
         self.seen, self.sampled = 0, np.zeros(n)
-        self.step_all(int(2 * _DAY_S / _STEP_S), _CALM, at_once=60)
+        for _ in range(48):
+            self.step(_CALM, 3600.0)
         self.fresh = [
             state.but(baseline=state.baseline._replace(
                 effect=1.0, effect_known=True, rate=_CALM, fallen_below=(0.90,)
@@ -60,11 +58,6 @@ class Streams:
                 "", per_hour=planned, seen_per_hour=_SEEN, seen=0, sampled=0, now_s=self.now_s
             )
         ] * n
-
-    def step_all(self, steps: int, rate: float, *, at_once: int = 1) -> None:
-        """Let time pass without a decision."""
-        for _ in range(steps // at_once):
-            self.step(rate, _STEP_S * at_once)
 
     def tune(self) -> None:
         """Decide all rates again, by what was seen so far."""
@@ -96,29 +89,31 @@ class Streams:
         return alarms, n.astype(np.float64), passes
 
 
-def run(n: int, planned: float, after: float, *, tuned: bool, calm_days: float, seed: int,
-        budget: float = 0.1) -> Outcome:  # fmt: skip
+def run(
+    n: int, planned: float, after: float, *, tuned: bool, calm_days: float, seed: int,
+    budget: float = 0.1,
+) -> Outcome:  # fmt: skip
     """Run streams through calm days and one fall; with *after* the calm rate there is none."""
     streams = Streams(n, planned, Rules(false_alarms_per_month=budget), seed)
-    false_alarms, covered = 0, []
-    day = np.zeros((6, n))
-    steps = int(calm_days * _DAY_S / _STEP_S)
-    for step in range(1, steps + 1):
+    false_alarms, covered, day = 0, list[bool](), np.zeros((6, n))
+    for step in range(1, int(calm_days * _DAY_S / _STEP_S) + 1):
         if tuned:
             streams.tune()
         weight = 1.0 / streams.rates
         alarms, came, passed = streams.step(_CALM)
-        w, w2 = weight * came, weight**2 * came
-        wy, w2y = weight * passed, weight**2 * passed
-        day += np.array([came, w, w2, wy, w2y, w2y])
+        w2y = weight**2 * passed
+        day += np.array([came, weight * came, weight**2 * came, weight * passed, w2y, w2y])
         for i in np.flatnonzero(np.isfinite(alarms)):
             false_alarms += 1
             streams.states[i] = streams.fresh[i].but(at_s=streams.now_s)
         if step % int(_DAY_S / _STEP_S) == 0:
-            covered += [_covers(*day[:, i]) for i in range(n)]
+            for count, w, w2, wy, *more in day.T:
+                size = effective_size(count, w, w2, *more, wy / w)
+                bounds = wilson_interval(wy / w * size, size)
+                covered.append(bool(bounds.low <= _CALM <= bounds.high))
             day[:] = 0.0
     per_hour, began_s = float(streams.sampled.mean() / (calm_days * 24)), streams.now_s
-    delay, samples, before = np.full(n, np.inf), np.full(n, np.inf), streams.sampled.copy()
+    delay = np.full(n, np.inf)
     while after < _CALM and np.isinf(delay).any() and streams.now_s - began_s < 10 * _DAY_S:
         if tuned:
             streams.tune()
@@ -126,39 +121,25 @@ def run(n: int, planned: float, after: float, *, tuned: bool, calm_days: float, 
         alarms, _, _ = streams.step(after)
         new = np.isfinite(alarms) & np.isinf(delay)
         delay[new] = (alarms[new] - began_s) / 3600
-        samples[new] = (streams.sampled - before)[new]
-    return Outcome(per_hour, delay, samples, false_alarms, covered)
-
-
-def _covers(n: float, w: float, w2: float, wy: float, w2y: float, w2yy: float) -> bool:
-    size = effective_size(n, w, w2, w2y, w2yy, wy / w)
-    found = wilson_interval(wy / w * size, size)
-    return bool(found.low <= _CALM <= found.high)
+    return Outcome(per_hour, delay, false_alarms, covered)
 
 
 def main() -> None:
-    """Print both tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--streams", type=int, default=40)
-    parser.add_argument("--false-alarms", action="store_true")
-    options = parser.parse_args()
-    figures: dict[str, float] = {}
+    """Print one of both tables."""
+    options = make_parser(__doc__, streams=40, false_alarms=False).parse_args()
+    n, figures = options.streams, dict[str, float]()
     if options.false_alarms:
-        for tuned in (False, True):
-            calm = run(
-                options.streams, 30, _CALM, tuned=tuned, calm_days=_HEALTHY_DAYS, seed=7, budget=2.0
-            )
-            name = "tuned" if tuned else "fixed"
-            figures[f"false_alarms_{name}_per_month"] = (
-                calm.false_alarms / options.streams * 30 / _HEALTHY_DAYS
-            )
+        for tuned, name in ((False, "fixed"), (True, "tuned")):
+            calm = run(n, 30, _CALM, tuned=tuned, calm_days=_HEALTHY_DAYS, seed=7, budget=2.0)
+            a_month = calm.false_alarms / n * 30 / _HEALTHY_DAYS
+            figures[f"false_alarms_{name}_per_month"] = a_month
             figures[f"coverage_{name}_share"] = float(np.mean(calm.covered))
             figures[f"samples_{name}_per_hour"] = calm.per_hour
     else:
         print_head("planned an hour", "fall to", "fixed, h", "tuned, h", "less", "samples, calm")
         for planned, after in ((30, 0.77), (30, 0.60), (10, 0.70), (60, 0.80)):
             fixed, tuned = (
-                run(options.streams, planned, after, tuned=each, calm_days=2, seed=planned)
+                run(n, planned, after, tuned=each, calm_days=2, seed=planned)
                 for each in (False, True)
             )
             medians = [float(np.median(each.delay_h)) for each in (fixed, tuned)]
@@ -166,7 +147,7 @@ def main() -> None:
             spent = tuned.per_hour / fixed.per_hour
             print_row(planned, after, *(f"{m:.2f}" for m in medians), f"{less:.0%}", f"{spent:.2f}")
             figures[f"less_delay_{planned}_{round(100 * after)}_share"] = less
-    keep_figures("tuning", figures, full=options.streams >= 40)  # noqa: PLR2004
+    keep_figures("tuning", figures, full=n >= 40)
 
 
 if __name__ == "__main__":

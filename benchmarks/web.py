@@ -7,8 +7,6 @@ asks over HTTP with gzip as a browser would. Before each renewal every key gets 
 new verdict, as it would in production. Prints one JSON line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -42,12 +40,7 @@ _SNAPSHOT_S = 2.2  # a little longer than a snapshot is served
 
 def main() -> None:
     """Measure once."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--keys", type=int, default=200)
-    parser.add_argument("--days", type=int, default=7)
-    parser.add_argument("--requests", type=int, default=30)
-    parser.add_argument("--home", help="Keep the store here, for the next time.")
-    asked = parser.parse_args()
+    asked = make_parser(__doc__, keys=200, days=7, requests=30, home="").parse_args()
     with tempfile.TemporaryDirectory() as passing:
         home = asked.home or passing
         store = Store(Settings.from_env({"GROUNDWATCH_HOME": home}).sql_url)
@@ -56,7 +49,10 @@ def main() -> None:
             is_new = connection.execute(select(streams.c.stream_id)).first() is None
         if is_new:
             _build(store, asked.keys, asked.days)
-        found = _measure(home, asked.requests, partial(_feed, store, asked.keys))
+        with served_page(home) as page:
+            found = _ask(page.url, asked.requests, page.pid, partial(_feed, store, asked.keys))
+            status = Path(f"/proc/{page.pid}/status").read_text(encoding="utf-8")
+            found["memory_mb"] = int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) // 1000
         print(json.dumps({"keys": asked.keys, "days": asked.days} | found))
         store.close()
 
@@ -65,116 +61,102 @@ def _names(keys: int) -> list[tuple[str, str]]:
     return [(f"app-{i // len(_METRICS):03}", _METRICS[i % len(_METRICS)]) for i in range(keys)]
 
 
+def _bucket(stream_id: int, start_s: int, n: int, passed: int, score: float) -> dict[str, Any]:
+    sums = {"n": n, "sum_w": n, "sum_w2": n, "sum_wx": n * score, "sum_wxx": n * score**2}
+    good = dict.fromkeys(("passed", "sum_wy", "sum_w2y", "sum_w2yy"), passed)
+    place = {"stream_id": stream_id, "start_s": start_s}
+    return dict.fromkeys(TALLY_SUMS, 0) | sums | good | place
+
+
 def _feed(store: Store, keys: int) -> None:
     """Give every key one more sample and a new verdict."""
-    now, chance = datetime.now(UTC), random.Random(7)  # noqa: S311  # no secret
+    now = datetime.now(UTC)
     start_s = int(now.timestamp()) // _MINUTE * _MINUTE
-    one: dict[str, Any] = dict.fromkeys(TALLY_SUMS, 0) | dict.fromkeys(
-        ("n", "passed", "sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_w2yy", "sum_wx", "sum_wxx"), 1
-    )
-    rows = [one | {"stream_id": key, "start_s": start_s} for key in range(1, keys + 1)]
+    rows = [_bucket(key, start_s, 1, 1, 1.0) for key in range(1, keys + 1)]
     with store.write() as connection:
         add(connection, buckets, rows, sums=TALLY_SUMS)
         counted = {"n_total": streams.c.n_total + 1, "last_bucket_s": start_s}
         connection.execute(streams.update().values(counted))
-        before = read_verdicts(connection)
-        new = [_verdict(*name, now, chance) for name in _names(keys)]
-        save_verdicts(connection, new, before)
+        save_verdicts(connection, _verdicts(keys, now), read_verdicts(connection))
 
 
 def _build(store: Store, keys: int, days: int) -> None:
-    now, chance = datetime.now(UTC), random.Random(7)  # noqa: S311  # no secret
+    now, chance = datetime.now(UTC), random.Random(7)
     last_s = int(now.timestamp()) // _MINUTE * _MINUTE
-    names = _names(keys)
-    zero: dict[str, Any] = dict.fromkeys(TALLY_SUMS, 0)
-    for stream_id, (app, metric) in enumerate(names, 1):
+    for stream_id, (app, metric) in enumerate(_names(keys), 1):
         row = {"stream_id": stream_id, "app": app, "metric": metric, "segment": "*",
                "evaluator_version": "bench", "n_total": 1, "last_bucket_s": last_s}  # fmt: skip
-        values = []
-        for start_s in range(last_s - days * _DAY_S, last_s + 1, _MINUTE):
-            if chance.random() < 0.05:  # noqa: PLR2004  # a gap
-                continue
-            passed = sum(chance.random() < 0.9 for _ in range(5))  # noqa: PLR2004
-            sums = dict.fromkeys(("sum_wy", "sum_w2y", "sum_w2yy", "passed"), passed)
-            values.append(
-                zero | sums | {"stream_id": stream_id, "start_s": start_s, "n": 5, "sum_w": 5,
-                               "sum_w2": 5, "sum_wx": 4.4, "sum_wxx": 4.0}
-            )  # fmt: skip
+        values = [
+            _bucket(stream_id, start_s, 5, sum(chance.random() < 0.9 for _ in range(5)), 0.88)
+            for start_s in range(last_s - days * _DAY_S, last_s + 1, _MINUTE)
+            if chance.random() >= 0.05  # else a gap
+        ]
         with store.write() as connection:
             connection.execute(streams.insert(), [row])
             connection.execute(buckets.insert(), values)
     with store.write() as connection:
-        save_verdicts(connection, [_verdict(*name, now, chance) for name in names], {})
+        save_verdicts(connection, _verdicts(keys, now), {})
     # As the scheduler does once a minute.
     roll_up(store, now_s=now.timestamp(), settle_s=600)
 
 
-def _verdict(app: str, metric: str, now: datetime, chance: random.Random) -> Verdict:
-    status = chance.choice([Status.HEALTHY] * 8 + [Status.WARNING, Status.CRITICAL])
-    return Verdict(
-        app=app, metric=metric, window_s=3600, policy="bench", status=status, point_status=status,
-        reason="pass rate 0.9 is at or above the warning line 0.85", pass_rate=0.9, low=0.85,
-        high=0.95, n=300, drift=Drift(reference_pass_rate=0.91, reference_n=50_000),
-        evaluated_at=now, since=now - timedelta(hours=5),
-    )  # fmt: skip
-
-
-def _measure(home: str, requests: int, feed: Callable[[], None]) -> dict[str, Any]:
-    with served_page(home) as page:
-        measured = _ask(page.url, requests, page.pid, feed)
-        return measured | {"memory_mb": _memory_mb(page.pid)}
+def _verdicts(keys: int, now: datetime) -> list[Verdict]:
+    chance = random.Random(7)
+    found = []
+    for app, metric in _names(keys):
+        status = chance.choice([Status.HEALTHY] * 8 + [Status.WARNING, Status.CRITICAL])
+        found.append(Verdict(
+            app=app, metric=metric, window_s=3600, policy="bench", status=status,
+            point_status=status, reason="pass rate 0.9 is at or above the warning line 0.85",
+            pass_rate=0.9, low=0.85, high=0.95, n=300, evaluated_at=now,
+            drift=Drift(reference_pass_rate=0.91, reference_n=50_000),
+            since=now - timedelta(hours=5),
+        ))  # fmt: skip
+    return found
 
 
 def _ask(url: str, requests: int, pid: int, feed: Callable[[], None]) -> dict[str, Any]:
     with httpx.Client(base_url=url, timeout=60, headers={"Accept-Encoding": "gzip"}) as client:
+
+        def get() -> tuple[float, float, httpx.Response]:
+            """Return milliseconds, those of the server's CPU, and the page."""
+            before_ms, began = _cpu_ms(pid), time.perf_counter()
+            answer = client.get("/").raise_for_status()
+            return (time.perf_counter() - began) * 1000, _cpu_ms(pid) - before_ms, answer
+
         client.get("/healthz")
         feed()
-        before_ms = _cpu_ms(pid)
-        first_ms, page = _timed(client)
-        first_cpu_ms = _cpu_ms(pid) - before_ms
-        renewed, renewed_cpu = [], []
+        first_ms, first_cpu_ms, page = get()
+        renewed = []
         for _ in range(max(3, requests // 5)):
             time.sleep(_SNAPSHOT_S)
             feed()
-            before_ms = _cpu_ms(pid)
-            renewed.append(_timed(client)[0])
-            renewed_cpu.append(_cpu_ms(pid) - before_ms)
+            renewed.append(get()[:2])
         before_ms = _cpu_ms(pid)
-        shared = [_timed(client)[0] for _ in range(requests)]
+        shared = [get()[0] for _ in range(requests)]
         shared_cpu_ms = (_cpu_ms(pid) - before_ms) / requests
         newest = client.get("/").headers["etag"]
         same = client.get("/", headers={"If-None-Match": newest}).status_code
-        text = page.text
-        files = re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', text)
+        files = re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', page.text)
         sizes = [int(client.get(path).headers["content-length"]) for path in files]
     packed = int(page.headers["content-length"])
+    renewed_ms, renewed_cpu_ms = zip(*renewed, strict=True)
     return {
-        "rows": text.count('class="spark"'),
+        "rows": page.text.count('class="spark"'),
         "first_ms": round(first_ms), "first_cpu_ms": round(first_cpu_ms),
-        "renewed_ms_p50": round(statistics.median(renewed)),
-        "renewed_ms_max": round(max(renewed)), "shared_ms_p50": round(statistics.median(shared)),
-        "renewed_cpu_ms": round(statistics.median(renewed_cpu)), "unchanged": same,
+        "renewed_ms_p50": round(statistics.median(renewed_ms)),
+        "renewed_ms_max": round(max(renewed_ms)), "shared_ms_p50": round(statistics.median(shared)),
+        "renewed_cpu_ms": round(statistics.median(renewed_cpu_ms)), "unchanged": same,
         "shared_cpu_ms": round(shared_cpu_ms, 1),
         "page_kb": round(len(page.content) / 1000, 1), "packed_kb": round(packed / 1000, 1),
         "all_transferred_kb": round((packed + sum(sizes)) / 1000, 1),
     }  # fmt: skip
 
 
-def _timed(client: httpx.Client) -> tuple[float, httpx.Response]:
-    began = time.perf_counter()
-    answer = client.get("/").raise_for_status()
-    return (time.perf_counter() - began) * 1000, answer
-
-
 def _cpu_ms(pid: int) -> float:
-    """Tell what the server has used of a core so far; a busy machine does not change that."""
+    """Return what the server has used of a core so far; a busy machine does not change that."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
-
-
-def _memory_mb(pid: int) -> int:
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
-    return int(found[1]) // 1000 if found else 0
 
 
 if __name__ == "__main__":
