@@ -25,7 +25,7 @@ from monitor.errors import GroundwatchError, ServerStartError
 from monitor.queue.consumer import connect, live_workers
 from monitor.settings import Settings, masked_url, redis_url_file, variable
 from monitor.store.engine import Store
-from monitor.store.lease import current_owner
+from monitor.store.lease import current_owner, process_name
 from workers import supervise
 from workers.supervise import Service, ServiceProcess
 
@@ -144,7 +144,7 @@ def plan_stack(
 
 def _process(
     name: str, environment: Mapping[str, str], logs: Path, main: Callable[[], object] | None,
-    wait: Callable[[Path, ServiceProcess], None], stop_timeout_s: float,
+    wait: Callable[[Path, ServiceProcess], str | None], stop_timeout_s: float,
 ) -> Service:  # fmt: skip
     """Return a process of ours: it needs Redis, and not the others; together they start sooner."""
     log = logs / f"{name}.log"
@@ -219,22 +219,28 @@ def wait_for_worker(redis_url: str, log: Path, process: ServiceProcess) -> None:
         )
 
 
-def wait_for_scheduler(settings: Settings, log: Path, process: ServiceProcess) -> None:
+def wait_for_scheduler(settings: Settings, log: Path, process: ServiceProcess) -> str | None:
     """
-    Wait until a scheduler, this one or another, holds the lease.
+    Wait until a scheduler holds the lease; return a remark if it is not this process.
 
     Raises
     ------
     ServerStartError
         If it ends, or nobody holds the lease within a minute.
     """
+    owners: list[str] = []
 
     def at_work() -> bool:
         with store.read() as connection:
-            return current_owner(connection, "scheduler") is not None
+            owner = current_owner(connection, "scheduler")
+        owners.extend([owner] if owner is not None else [])
+        return bool(owners)
 
     with closing(Store(settings.sql_url)) as store:
         _wait(at_work, process, log)
+    if owners[0].startswith(process_name(process.pid)):
+        return None
+    return f"another scheduler holds the lease ({owners[0]}); this one waits for it"
 
 
 def wait_for_page(host: str, port: int, log: Path, process: ServiceProcess) -> None:

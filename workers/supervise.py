@@ -67,8 +67,9 @@ class Service:
     log_file: Path
     #: What *command* runs; where this is safe, a fork of the supervisor calls it instead.
     main: Callable[[], object] | None = None
-    #: Waits until the process is of use; raises ServerStartError when it never will be.
-    wait_until_ready: Callable[[ServiceProcess], None] | None = None
+    #: Waits until the process is of use, and returns a remark if there is one to make; raises
+    #: ServerStartError when it never will be.
+    wait_until_ready: Callable[[ServiceProcess], str | None] | None = None
     stop_timeout_s: float = 10.0
     beside_next: bool = False  #: the next one starts at once, not when this one is ready
 
@@ -127,9 +128,9 @@ class Supervisor:
     def _await(self, starting: list[_Running]) -> None:
         while starting:
             running = starting.pop(0)
-            if running.service.wait_until_ready is not None:
-                running.service.wait_until_ready(running.process)
-            self._tell(running.service.name, "ready")
+            wait = running.service.wait_until_ready
+            remark = wait(running.process) if wait is not None else None
+            self._tell(running.service.name, f"ready; {remark}" if remark else "ready")
 
     def watch(self, stop: threading.Event, beside: Callable[[], object] = lambda: None) -> None:
         """Restart what dies and call *beside*, several times a second, until *stop* is set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import uuid
 from dataclasses import dataclass
@@ -24,9 +25,14 @@ class Lease:
     token: int
 
 
+def process_name(pid: int) -> str:
+    """Return how the names of a process' leases on this host begin."""
+    return f"{socket.gethostname()}-{pid}-"
+
+
 def new_owner() -> str:
     """Return a name for this process that no other has."""
-    return f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    return f"{process_name(os.getpid())}{uuid.uuid4().hex[:8]}"
 
 
 def acquire(store: Store, name: str, owner: str, *, ttl_s: float) -> Lease | None:

@@ -10,8 +10,10 @@ import pytest
 
 from monitor.errors import ServerStartError
 from monitor.settings import Settings
+from monitor.store.engine import Store, migrate
+from monitor.store.lease import acquire, process_name
 from support.redis_server import RedisServer
-from workers.stack import plan_stack, wait_for_page
+from workers.stack import plan_stack, wait_for_page, wait_for_scheduler
 from workers.supervise import wait_until_ready
 
 
@@ -50,6 +52,14 @@ def short():
 
 
 @pytest.fixture
+def lasting():
+    """A process that runs as long as the test."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
 def log(tmp_path):
     file = tmp_path / "web.log"
     file.write_text("starting\naddress already in use\n")
@@ -78,6 +88,18 @@ def test_the_redis_of_a_stranger_is_not_ours(short, tmp_path):
         with pytest.raises(ServerStartError, match="ended with code 3"):
             wait_until_ready(stranger.url, short)
         wait_until_ready(stranger.url, stranger.process)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_scheduler_that_waits_for_the_lease_of_another_says_so(lasting, log, tmp_path, is_ours):
+    settings = Settings(home=tmp_path)
+    store = Store(settings.sql_url)
+    migrate(store)
+    owner = f"{process_name(lasting.pid if is_ours else 1)}abc"
+    acquire(store, "scheduler", owner, ttl_s=60)
+    store.close()
+    remark = f"another scheduler holds the lease ({owner}); this one waits for it"
+    assert wait_for_scheduler(settings, log, lasting) == (None if is_ours else remark)
 
 
 def test_up_links_alerts_to_its_own_page_unless_another_address_is_set(tmp_path, redis_url):

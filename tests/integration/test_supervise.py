@@ -78,6 +78,11 @@ def test_services_that_do_not_need_each_other_start_together(tmp_path, supervise
     assert told == [(name, "ready") for name in ("worker", "scheduler", "last")]
 
 
+def test_a_remark_stands_beside_ready(tmp_path, supervised, told):
+    supervised(service(tmp_path, "a", wait_until_ready=lambda _: "but idle")).start()
+    assert told == [("a", "ready; but idle")]
+
+
 def test_what_dies_is_restarted(tmp_path, supervised, told):
     supervisor = supervised(service(tmp_path, "a"))
     supervisor.start()
