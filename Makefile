@@ -6,7 +6,7 @@ AUDIT := $(VENV)/audit/bin/pip-audit
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
-.PHONY: demo test lint check floors newest traces libraries audit docs pictures clean
+.PHONY: demo test lint check floors newest traces libraries mutants audit docs pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -33,6 +33,10 @@ traces: $(DEV)  ## what tracing libraries write today, recorded from their newes
 
 libraries:  ## the tests of DeepEval's and RAGAS' metrics, and of promtool, with the real ones beside ours
 	@PYTHON=$(PYTHON) .ci/libraries $(VENV)/libraries
+
+mutants: $(DEV)  ## the share of small breaks that the tests of one room notice: make mutants ROOM=hook
+	@test -d $(VENV)/mutants || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(VENV)/mutants cosmic-ray coverage
+	@nice -n 10 $(BIN)/python .ci/mutants.py $(or $(ROOM),hook) --seed $(or $(SEED),1)
 
 audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
 	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }

@@ -1,0 +1,348 @@
+"""
+Break a room of the product on purpose, a small change at a time, and count what its tests notice.
+
+Draws mutants of the modules that pyproject.toml names in [tool.mutants.ROOM], made by cosmic-ray's
+operators: a place first, then one of the changes possible there, so that a line with many variants
+counts once. Each meets, in a copy of the tree, the tests of the room that run its line, the
+quickest first, until one fails. Prints what survived, and the share noticed with its 95 % interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
+
+LONGEST_TEST_S, LONGEST_MUTANT_S = 10, 60  # what takes longer is left to the whole suite
+PATIENCE, LEAST_PATIENCE_S = 5, 20  # times what the unchanged code takes; then it hangs
+MEMORY_BYTES = 8 * 2**30
+NOT_RUN = 70
+
+Place = tuple[str, int, int, str]  # module, line, column, the kind of change
+
+
+class Traced(NamedTuple):
+    """What the tests of a room run while nothing is broken."""
+
+    lines: Mapping[str, Mapping[str, Sequence[str]]]  # {module: {line: tests}}
+    seconds: Mapping[str, float]
+    failed: Sequence[str]
+    loaded: Sequence[str]  # modules
+
+
+class Watch:
+    """A plugin of pytest: which tests to run, in which order; which lines they run, how long."""
+
+    def __init__(self, coverage: Any = None, wanted: Mapping[str, int] | None = None) -> None:
+        self.coverage, self.wanted = coverage, wanted
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.failed: set[str] = set()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.wanted is not None:
+            items[:] = [item for item in items if item.nodeid in self.wanted]
+            items.sort(key=lambda item: self.wanted[item.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self.coverage:
+            self.coverage.switch_context(nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+
+def run_tests(tree: Path, tests: Sequence[str], watch: Watch, *more: str) -> int:
+    """Run pytest in this process, in *tree*; return its exit code."""
+    os.chdir(tree)
+    sys.path.insert(0, str(tree))
+    os.environ["PYTHONPATH"] = str(tree)
+    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    return int(pytest.main([*tests, *options, *more], [watch]))
+
+
+def forked(call: Callable[[], int], *, silent: bool = True, timeout_s: float) -> int | None:
+    """Return the exit code of *call* in a process of its own; None where it outlasts the timeout.
+
+    Processes are forked because most of the time of a short test run is for imports.
+    """
+    child = os.fork()
+    if child == 0:
+        code = NOT_RUN
+        try:
+            if silent:
+                with Path(os.devnull).open("r+b") as nothing:
+                    for stream in range(3):
+                        os.dup2(nothing.fileno(), stream)
+            code = call()
+        except BaseException:  # noqa: BLE001  # nothing may go on as if this were the parent
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    for process in (*psutil.Process(child).children(recursive=True), psutil.Process(child)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    os.waitpid(child, 0)
+    return None
+
+
+def copy_tree(folder: Path) -> Path:
+    """Copy what belongs to the project into *folder*."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def trace(tree: Path, modules: Sequence[str], tests: Sequence[str], into: Path) -> None:
+    """Run the tests of a room once, unchanged, and write what they run as JSON."""
+    import coverage  # noqa: PLC0415  # of the tools
+
+    def call() -> int:
+        watching = coverage.Coverage(
+            data_file=None, config_file=False, include=[str(tree / module) for module in modules]
+        )
+        watch = Watch(watching)
+        watching.start()
+        files = [str(path) for name in tests for path in sorted(tree.glob(name))]
+        run_tests(tree, files, watch, "--timeout", "120")
+        watching.stop()
+        data = watching.get_data()
+        lines = {
+            module: {
+                line: [name for name in contexts if name]
+                for line, contexts in data.contexts_by_lineno(str(tree / module)).items()
+            }
+            for module in modules
+        }
+        found = Traced(lines, watch.seconds, sorted(watch.failed), sorted(sys.modules))
+        into.write_text(json.dumps(found._asdict()), encoding="utf-8")
+        return 0
+
+    if forked(call, silent=False, timeout_s=3_600):
+        raise SystemExit("the tests could not be traced")
+
+
+def preload(tree: Path, names: Sequence[str], modules: Sequence[str]) -> None:
+    """Import, once for all forks, what the tests import and what no change can reach."""
+    sys.path.insert(0, str(tree))
+    own = {
+        str(path.relative_to(tree).with_suffix(""))
+        .replace("/", ".")
+        .removesuffix(".__init__"): path
+        for package in ("alerts", "groundwatch", "monitor", "workers")
+        for path in (tree / package).rglob("*.py")
+    }
+    reached = {name for name, path in own.items() if str(path.relative_to(tree)) in modules}
+    uses = {name: imported_by(name, path) & own.keys() for name, path in own.items()}
+    grown = True
+    while grown:
+        more = {name for name, used in uses.items() if used & reached} - reached
+        reached |= more
+        grown = bool(more)
+    skipped = {"tests", "support", "conftest", "pytest_cov", "__main__", "coverage"}
+    for name in names:
+        if name not in reached and name.split(".")[0] not in skipped:
+            with contextlib.suppress(Exception, SystemExit):
+                importlib.import_module(name)
+
+
+def imported_by(name: str, path: Path) -> set[str]:
+    """Return the modules that a module may import, its own packages among them."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = {name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {item.name for item in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            source = ".".join(filter(None, (above, node.module or "")))
+            found |= {source, *(f"{source}.{item.name}" for item in node.names)}
+    return found | {
+        name.rsplit(".", depth)[0] for name in found for depth in range(name.count(".") + 1)
+    }
+
+
+def places(modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
+    """Return all changes, as operator and occurrence, by place; none of annotations."""
+    from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415  # of the tools
+    from cosmic_ray.plugins import get_operator, operator_names  # noqa: PLC0415
+
+    operators = [get_operator(name) for name in operator_names() if not name.endswith("NoOp")]
+    found: dict[Place, list[tuple[Any, int]]] = defaultdict(list)
+    for module in modules:
+        source = (ROOT / module).read_text(encoding="utf-8")
+        nodes, unread = list(ast_nodes(get_ast(source))), list(spans_of_annotations(source))
+        for operator in operators:
+            if operator.arguments():
+                continue
+            starts = (at for node in nodes for at, _ in operator().mutation_positions(node))
+            for occurrence, start in enumerate(starts):
+                if not any(low <= start < high for low, high in unread):
+                    kind = operator.__name__.split("_")[0]
+                    found[module, *start, kind].append((operator, occurrence))
+    return found
+
+
+def spans_of_annotations(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield beginning and end of what only type checkers read."""
+    for node in ast.walk(ast.parse(source)):
+        for name in ("annotation", "returns"):
+            item = getattr(node, name, None)
+            if isinstance(item, ast.expr):
+                assert item.end_lineno is not None
+                assert item.end_col_offset is not None
+                yield (item.lineno, item.col_offset), (item.end_lineno, item.end_col_offset)
+
+
+def mutate(source: str, operator: Any, occurrence: int) -> str | None:
+    """Return the changed source, None where that is no program or the same one."""
+    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415  # of the tools
+
+    changed: str | None = mutate_code(source, operator(), occurrence)
+    try:
+        same = changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+    except SyntaxError:
+        return None
+    return None if same else changed
+
+
+def tests_of(line: int, source: str, lines: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the tests that run a line, else its statement, else, for what imports run, any."""
+    statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
+    spans = (range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in statements)
+    around = sorted((span for span in spans if line in span), key=len)
+    for span in (range(line, line + 1), *around, range(len(source))):
+        found = {test for at in span for test in lines.get(str(at), ())}
+        if found:
+            return found
+    return set()
+
+
+def is_noticed(
+    tree: Path, module: str, changed: str, tests: Sequence[str], limit_s: float, number: int
+) -> bool:
+    """Return whether one of *tests* fails or hangs where *module* is *changed*."""
+    watch = Watch(wanted={test: number for number, test in enumerate(tests)})
+    files = sorted({test.split("::")[0] for test in tests})
+
+    def call() -> int:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        return run_tests(tree, files, watch, "-x")
+
+    (tree / module).write_text(changed, encoding="utf-8")
+    os.utime(tree / module, (number, number))  # no two mutants share their compiled code
+    code = forked(call, timeout_s=limit_s)
+    shutil.copy2(ROOT / module, tree / module)
+    if code == NOT_RUN:
+        raise SystemExit("pytest did not run")
+    return code != 0
+
+
+def sample(tree: Path, modules: Sequence[str], traced: Traced, size: int, seed: int) -> list[bool]:
+    """Try *size* mutants, print each, and return which were noticed."""
+    known = {
+        test: taken
+        for test, taken in traced.seconds.items()
+        if taken < LONGEST_TEST_S and test not in traced.failed
+    }
+    found = places(modules)
+    draw = random.Random(seed)  # a sample, no secret
+    print(f"{len(found)} places in {len(modules)} modules, {len(known)} tests, seed {seed}")
+    noticed: list[bool] = []
+    for place in draw.sample(sorted(found), len(found)):
+        if len(noticed) == size:
+            break
+        module, line, _, kind = place
+        source = (ROOT / module).read_text(encoding="utf-8")
+        changed = mutate(source, *draw.choice(found[place]))
+        if changed is None:
+            continue
+        tests, total_s = [], 0.0
+        for test in sorted(
+            tests_of(line, source, traced.lines[module]) & known.keys(), key=known.get
+        ):
+            if total_s + known[test] < LONGEST_MUTANT_S:
+                tests.append(test)
+                total_s += known[test]
+        limit_s = PATIENCE * total_s + LEAST_PATIENCE_S
+        noticed.append(
+            bool(tests) and is_noticed(tree, module, changed, tests, limit_s, len(noticed))
+        )
+        said = "noticed" if noticed[-1] else "SURVIVED"
+        print(f"{len(noticed)} {said} {module}:{line} {kind}, {len(tests)} tests", flush=True)
+        if not noticed[-1]:
+            rows = unified_diff(source.split("\n"), changed.split("\n"), lineterm="", n=0)
+            print(*(f"    {row}" for row in list(rows)[2:]), sep="\n", flush=True)
+    return noticed
+
+
+def main() -> None:
+    rooms = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutants"]
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+    parser.add_argument("room", choices=rooms)
+    parser.add_argument("--draw", type=int, default=80, help="how many mutants")
+    parser.add_argument("--seed", type=int, default=1, help="draws others")
+    parser.add_argument("--traced", type=Path, help="keep what the tests run here, for later draws")
+    given = parser.parse_args()
+    modules = [
+        str(path.relative_to(ROOT))
+        for name in rooms[given.room]["modules"]
+        for path in sorted(ROOT.glob(name))
+    ]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        Path(folder).chmod(0o755)  # PostgreSQL runs as another user
+        tree = copy_tree(Path(folder).resolve())
+        kept = given.traced or tree / "traced.json"
+        if not kept.exists():
+            trace(tree, modules, rooms[given.room]["tests"], kept)
+        traced = Traced(**json.loads(kept.read_text(encoding="utf-8")))
+        for name in traced.failed:
+            print(f"left out, fails on the unchanged code: {name}")
+        preload(tree, traced.loaded, modules)
+        noticed = sample(tree, modules, traced, given.draw, given.seed)
+    from monitor.stats.intervals import wilson_interval  # noqa: PLC0415  # not before the forks
+
+    low, high = wilson_interval(sum(noticed), len(noticed))
+    print(
+        f"{given.room}: {sum(noticed)} of {len(noticed)} noticed, "
+        f"{sum(noticed) / len(noticed):.1%} [{low:.1%}, {high:.1%}]"
+    )
+
+
+if __name__ == "__main__":
+    main()
