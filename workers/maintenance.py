@@ -46,8 +46,8 @@ from monitor.store.write import Result
 from workers.context import Clocks
 from workers.scoring_run import TOO_OLD, Dead, ScoringRules, commit, expired
 
-#: How often retention runs; one run takes at most a few seconds.
-EVERY_S = 60.0
+#: How often retention runs, and how long unless it is behind.
+EVERY_S, _LEAST_BUDGET_S = 60.0, 2.0
 EXPIRE_EVERY_S = 10.0
 NO_ROOM = "no_room"
 #: A calendar that jumps ahead by so much is believed only after so long.
@@ -227,11 +227,16 @@ class Expirer:
 
 @dataclass(slots=True)
 class Keeper:
-    """Runs the retention under the scheduler's lease; not by a calendar that has just jumped."""
+    """
+    Runs the retention under the scheduler's lease; not by a calendar that has just jumped.
+
+    A run that leaves something undone doubles the time of the next one, up to half of all time.
+    """
 
     store: Store
     settings: Settings
     clocks: Callable[[], Clocks] = Clocks.now
+    budget_s: float = _LEAST_BUDGET_S
     _trusted: Clocks | None = None
     _jumped_at: Clocks | None = None
 
@@ -250,8 +255,12 @@ class Keeper:
                 return
             self._trusted, self._jumped_at = now, None
         guard = partial(fence, lease=lease)
-        retention = Retention(store=self.store, ages=ages_from(self.settings), guard=guard)
+        retention = Retention(
+            store=self.store, ages=ages_from(self.settings), budget_s=self.budget_s, guard=guard
+        )
         done = retention.run(now.calendar_s)
+        next_s = self.budget_s * (2 if retention.is_behind else 0.5)
+        self.budget_s = min(max(next_s, _LEAST_BUDGET_S), EVERY_S / 2)
         if done:
             log.info("retention_deleted", **{name.replace(" ", "_"): n for name, n in done.items()})
 

@@ -79,14 +79,16 @@ class Retention:
     """
     Deletes what is too old.
 
-    ``budget_s`` bounds one run; what is left then is for the next one. ``guard`` is
-    called first in each transaction, such as to check a lease.
+    ``budget_s`` bounds one run, of which half is left to other writers; what remains then is
+    for the next run, and ``is_behind`` says so. ``guard`` is called first in each transaction,
+    such as to check a lease.
     """
 
     store: Store
     ages: Ages
     budget_s: float = 2.0
     guard: Guard = lambda _: None
+    is_behind: bool = False
 
     def run(self, now_s: float) -> Counter[str]:
         """Delete what is too old as of *now_s* (epoch seconds); return how much, by kind."""
@@ -96,7 +98,7 @@ class Retention:
         # Each step does one batch and returns how much it was.
         steps: list[tuple[str, Callable[[Connection], int]]] = [
             ("samples", partial(_delete_samples, horizon_s=rows_s)),
-            ("texts", partial(_blank_texts, horizon_s=max(texts_s, rows_s))),
+            ("texts", partial(_blank_texts, from_s=rows_s, horizon_s=texts_s)),
             *(
                 (name, partial(_delete_rows, at=at, horizon_s=now_s - getattr(ages, age) * DAY_S))
                 for name, at, age in _BY_AGE
@@ -108,14 +110,20 @@ class Retention:
         ]
         done: Counter[str] = Counter()
         end_s = time.monotonic() + self.budget_s
-        for name, step in steps:
-            while time.monotonic() < end_s:
+        # In turn, so that none waits for another that has too much to do.
+        while steps and time.monotonic() < end_s:
+            unfinished = []
+            for name, step in steps:
+                began_s = time.monotonic()
                 with self.store.write() as connection:
                     self.guard(connection)
                     n = step(connection)
                 done[name] += n
-                if not n:
-                    break
+                if n:
+                    unfinished.append((name, step))
+                time.sleep(time.monotonic() - began_s)
+            steps = unfinished
+        self.is_behind = bool(steps)
         # Whatever was deleted: sums of minutes make room elsewhere.
         free_space(self.store, end_s=end_s + self.budget_s)
         return +done
@@ -192,9 +200,11 @@ def _delete_samples(connection: Connection, *, horizon_s: float) -> int:
     return len(ids)
 
 
-def _blank_texts(connection: Connection, *, horizon_s: float) -> int:
-    """Empty what people wrote and read; the rows stay until their evaluations go."""
-    begin_s = read_marks(connection, names=(_TEXTS,))[_TEXTS].kept_from_s
+def _blank_texts(connection: Connection, *, from_s: float, horizon_s: float) -> int:
+    """Empty what people wrote and read since *from_s*; before, whole samples are deleted."""
+    begin_s = max(int(from_s), read_marks(connection, names=(_TEXTS,))[_TEXTS].kept_from_s)
+    if begin_s >= int(horizon_s):
+        return 0
     at = samples.c.received_at_ms
     within = (at >= begin_s * 1000) & (at < int(horizon_s) * 1000)
     last = select(at).where(within).order_by(at).offset(_BATCH - 1).limit(1)

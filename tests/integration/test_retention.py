@@ -240,6 +240,35 @@ def test_run_ends_with_its_budget_and_the_next_goes_on(store):
     assert keep(store)["samples"] == 600
 
 
+def test_texts_do_not_wait_until_all_old_samples_are_deleted(store):
+    write(store, 91, n=600)
+    write(store, 31)
+    rounds = iter([None, None])
+
+    def twice(_):
+        next(rounds)
+
+    with pytest.raises(StopIteration):
+        keep(store, guard=twice)
+    assert count(store, samples) == 101  # one batch
+    with store.read() as connection:
+        newest = select(samples.c.payload).order_by(samples.c.received_at_ms.desc()).limit(1)
+        assert SECRET not in str(connection.execute(newest).scalar_one())
+
+
+def test_retention_that_is_behind_gets_more_time(store):
+    write(store, 91, n=600)
+    lease = acquire(store, "scheduler", "test", ttl_s=600)
+    keeper = Keeper(store, Settings(), clocks=lambda: Clocks(NOW.timestamp(), 0), budget_s=0.0)
+    keeper.run(lease)
+    assert (count(store, samples), keeper.budget_s) == (600, 2.0)
+    keeper.budget_s = 20.0
+    while count(store, samples):
+        keeper.run(lease)
+    keeper.run(lease)
+    assert keeper.budget_s < 20
+
+
 def test_nothing_goes_by_a_clock_that_has_just_jumped(store):
     write(store, 5)
     lease = acquire(store, "scheduler", "test", ttl_s=600)
