@@ -39,8 +39,6 @@ LONG_PASSAGE = 25_000
 DELIVERING = f"p99.9 at {CALLS_PER_S} calls/s, delivering, µs"
 HANGING = "p99.9, server hangs, µs"
 
-Figures = dict[str, Any]
-
 
 class Effort(NamedTuple):
     """How much to measure."""
@@ -56,44 +54,9 @@ class Effort(NamedTuple):
 QUICK = Effort(rounds=5, tail_rounds=1, tail_s=2.0, drained=5_000)
 
 
-class Goal(NamedTuple):
-    """What a figure of ours has to reach."""
-
-    bound: float
-    times: float = 0.0  #: cheaper than OpenTelemetry, at least
-    below_peers: bool = False
-    at_least: bool = False
-
-    def check(self, ours: float, peers: Figures) -> tuple[str, str]:
-        """Return the goal in words, and whether our figure reaches it."""
-        met = ours >= self.bound if self.at_least else ours <= self.bound
-        met &= peers.get(OTEL, float("inf")) >= self.times * ours
-        met &= not self.below_peers or all(ours < theirs for theirs in peers.values())
-        parts = (
-            f"{'≥' if self.at_least else '≤'} {self.bound:,g}",
-            f"≥ {self.times:g}× OpenTelemetry" if self.times else "",
-            "below all" if self.below_peers else "",
-        )
-        return ", ".join(filter(None, parts)), "yes" if met else "no"
-
-
 def above_floor(row: str) -> str:
     """Name the row of differences from the floor."""
     return f"{row.removesuffix(', µs')}, floor subtracted, µs"
-
-
-GOALS = {
-    "call, not sampled, ns": Goal(250, times=30),
-    "call, sampled, ns": Goal(3_000, times=8),
-    "decorator, not sampled, ns": Goal(300),
-    above_floor(DELIVERING): Goal(60, below_peers=True),
-    above_floor(HANGING): Goal(200),
-    "memory, server hangs, MB": Goal(120),
-    "exit, server hangs, s": Goal(2.0),
-    "draining, samples/s": Goal(20_000, at_least=True),
-    "draining, CPU µs a sample": Goal(30),
-    "import, CPU ms": Goal(50, below_peers=True),
-}
 
 
 class Probe:
@@ -101,7 +64,7 @@ class Probe:
 
     def __init__(self, name: str, rate: float, url: str) -> None:
         command = [sys.executable, str(Path(__file__).with_name("hook_probe.py"))]
-        self._process = subprocess.Popen(  # our own file
+        self._process = subprocess.Popen(
             [*command, name, str(rate), url], text=True, env=_environment(),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -221,19 +184,18 @@ class Run:
     def show(self) -> None:
         """Print a row a measurement."""
         columns = [OURS, FLOOR, "redis", *self._names[1:]]
-        print_head("", "goal", "met", *columns, "best peer / ours")
+        print_head("", *columns, "best peer / ours")
         for row, found in self._found.items():
             figures = {name: statistics.median(values) for name, values in found.items()}
             ours = figures[OURS]
             peers = {name: value for name, value in figures.items() if name in self._names[1:]}
-            said = GOALS[row].check(ours, peers) if row in GOALS else ("", "")
             shown = [
                 "–" if (value := figures.get(name)) is None
                 else format(value, ",.0f" if abs(value) >= 1_000 else ".3g")
                 for name in columns
             ]  # fmt: skip
             ratio = f"{min(peers.values()) / ours:,.1f}×" if peers and ours > 0 else ""
-            print_row(row, *said, *shown, ratio)
+            print_row(row, *shown, ratio)
 
 
 def _cpu_ms(statement: str) -> float:

@@ -8,35 +8,31 @@ to half of these documents, and drawn with replacement at a level that is set, a
 Takes about ten minutes of one core.
 """
 
-from __future__ import annotations
-
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+from cascade import Cascade
 from common import make_parser, print_head, print_row
-from labelled import GROUNDEDNESS, MODERN, Row, contexts, document, read_rows
+from labelled import GROUNDEDNESS, MODERN, Row, by_source, contexts, document, read_rows
 from numpy.typing import NDArray
 
 from monitor.models import Context, Interaction, Status
-from monitor.models.evaluation import OWN_LEARNT_AT, OWN_LEAST, PassRule, own_line
+from monitor.models.evaluation import OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.rolling import backtest
 from monitor.rolling.anytime import advance
 from monitor.rolling.evidence_state import EvidenceState, evidence_rises, learn_due_s, relearn
 from monitor.rolling.looks import StreamSample, history_columns, looks_of
 from monitor.rolling.policies import Rules
-from monitor.scoring.calibration import KEPT, JudgedSample, fit_curve
-from monitor.scoring.cascade import JudgeSampling
+from monitor.scoring.calibration import JudgedSample
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.stats.agreement import LOCAL, SPENT, ErrorRates, confusion, learn, level_bin
 
 Floats = NDArray[np.float64]
-_STEP_S: Final = 30.0
+_STEP_S, _BEGIN_S = 30.0, 1.8e9
 _DAY: Final = 2_880  # samples
-_LEVELS: Final = (0.95, 0.90, 0.80, 0.60)
 _FOREIGN: Final = 60
 _SHARE, _RISING_SHARE = 0.1, 0.5
 _A_LOOK: Final = 4  # samples, two minutes
@@ -44,6 +40,7 @@ _ALIKE, _WORSE = 0.02, 0.20
 _SWITCHES: Final = 180
 _LEAST_GOOD: Final = 0.9
 _WARNING, _CRITICAL = 0.85, 0.70
+_BAD = {Status.WARNING, Status.CRITICAL}
 
 
 class Source(NamedTuple):
@@ -62,41 +59,35 @@ class Source(NamedTuple):
 
 def main() -> None:
     """Print a table of each question."""
-    parser = make_parser(__doc__)
-    parser.add_argument("folder", type=Path, help="folder with the labelled records")
-    parser.add_argument("--streams", type=int, default=6, help="streams a source and cell")
-    arguments = parser.parse_args()
-    judge = LocalJudge()
-    rows = read_rows(arguments.folder, GROUNDEDNESS)
-    sources = list(sources_of(rows, judge))
+    asked = make_parser(__doc__, folder=True, streams=6).parse_args()
+    judge, n = LocalJudge(), asked.streams
+    sources = list(sources_of(read_rows(asked.folder, GROUNDEDNESS), judge))
     rng = np.random.default_rng(1)
     print_head("on streams of the local scorer", "figure", "goal")
     healthy, alarms = lines(sources, rng)
     print_row("sources whose 95 %-good app reads healthy, two days", healthy, ">= 16 of 17")
     print_row("false alarms in a week of all", alarms, "<= 1")
     print_row("critical after n foreign answers: worst median", foreign(sources, rng), "<= 10")
-    goals = ("2.6", "3.5", "4.2", "6.2")
-    for level, goal in zip(_LEVELS, goals, strict=True):
-        error, covers, sick = labels(sources, rng, level, 4 * arguments.streams)
-        print_row(f"50 labels at {level:.0%}: r.m.s. error in points", f"{error:.1f}", goal)
-        print_row(f"50 labels at {level:.0%}: interval covers", f"{covers:.3f}", ">= 0.94")
-        print_row(f"50 labels at {level:.0%}: called sick", f"{sick:.3f}", "0.95: 0, 0.60: 0.99")
-        always = renewed(sources, rng, level, arguments.streams)
-        print_row(
-            f"labels at {level:.0%}: renewed interval covers at every look",
-            f"{always:.3f}",
-            ">= 0.94",
-        )
+    for level, goal in ((0.95, "2.6"), (0.90, "3.5"), (0.80, "4.2"), (0.60, "6.2")):
+        error, covers, sick = labels(sources, rng, level, 4 * n)
+        what, always = f"50 labels at {level:.0%}", renewed(sources, rng, level, n)
+        print_row(f"{what}: r.m.s. error in points", f"{error:.1f}", goal)
+        print_row(f"{what}: interval covers", f"{covers:.3f}", ">= 0.94")
+        print_row(f"{what}: called sick", f"{sick:.3f}", "0.95: 0, 0.60: 0.99")
+        what = f"labels at {level:.0%}: renewed interval covers at every look"
+        print_row(what, f"{always:.3f}", ">= 0.94")
     for now, goal in ((0.95, "0"), (0.70, ">= 0.75"), (0.40, ">= 0.95")):
-        seen, after = later(sources, rng, now, arguments.streams)
+        seen, after = later(sources, rng, now, n)
         print_row(f"later level {now:.0%}, 50 labels: alarm within two days", f"{seen:.2f}", goal)
         print_row(f"later level {now:.0%}: median samples to it", after, "")
-    for hit, miss, goals_judged in ((1.0, 0.0, (350, 140)), (0.93, 0.25, (1_100, 330))):
-        for now, most in zip((0.70, 0.40), goals_judged, strict=True):
-            seen, after = judged(sources, rng, (hit, miss), now, arguments.streams)
-            name = f"a tenth judged (passes {hit:.0%} of good, {miss:.0%} of bad), 95 -> {now:.0%}"
-            print_row(f"{name}: seen, samples", f"{seen:.2f}, {after}", f"<= {most}")
-    rows = read_rows(arguments.folder, MODERN)
+    for hit, miss, now, most in (
+        (1.0, 0.0, 0.70, 350), (1.0, 0.0, 0.40, 140),
+        (0.93, 0.25, 0.70, 1_100), (0.93, 0.25, 0.40, 330),
+    ):  # fmt: skip
+        seen, after = judged(sources, rng, (hit, miss), now, n)
+        name = f"a tenth judged (passes {hit:.0%} of good, {miss:.0%} of bad), 95 -> {now:.0%}"
+        print_row(f"{name}: seen, samples", f"{seen:.2f}, {after}", f"<= {most}")
+    rows = read_rows(asked.folder, MODERN)
     for row, (name, goal) in zip(
         switches(rows, judge, rng), (("equal", "0 of 180"), (">= 20 points worse", "180 of 180")),
         strict=True,
@@ -108,10 +99,8 @@ def main() -> None:
 
 def sources_of(rows: Sequence[Row], judge: LocalJudge) -> Iterator[Source]:
     """Score the answers of each source, and some beside the contexts of another document."""
-    by_source: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_source[row["source"]].append(row)
-    for name, mine in sorted(by_source.items()):
+    for name, places in by_source(rows).items():
+        mine = [rows[place] for place in places]
         scores = {label: _scores(judge, mine, label) for label in (0, 1)}
         swapped = []
         step = max(1, len(mine) // _FOREIGN)
@@ -148,12 +137,17 @@ def _bins(scores: Floats) -> Counter[int]:
 
 
 def _changes(passed: NDArray[np.bool_], **rules: float) -> list[tuple[float, Status]]:
-    times = 1.8e9 + _STEP_S * np.arange(passed.size)
+    times = _BEGIN_S + _STEP_S * np.arange(passed.size)
     return backtest(times, passed.astype(float), passed, **rules)
 
 
 def _alarms(changes: Sequence[tuple[float, Status]]) -> int:
-    return sum(status in {Status.WARNING, Status.CRITICAL} for _, status in changes)
+    return sum(status in _BAD for _, status in changes)
+
+
+def _reads_healthy(passed: NDArray[np.bool_]) -> bool:
+    changes = _changes(passed)
+    return changes[-1][1] is Status.HEALTHY and not _alarms(changes)
 
 
 def lines(sources: Sequence[Source], rng: np.random.Generator) -> tuple[str, int]:
@@ -162,8 +156,7 @@ def lines(sources: Sequence[Source], rng: np.random.Generator) -> tuple[str, int
     for source in sources:
         scores, _ = source.stream(rng, 7 * _DAY, 0.95)
         passed = by_own_line(scores)
-        changes = _changes(passed[: 2 * _DAY])
-        healthy += changes[-1][1] is Status.HEALTHY and not _alarms(changes)
+        healthy += _reads_healthy(passed[: 2 * _DAY])
         alarms += _alarms(_changes(passed))
     return f"{healthy} of {len(sources)}", alarms
 
@@ -178,11 +171,10 @@ def foreign(sources: Sequence[Source], rng: np.random.Generator) -> str:
         for _ in range(7):
             before, _ = source.stream(rng, _DAY, 0.95)
             passed = by_own_line(np.r_[before, rng.choice(source.foreign, 300)])
-            begun = 1.8e9 + _STEP_S * _DAY
-            critical = [at for at, status in _changes(passed) if status is Status.CRITICAL]
-            found.append(
-                (min((at for at in critical if at >= begun), default=np.inf) - begun) / _STEP_S
-            )
+            begun = _BEGIN_S + _STEP_S * _DAY
+            at = min((at for at, status in _changes(passed)
+                      if status is Status.CRITICAL and at >= begun), default=np.inf)  # fmt: skip
+            found.append((at - begun) / _STEP_S)
         if np.median(found) > worst:
             worst, name = float(np.median(found)), source.name
     return f"{worst:.0f} ({name})"
@@ -258,32 +250,35 @@ def _alarm_after(
     hit, miss = rates
     warning, critical = (miss + level * (hit - miss) for level in (_WARNING, _CRITICAL))
     rules = Rules(warning_rate=warning, critical_rate=critical, false_alarms_per_month=1.0)
-    rule, asking = PassRule(0.7), JudgeSampling(_SHARE)
-    known: deque[JudgedSample] = deque(maxlen=KEPT)
-    curve, new, past = fit_curve((), rule), 0, []
-    draws, state = rng.random(scores.size), EvidenceState.fresh(1.8e9)
+    cascade, past = Cascade(_SHARE), list[StreamSample]()
+    draws, state = rng.random(scores.size), EvidenceState.fresh(_BEGIN_S)
     for start in range(0, scores.size, _A_LOOK):
-        now_s = 1.8e9 + _STEP_S * (start + _A_LOOK)
+        now_s = _BEGIN_S + _STEP_S * (start + _A_LOOK)
         if now_s >= learn_due_s(state, rules) and past:
             state = relearn(state, history_columns(past, rules.bucket_s), now_s, rules)
-        share = _RISING_SHARE if evidence_rises(state) else _SHARE
+        share = _RISING_SHARE if evidence_rises(state, bucket_s=rules.bucket_s) else _SHARE
         for i in range(start, min(start + _A_LOOK, scores.size)):
-            score, passed, at_s = float(scores[i]), bool(verdicts[i]), 1.8e9 + _STEP_S * i
-            expected = curve.expect(score)
-            pi = asking.probability(expected.spread, share=share)
+            score, passed, at_s = float(scores[i]), bool(verdicts[i]), _BEGIN_S + _STEP_S * i
+            expected = cascade.curve.expect(score)
+            pi = cascade.asking.probability(expected.spread, share=share)
             asked = bool(draws[i] < pi)
             odds = (expected.passes, pi, asked, passed, 1.0, share, _SHARE)
             past.append(StreamSample(at_s, at_s, *odds))
             if asked:
-                known.append(JudgedSample(score, passed, float(passed)))
-                new += 1
-        if new * 5 >= len(known) > 0:
-            curve, new = fit_curve(known, rule), 0
+                cascade.learn(JudgedSample(score, passed, float(passed)))
+        cascade.refit()
         news = past[start:]
         state, _ = advance(state, looks_of(news, [now_s] * len(news), state.baseline), rules)
         if state.alarmed and start >= from_n:
             return start + len(news) - from_n
     return np.inf
+
+
+def _seen(found: Iterable[float]) -> tuple[float, str]:
+    """Return how often something was seen, and the median of after how many samples."""
+    after = np.array([*found])
+    middle = float(np.median(after))
+    return float(np.mean(np.isfinite(after))), f"{middle:.0f}" if np.isfinite(middle) else "never"
 
 
 def judged(
@@ -301,9 +296,7 @@ def judged(
             scores, good = (np.concatenate(both) for both in zip(*parts, strict=True))
             verdicts = rng.random(good.size) < np.where(good, *rates)
             found.append(_alarm_after(rng, scores, verdicts, _DAY, rates))
-    middle = float(np.median(found))
-    shown = f"{middle:.0f}" if np.isfinite(middle) else "never"
-    return float(np.mean(np.isfinite(found))), shown
+    return _seen(found)
 
 
 def _by_model(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -358,11 +351,9 @@ def later(
                 warning_rate=rates.threshold(_WARNING),
                 critical_rate=rates.threshold(_CRITICAL),
             )
-            at = next((t for t, s in changes if s in {Status.WARNING, Status.CRITICAL}), np.inf)
-            found.append((at - 1.8e9) / _STEP_S)
-    middle = float(np.median(found))
-    seen = float(np.mean(np.isfinite(found)))
-    return seen, f"{middle:.0f}" if np.isfinite(middle) else "never"
+            at = next((t for t, s in changes if s in _BAD), np.inf)
+            found.append((at - _BEGIN_S) / _STEP_S)
+    return _seen(found)
 
 
 def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[int, int]:
@@ -373,8 +364,7 @@ def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> 
     ]
     healthy = 0
     for mine in faithful:
-        changes = _changes(by_own_line(rng.choice(_scores(judge, mine), 2 * _DAY)))
-        healthy += changes[-1][1] is Status.HEALTHY and not _alarms(changes)
+        healthy += _reads_healthy(by_own_line(rng.choice(_scores(judge, mine), 2 * _DAY)))
     return healthy, len(faithful)
 
 

@@ -12,19 +12,17 @@ samples at p <= 0.05: the last hour against 1,000 samples of the first day. The 
 about an hour of CPU, ``--quick`` six minutes; each row is printed when its streams are judged.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, groupby
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from common import make_parser, print_head, print_row
 from scipy.stats import chi2
-from status_modes import BATCH, Mode, modes
+from status_modes import ALARMS, BATCH, MEAN, SAMPLES, SHARE, modes
 from status_rivals import RIVALS
 
 from monitor.models import Status
@@ -33,23 +31,14 @@ from monitor.stats.intervals import exact_interval
 from support import status_streams as streams
 from support.status_streams import Cell, Job, Stream
 
-#: Goals: false alarms a month, median samples to alarm and to clear, share of calls at 0.88.
-_HEALTHY: Final = {"0.90": 0.1, "0.86": 0.1, "0.85": 0.15}
-_HEALTHY_ANYHOW: Final = dict.fromkeys(("day and night", "sessions", "bursts", "5 % late"), 0.3)
-_FALLS: Final = {
-    "-> 0.80": {1: 220, 10: 235},
-    "-> 0.65": {1: 50, 10: 54},
-    "-> 0.50": {},
-    "-> 0.20": {1: 10, 10: 12},
-}
-#: A fall to 0.20 is critical with its first alarm.
-_CRITICAL: Final = {"-> 0.65": {1: 170, 10: 170}, "-> 0.50": {1: 30, 10: 30}, "-> 0.20": {}}
-_CLEARING: Final = {1: 90, 10: 160}
-_STILL_HEALTHY, _STILL_HEALTHY_GOAL = "-> 0.88", 0.15
-_RULES: Final = ("point", "point_min_n", "wilson", "anytime_strict")
-_COLUMNS: Final = (*_RULES, *RIVALS)
+_HEALTHY = ("0.90", "0.86", "0.85", "day and night", "sessions", "bursts", "5 % late")
+_STILL_HEALTHY = "-> 0.88"
+_FALLS = ("-> 0.80", "-> 0.65", "-> 0.50", "-> 0.20", _STILL_HEALTHY)
+_LEAST_CRITICAL = 0.7  #: a fall to less than this becomes critical
+_RULES = ("point", "point_min_n", "wilson", "anytime_strict")
+_COLUMNS = (*_RULES, *RIVALS)
 #: Rules that tell of a change and not of its end.
-_ONLY_BEGIN: Final = frozenset({"KS", "ADWIN", "PageHinkley", "DDM"})
+_ONLY_BEGIN = frozenset({"KS", "ADWIN", "PageHinkley", "DDM"})
 
 
 class Size(NamedTuple):
@@ -62,39 +51,34 @@ class Size(NamedTuple):
 
 
 #: Where no alarm is expected, months narrow the interval; of delays, 200 give the median to 10 %.
-_FULL: Final = Size(
+_FULL = Size(
     {1: 100, 10: 100, 100: 8},
     {1: 200, 10: 200, 100: 50},
     {1: 10, 10: 4, 100: 1},
     {1: 50, 10: 20, 100: 5},
 )
-_QUICK: Final = Size({1: 10, 10: 4, 100: 1}, {1: 20, 10: 10, 100: 3}, {1: 2, 10: 1}, {1: 10, 10: 5})
+_QUICK = Size({1: 10, 10: 4, 100: 1}, {1: 20, 10: 10, 100: 3}, {1: 2, 10: 1}, {1: 10, 10: 5})
 
 
 def main() -> None:
     """Judge the streams, and print each row as it comes."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--quick", action="store_true", help="few streams: wide intervals")
-    parser.add_argument("--part", type=float, default=1.0, help="times as many streams")
-    parser.add_argument("--without-rivals", action="store_true", help="only the policy anytime")
-    parser.add_argument("--rates", default="1,10,100", help="samples a minute, by commas")
-    parser.add_argument("--only", default="", help="rows whose name holds this: 0.90, ->, project")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=1)
+    parser = make_parser(
+        __doc__, quick=False, part=1.0, without_rivals=False, rates="1,10,100", only="", seed=1,
+        processes=1,
+    )  # fmt: skip
     asked = parser.parse_args()
     rates = [int(rate) for rate in asked.rates.split(",")]
     size = _QUICK if asked.quick else _FULL
     if asked.without_rivals:
         size = size._replace(rival_months={}, rival_runs={})
-    cells = _cells(rates, size, asked.part)
     jobs = [
         Job(cell, asked.seed, run)
-        for cell in cells
+        for cell in _cells(rates, size, asked.part)
         if asked.only in cell.kind
         for run in range(cell.runs)
     ]
     began_s = time.monotonic()
-    print_head("", "goal", "anytime", "95 % of 100", "streams", *_COLUMNS)
+    print_head("", "anytime", "95 % of 100", "streams", *_COLUMNS)
     with ProcessPoolExecutor(asked.processes) as pool:
         judged = zip(jobs, pool.map(judge, jobs), strict=True)
         for cell, group in groupby(judged, key=lambda pair: pair[0].cell):
@@ -102,16 +86,22 @@ def main() -> None:
             for _, outcomes in group:
                 for name, outcome in outcomes.items():
                     by_rule.setdefault(name, []).append(outcome)
-            for name, goal, found, interval, figure in _rows(cell, by_rule.pop("anytime")):
+            for name, unit, of, is_ours in _figures(cell):
                 n = f"{cell.runs}, n {cell.rival_runs}" if cell.rival_runs else f"{cell.runs}"
-                others = [figure(by_rule[rule]) if rule in by_rule else "–" for rule in _COLUMNS]
-                where = f"{name}, {cell.per_minute:g} a minute"
-                print_row(where, goal, found, interval, n, *others)
+                ours = _summarize(unit, [of(each) for each in by_rule["anytime"]])
+                others = [
+                    "–" if is_ours or rule not in by_rule
+                    else _summarize(unit, [of(each) for each in by_rule[rule]])[0]
+                    for rule in _COLUMNS
+                ]  # fmt: skip
+                print_row(f"{name}, {cell.per_minute:g} a minute", *ours, n, *others)
         for mode in modes(rates, quick=asked.quick, part=asked.part):
             if asked.only in mode.name:
                 sizes = [min(BATCH, mode.runs - done) for done in range(0, mode.runs, BATCH)]
                 seeds = range(1000 * asked.seed, 1000 * asked.seed + BATCH * len(sizes), BATCH)
-                _print_mode(mode, list(chain.from_iterable(pool.map(mode.run, seeds, sizes))))
+                found = list(chain.from_iterable(pool.map(mode.run, seeds, sizes)))
+                where, none = f"{mode.name}, {mode.per_minute} a minute", ["–"] * len(_COLUMNS)
+                print_row(where, *_summarize(mode.unit, found), mode.runs, *none)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"\n{len(jobs):,} streams, seed {asked.seed}, {time.monotonic() - began_s:.0f} s"
@@ -120,35 +110,15 @@ def main() -> None:
     )
 
 
-def _print_mode(mode: Mode, found: Sequence[float]) -> None:
-    """Print alarms a month, samples to an alarm (of each app in a fleet), or the share judged."""
-    match mode.unit:
-        case "alarms a month":
-            alarms = int(sum(found))
-            low, high = (end / mode.runs for end in poisson_interval(alarms))
-            figure, interval = f"{alarms / mode.runs:.3g}", f"{low:.3f} to {high:.3f}"
-        case "share judged":
-            mean, error = np.mean(found), np.std(found, ddof=1) / np.sqrt(len(found))
-            figure = f"{mean:.3f}"
-            interval = f"{mean - 1.96 * error:.3f} to {mean + 1.96 * error:.3f}"
-        case "samples to alarm":
-            figure, interval = _median(found), _median_interval(found)
-    none = ["–"] * len(_COLUMNS)
-    print_row(
-        f"{mode.name}, {mode.per_minute} a minute", mode.goal, figure, interval, mode.runs, *none
-    )
-
-
 def _cells(rates: Sequence[int], size: Size, part: float) -> Iterator[Cell]:
-    def cell(kind: str, rate: int, runs: dict[int, int], rival_runs: dict[int, int]) -> Cell:
-        n_rivals = round(rival_runs.get(rate, 0) * min(1.0, part))
-        return Cell(kind, rate, max(1, round(runs[rate] * part)), n_rivals)
-
     for rate in rates:
-        for kind in (*_HEALTHY, *_HEALTHY_ANYHOW):
-            yield cell(kind, rate, size.months, size.rival_months)
-        for kind in (*_FALLS, _STILL_HEALTHY):
-            yield cell(kind, rate, size.runs, size.rival_runs)
+        for kinds, runs, rivals in (
+            (_HEALTHY, size.months, size.rival_months),
+            (_FALLS, size.runs, size.rival_runs),
+        ):
+            n_rivals = round(rivals.get(rate, 0) * min(1.0, part))
+            for kind in kinds:
+                yield Cell(kind, rate, max(1, round(runs[rate] * part)), n_rivals)
 
 
 class Outcome(NamedTuple):
@@ -202,95 +172,52 @@ def _samples(stream: Stream, from_s: float, to_s: float) -> float:
     return float(((stream.times_s >= from_s) & (stream.times_s <= to_s)).sum())
 
 
-Row = tuple[str, object, str, str, Callable[[Sequence[Outcome]], str]]
+Figure = tuple[str, str, Callable[[Outcome], float], bool]
 
 
-def _rows(cell: Cell, ours: Sequence[Outcome]) -> Iterator[Row]:
-    """Yield name, goal, our figure, its interval, and what computes the figure of a rival."""
-    rate, n = int(cell.per_minute), cell.runs
+def _figures(cell: Cell) -> Iterator[Figure]:
+    """Yield name, unit and value of the figures of a cell, and whether rivals have none."""
+    fall = f"0.92 {cell.kind}"
     if cell.after is None:
-        alarms = sum(one.alarms for one in ours)
-        low, high = (end / n for end in poisson_interval(alarms))
-        yield (
-            f"false alarms a month, {cell.kind}",
-            (_HEALTHY | _HEALTHY_ANYHOW)[cell.kind],
-            f"{alarms / n:.3g}",
-            f"{low:.3f} to {high:.3f}",
-            lambda found: f"{sum(one.alarms for one in found) / len(found):,.3g}",
-        )
+        yield f"false alarms a month, {cell.kind}", ALARMS, lambda one: one.alarms, False
     elif cell.kind == _STILL_HEALTHY:
-        called = int(sum(np.isfinite(one.delay) for one in ours))
-        yield (
-            "0.92 -> 0.88 called a warning",
-            _STILL_HEALTHY_GOAL,
-            f"{called / n:.3f}",
-            _share_interval(called, n),
-            lambda found: f"{np.mean([np.isfinite(one.delay) for one in found]):.3g}",
-        )
+        yield f"{fall} called a warning", SHARE, lambda one: np.isfinite(one.delay), False
     else:
-        delays = [one.delay for one in ours]
-        yield (
-            f"samples to alarm, 0.92 {cell.kind}",
-            _FALLS[cell.kind].get(rate, "–"),
-            _median(delays),
-            _median_interval(delays),
-            lambda found: _median([one.delay for one in found]),
-        )
-        if cell.kind in _CRITICAL:
-            critical = [one.critical for one in ours]
-            at_once = sum(one.critical <= one.delay for one in ours)
-            yield (
-                f"samples to critical, 0.92 {cell.kind}",
-                _CRITICAL[cell.kind].get(rate, "–"),
-                _median(critical),
-                _median_interval(critical),
-                lambda _: "–",
-            )
-            yield (
-                f"critical with the first alarm, 0.92 {cell.kind}",
-                "–",
-                f"{at_once / n:.3f}",
-                _share_interval(at_once, n),
-                lambda _: "–",
-            )
-        clearing = [one.clearing for one in ours]
-        yield (
-            f"samples to clear after {cell.after:.2f}",
-            _CLEARING.get(rate, "–"),
-            _median(clearing),
-            _median_interval(clearing),
-            lambda found: _median([one.clearing for one in found]),
-        )
+        yield f"samples to alarm, {fall}", SAMPLES, lambda one: one.delay, False
+        if cell.after < _LEAST_CRITICAL:
+            yield f"samples to critical, {fall}", SAMPLES, lambda one: one.critical, True
+            name = f"critical with the first alarm, {fall}"
+            yield name, SHARE, lambda one: one.critical <= one.delay, True
+        name = f"samples to clear after {cell.after:.2f}"
+        yield name, SAMPLES, lambda one: one.clearing, False
 
 
-def _share_interval(some: int, n: int) -> str:
-    low, high = exact_interval(some, n)
-    return f"{low:.3f} to {high:.3f}"
+def _summarize(unit: str, values: Sequence[float]) -> tuple[str, str]:
+    """
+    Write the figure of all streams, and its 95 % interval.
 
-
-def poisson_interval(count: int) -> tuple[float, float]:
-    """Return the exact 95 % interval of a Poisson mean (Garwood)."""
-    low = chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
-    return float(low), float(chi2.ppf(0.975, 2 * count + 2) / 2)
-
-
-def _median(values: Sequence[float]) -> str:
-    """Write the median of what there was to notice, and the 90th percentile in brackets."""
+    Of a count that of a Poisson mean (Garwood), of a share Clopper and Pearson's, of a median the
+    order statistics that hold it.
+    """
+    n, total = len(values), float(np.sum(values))
+    if unit == ALARMS:
+        low = chi2.ppf(0.025, 2 * total) / 2 if total else 0.0
+        high = chi2.ppf(0.975, 2 * total + 2) / 2
+        return f"{total / n:,.3g}", f"{low / n:.3f} to {high / n:.3f}"
+    if unit == SHARE:
+        low, high = exact_interval(total, n)
+        return f"{total / n:.3f}", f"{low:.3f} to {high:.3f}"
+    if unit == MEAN:
+        mean, error = np.mean(values), np.std(values, ddof=1) / np.sqrt(n)
+        return f"{mean:.3f}", f"{mean - 1.96 * error:.3f} to {mean + 1.96 * error:.3f}"
     known = [value for value in values if not np.isnan(value)]
     if not known:
-        return "–"
+        return "–", "–"
     middle, far = np.quantile(known, [0.5, 0.9], method="higher")
-    return f"{middle:.0f} ({far:.0f})"
-
-
-def _median_interval(values: Sequence[float]) -> str:
-    """Write the interval between order statistics that holds the median in 95 of 100 cases."""
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
-        return "–"
     half = 0.98 / np.sqrt(len(known))
-    low, high = np.quantile(known, [max(0.0, 0.5 - half), min(1.0, 0.5 + half)], method="nearest")
-    return f"{low:.0f} to {high:.0f}"
+    ends = [max(0.0, 0.5 - half), min(1.0, 0.5 + half)]
+    low, high = np.quantile(known, ends, method="nearest")
+    return f"{middle:.0f} ({far:.0f})", f"{low:.0f} to {high:.0f}"
 
 
 if __name__ == "__main__":

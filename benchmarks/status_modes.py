@@ -1,16 +1,16 @@
 """Cells of ``status.py`` where a judge is asked in part, weights differ, or apps fall together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from monitor.rolling.anytime import advance_all
 from support import judged_streams as judged
 
+ALARMS, SAMPLES, SHARE, MEAN = "alarms a month", "samples to alarm", "share", "mean share"
 _MONTH_MINUTES = 43_200
 _LEAD, _AFTER = 300, 2_500
 _APPS = 50
@@ -24,80 +24,58 @@ _LEVELS = {
 }
 
 
-Unit = Literal["alarms a month", "samples to alarm", "share judged"]
-
-
 class Mode(NamedTuple):
     """A cell: *run* takes a seed and a number of streams, and returns a figure of each."""
 
     name: str
     per_minute: int
-    goal: object
     runs: int
     run: Callable[[int, int], list[float]]
-    unit: Unit
+    unit: str
 
 
 def modes(rates: Sequence[int], *, quick: bool, part: float) -> Iterator[Mode]:
     """Yield the cells at these samples a minute."""
     months, falls, shared = (4, 20, 1) if quick else (20, 60, 3)
-    for rate in rates:
-        if rate <= _MOST_PER_MINUTE:
-            n_months, n_falls = (max(1, round(n * part)) for n in (months / rate, falls))
-            yield from _cascades(rate, n_months, n_falls)
-            yield from _weights(rate, max(1, round(months * part)), n_falls)
-    if 1 in rates:
-        yield from _fleets(max(1, round(shared * part)), max(1, round(falls * part)))
+    means = 0.86, 0.90
 
+    def times_part(n: float) -> int:
+        return max(1, round(n * part))
 
-def _cascades(rate: int, months: int, falls: int) -> Iterator[Mode]:
-    for mean in (0.86, 0.90):
-        for useful, word in ((True, "good"), (False, "useless")):
+    for rate in (rate for rate in rates if rate <= _MOST_PER_MINUTE):
+        n_months, n_falls = times_part(months / rate), times_part(falls)
+        for mean, (useful, word) in product(means, ((True, "good"), (False, "useless"))):
             name = f"cascade, a tenth judged, local score {word}, false alarms at {mean:.2f}"
-            yield Mode(
-                name,
-                rate,
-                0.1,
-                months,
-                partial(_cascade_months, mean, useful, rate),
-                "alarms a month",
-            )
+            yield Mode(name, rate, n_months, partial(_cascade_months, mean, useful, rate), ALARMS)
             name = f"cascade, local score {word}, share judged at {mean:.2f}"
-            yield Mode(
-                name, rate, 0.12, 40, partial(_share_judged, mean, useful, rate), "share judged"
+            yield Mode(name, rate, 40, partial(_share_judged, mean, useful, rate), MEAN)
+        for useful, follows, word in (
+            (True, True, "sees the fall"),
+            (True, False, "is blind to it"),
+            (False, False, "is useless"),
+        ):
+            run = partial(_cascade_falls, useful, follows, rate)
+            name = f"cascade whose local score {word}, 0.92 -> 0.65"
+            yield Mode(name, rate, n_falls, run, SAMPLES)
+        for mean in means:
+            name, run = (
+                f"weights 1 and 20, false alarms at {mean:.2f}",
+                partial(_weighted_months, mean),
             )
-    for useful, follows, word, goal in (
-        (True, True, "sees the fall", 100),
-        (True, False, "is blind to it", 160),
-        (False, False, "is useless", 160),
-    ):
-        name = f"cascade whose local score {word}, 0.92 -> 0.65"
-        run = partial(_cascade_falls, useful, follows, rate)
-        yield Mode(name, rate, goal if rate == 1 else "–", falls, run, "samples to alarm")
-
-
-def _weights(rate: int, months: int, falls: int) -> Iterator[Mode]:
-    for mean in (0.86, 0.90):
-        name = f"weights 1 and 20, false alarms at {mean:.2f}"
-        yield Mode(name, rate, 0.1, months, partial(_weighted_months, mean, rate), "alarms a month")
-    for after in (0.80, 0.65):
-        name = f"weights 1 and 20, 0.92 -> {after:.2f}"
-        yield Mode(
-            name, rate, "–", falls, partial(_weighted_falls, after, rate), "samples to alarm"
-        )
-
-
-def _fleets(months: int, falls: int) -> Iterator[Mode]:
-    for name, levels in _LEVELS.items():
+            yield Mode(name, rate, times_part(months), partial(run, rate), ALARMS)
         for after in (0.80, 0.65):
-            run = partial(_fleet_falls, levels, after)
-            yield Mode(
-                f"fleet of 50, {name}, x {after:.2f} / 0.92", 1, 10, falls, run, "samples to alarm"
-            )
+            name, run = f"weights 1 and 20, 0.92 -> {after:.2f}", partial(_weighted_falls, after)
+            yield Mode(name, rate, n_falls, partial(run, rate), SAMPLES)
+    if 1 not in rates:
+        return
+    for (levels_name, levels), after in product(_LEVELS.items(), (0.80, 0.65)):
+        name = f"fleet of 50, {levels_name}, x {after:.2f} / 0.92"
+        run = partial(_fleet_falls, levels, after)
+        yield Mode(name, 1, times_part(falls), run, SAMPLES)
     one_ill = {"one at 0.20": np.r_[0.2, np.full(_APPS - 1, 0.92)]}
     for name, levels in (_LEVELS | one_ill).items():
         run = partial(_fleet_months, levels)
-        yield Mode(f"fleet of 50, {name}, false alarms", 1, 0.1, months, run, "alarms a month")
+        yield Mode(f"fleet of 50, {name}, false alarms", 1, times_part(shared), run, ALARMS)
 
 
 def _cascade_months(mean: float, useful: bool, per_minute: int, seed: int, n: int) -> list[float]:
@@ -127,15 +105,10 @@ def _cascade_falls(useful: bool, follows: bool, per_minute: int, seed: int, n: i
     rng = np.random.default_rng([32, seed, useful, follows, per_minute])
     states = judged.with_references(n, 0.92, judged.worth(0.92, useful=useful), seed)
     lead = _LEAD // per_minute
-
-    def rates(minute: int) -> tuple[float, float]:
-        if minute < lead:
-            return 0.92, 0.92
-        return (0.65, 0.65) if follows else (0.92, 0.65)
-
+    fallen = (0.65 if follows else 0.92, 0.65)
     found = judged.adaptive(
-        rng, states, rates, minutes=lead + _AFTER // per_minute, per_minute=per_minute,
-        mean=0.92, useful=useful,
+        rng, states, lambda minute: (0.92, 0.92) if minute < lead else fallen,
+        minutes=lead + _AFTER // per_minute, per_minute=per_minute, mean=0.92, useful=useful,
     )  # fmt: skip
     delays = [[(m - lead + 1) * per_minute for m, s in found.alarms if s == i] for i in range(n)]
     return [next((float(k) for k in ks if k > 0), np.inf) for ks in delays]
@@ -162,12 +135,12 @@ def _weighted(
     states = judged.with_references(1, mean, judged.worth_of_weights().size, seed)
     looks = judged.weighted_looks_of(rng, rates, every_s)
     ((_, changes),) = advance_all(states, [looks], judged.RULES)
-    well, found = True, []
-    for change in changes:
-        if change.status in judged.BAD and well:
-            found.append(round(change.time_s / every_s))
-        well = change.status not in judged.BAD
-    return found
+    bad = [False, *(change.status in judged.BAD for change in changes)]
+    return [
+        round(change.time_s / every_s)
+        for change, was, now in zip(changes, bad, bad[1:], strict=False)
+        if now and not was
+    ]
 
 
 def _fleet_falls(levels: judged.Floats, after: float, seed: int, n: int) -> list[float]:
@@ -180,9 +153,7 @@ def _fleet_falls(levels: judged.Floats, after: float, seed: int, n: int) -> list
 
 
 def _fleet_months(levels: judged.Floats, seed: int, n: int) -> list[float]:
-    found = []
-    for i in range(n):
-        fleet = judged.Fleet(levels, seed + i, budget=0.1, looks=1)
+    fleets = [judged.Fleet(levels, seed + i, budget=0.1, looks=1) for i in range(n)]
+    for fleet in fleets:
         fleet.go_on(_MONTH_MINUTES, levels)
-        found.append(float(fleet.alarms))
-    return found
+    return [float(fleet.alarms) for fleet in fleets]

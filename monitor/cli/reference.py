@@ -224,7 +224,10 @@ def plan(  # noqa: PLR0913 - the options of a command
 
     with console.usage_errors():
         parse_objective(detect or _USUAL)
-    dollars = None if budget is None else _dollars_a_month(budget)
+    paid = _BUDGET.fullmatch(budget or "0")
+    if paid is None:
+        raise typer.BadParameter(f"Invalid budget '{budget}': expected 20/month, 5/week or 1/day")
+    dollars = None if budget is None else float(paid[1]) * _A_MONTH[paid[2] or "month"]
     if auto and not apply:
         raise typer.BadParameter("--auto changes the rate: add --apply")
     now, kept_s = datetime.now(UTC), console.parse_duration_s(lasts)
@@ -276,12 +279,6 @@ def plan(  # noqa: PLR0913 - the options of a command
             wish = Wish(name, rate, set_by=who, now=now)
             tuned = Tuned(metric, first.seen_per_hour) if auto else None
             _apply(store, settings, wish, kept_s, tuned)
-
-
-def _dollars_a_month(budget: str) -> float:
-    if not (paid := _BUDGET.fullmatch(budget)):
-        raise typer.BadParameter(f"Invalid budget '{budget}': expected 20/month, 5/week or 1/day")
-    return float(paid[1]) * _A_MONTH[paid[2] or "month"]
 
 
 def _apply(store: Store, settings: Settings, wish: Wish, kept_s: int, tuned: Tuned | None) -> None:

@@ -131,15 +131,8 @@ def _await_turn(
 
 def _send(hook: Hook, item: Interaction) -> None:
     recorded = {} if item.timestamp is None else {"recorded_at": item.timestamp.isoformat()}
-    hook.sample(
-        id=item.id, query=item.query, output=item.output, expected=item.expected,
-        contexts=[passage.model_dump(exclude_none=True) for passage in item.contexts],
-        history=[turn.model_dump() for turn in item.history],
-        tool_calls=[call.model_dump(exclude_none=True) for call in item.tool_calls],
-        trace_id=item.trace_id, session_id=item.session_id, user_id=item.user_id,
-        release=item.release, environment=item.environment, tags=item.tags,
-        metadata={**item.metadata, **recorded}, label=item.label,
-    )  # fmt: skip
+    known = item.model_dump(exclude_none=True, exclude={"app", "timestamp"})
+    hook.sample(**known | {"metadata": {**item.metadata, **recorded}})
 
 
 def _counts(store: Store, app: str) -> Counter[Booking]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ..queue import wire
-from .capture import MARGIN, NO_REST, Draft, Passage, Plain, SizeLimit
+from .capture import MARGIN, NO_REST, Draft, Plain, SizeLimit
 from .options import Mask, Options
 from .recorder import FeedbackDraft
 
@@ -137,7 +137,12 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
         values: dict[str, Plain] = {
             "output": as_text(draft.output),
             "query": None if draft.query is None else as_text(draft.query),
-            "contexts": [_passage(item) for item in draft.contexts],
+            "contexts": [
+                {"text": item}
+                if isinstance(item, str)
+                else {key: part for key, part in item._asdict().items() if part is not None}
+                for item in draft.contexts
+            ],
         }
         for field in ("history", "tool_calls", "expected", "metadata"):
             value = rest.get(field)
@@ -265,13 +270,6 @@ def _masked(mask: Mask | None) -> Texts | None:
 def as_text(value: Plain) -> str:
     """Return a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else wire.as_json(value)
-
-
-def _passage(value: str | Passage) -> Plain:
-    if isinstance(value, str):
-        return {"text": value}
-    kept = {"text": value.text, "id": value.id, "score": value.score}
-    return {key: item for key, item in kept.items() if item is not None}
 
 
 def tool_calls(value: Plain) -> Plain:
