@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -41,6 +42,8 @@ PATIENCE, LEAST_PATIENCE_S = 5, 20  # times what the unchanged code takes; then 
 MEMORY_BYTES = 8 * 2**30
 NOT_RUN = 70
 
+#: Equality exchanged for identity: the same for enumerations, None and small numbers.
+IDENTITY = re.compile(r"_(Eq|NotEq|Lt|LtE|Gt|GtE)_Is|_Is_Eq|_IsNot_NotEq")
 Place = tuple[str, int, int, str]  # module, line, column, the kind of change
 
 
@@ -128,7 +131,7 @@ def copy_tree(folder: Path) -> Path:
     return folder
 
 
-def trace(tree: Path, modules: Sequence[str], tests: Sequence[str], into: Path) -> None:
+def trace(tree: Path, modules: Sequence[str], room: Mapping[str, list[str]], into: Path) -> None:
     """Run the tests of a room once, unchanged, and write what they run as JSON."""
     import coverage  # noqa: PLC0415  # of the tools
 
@@ -138,8 +141,9 @@ def trace(tree: Path, modules: Sequence[str], tests: Sequence[str], into: Path) 
         )
         watch = Watch(watching)
         watching.start()
-        files = [str(path) for name in tests for path in sorted(tree.glob(name))]
-        run_tests(tree, files, watch, "--timeout", "120")
+        files = [str(path) for name in room["tests"] for path in sorted(tree.glob(name))]
+        without = [f"--deselect={name}" for name in room.get("untraced", ())]
+        run_tests(tree, files, watch, "--timeout=120", *without)
         watching.stop()
         data = watching.get_data()
         lines = {
@@ -197,7 +201,7 @@ def imported_by(name: str, path: Path) -> set[str]:
     }
 
 
-def places(modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
+def places(tree: Path, modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
     """Return all changes, as operator and occurrence, by place; none of annotations."""
     from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415  # of the tools
     from cosmic_ray.plugins import get_operator, operator_names  # noqa: PLC0415
@@ -205,10 +209,10 @@ def places(modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
     operators = [get_operator(name) for name in operator_names() if not name.endswith("NoOp")]
     found: dict[Place, list[tuple[Any, int]]] = defaultdict(list)
     for module in modules:
-        source = (ROOT / module).read_text(encoding="utf-8")
+        source = (tree / module).read_text(encoding="utf-8")
         nodes, unread = list(ast_nodes(get_ast(source))), list(spans_of_annotations(source))
         for operator in operators:
-            if operator.arguments():
+            if operator.arguments() or IDENTITY.search(operator.__name__):
                 continue
             starts = (at for node in nodes for at, _ in operator().mutation_positions(node))
             for occurrence, start in enumerate(starts):
@@ -219,10 +223,14 @@ def places(modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
 
 
 def spans_of_annotations(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield beginning and end of what only type checkers read."""
+    """Yield beginning and end of what only type checkers read, and of flags that only guard."""
     for node in ast.walk(ast.parse(source)):
-        for name in ("annotation", "returns"):
-            item = getattr(node, name, None)
+        unread = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip
+            unread.append(node.value)
+        if isinstance(node, ast.ClassDef):  # frozen, slots, kw_only
+            unread += node.decorator_list
+        for item in unread:
             if isinstance(item, ast.expr):
                 assert item.end_lineno is not None
                 assert item.end_col_offset is not None
@@ -264,10 +272,12 @@ def is_noticed(
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         return run_tests(tree, files, watch, "-x")
 
+    source, moment = (tree / module).read_bytes(), (tree / module).stat().st_mtime
     (tree / module).write_text(changed, encoding="utf-8")
     os.utime(tree / module, (number, number))  # no two mutants share their compiled code
     code = forked(call, timeout_s=limit_s)
-    shutil.copy2(ROOT / module, tree / module)
+    (tree / module).write_bytes(source)
+    os.utime(tree / module, (moment, moment))
     if code == NOT_RUN:
         raise SystemExit("pytest did not run")
     return code != 0
@@ -280,7 +290,7 @@ def sample(tree: Path, modules: Sequence[str], traced: Traced, size: int, seed: 
         for test, taken in traced.seconds.items()
         if taken < LONGEST_TEST_S and test not in traced.failed
     }
-    found = places(modules)
+    found = places(tree, modules)
     draw = random.Random(seed)  # a sample, no secret
     print(f"{len(found)} places in {len(modules)} modules, {len(known)} tests, seed {seed}")
     noticed: list[bool] = []
@@ -288,7 +298,7 @@ def sample(tree: Path, modules: Sequence[str], traced: Traced, size: int, seed: 
         if len(noticed) == size:
             break
         module, line, _, kind = place
-        source = (ROOT / module).read_text(encoding="utf-8")
+        source = (tree / module).read_text(encoding="utf-8")
         changed = mutate(source, *draw.choice(found[place]))
         if changed is None:
             continue
@@ -329,7 +339,7 @@ def main() -> None:
         tree = copy_tree(Path(folder).resolve())
         kept = given.traced or tree / "traced.json"
         if not kept.exists():
-            trace(tree, modules, rooms[given.room]["tests"], kept)
+            trace(tree, modules, rooms[given.room], kept)
         traced = Traced(**json.loads(kept.read_text(encoding="utf-8")))
         for name in traced.failed:
             print(f"left out, fails on the unchanged code: {name}")

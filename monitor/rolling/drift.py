@@ -135,8 +135,8 @@ def same_hours(spans: Iterable[ReferenceSpan], window: ReferenceSpan) -> list[Re
 
     Of a window of 22 hours or more, all hours are kept.
 
-    >>> same_hours([Span(0, 2 * 86_400)], Span(180_000, 181_000))
-    [Span(from_s=3600, to_s=14400), Span(from_s=90000, to_s=100800)]
+    >>> same_hours([ReferenceSpan(0, 2 * 86_400)], ReferenceSpan(180_000, 181_000))
+    [ReferenceSpan(from_s=3600, to_s=14400), ReferenceSpan(from_s=90000, to_s=100800)]
     """
     from_s = window.from_s // _HOUR_S * _HOUR_S - _HOUR_S
     lasting_s = -(-window.to_s // _HOUR_S) * _HOUR_S + _HOUR_S - from_s

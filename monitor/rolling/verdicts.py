@@ -351,9 +351,9 @@ def well_spans(changes: Iterable[Began], *, from_s: int, to_s: int) -> list[Refe
     they may begin before *from_s*. The spans are in order, without overlap.
 
     >>> well_spans([Began(40, Status.CRITICAL), Began(60, Status.HEALTHY)], from_s=0, to_s=100)
-    [Span(from_s=0, to_s=40), Span(from_s=60, to_s=100)]
+    [ReferenceSpan(from_s=0, to_s=40), ReferenceSpan(from_s=60, to_s=100)]
     >>> well_spans([Began(40, Status.CRITICAL, onset_s=30)], from_s=0, to_s=100)
-    [Span(from_s=0, to_s=30)]
+    [ReferenceSpan(from_s=0, to_s=30)]
     """
     spans: list[ReferenceSpan] = []
     start: int | None = from_s

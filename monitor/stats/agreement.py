@@ -101,7 +101,7 @@ class Confusion(NamedTuple):
         any proportion (stratified sampling). A half without samples keeps the counts' own
         proportion, as nothing is known of it.
 
-        >>> Confusion(20, 5, 10, 15).at_pass_rate(0.9).agreement
+        >>> round(Confusion(20, 5, 10, 15).at_pass_rate(0.9).agreement, 3)
         0.78
         """
         passed, failed = self.passed_good + self.passed_bad, self.failed_good + self.failed_bad

@@ -69,6 +69,48 @@ def test_too_little_to_say_so_is_no_condition(changes):
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "within", "beyond"),
+    [
+        ("hook_silent", "heartbeat_age_s", 299.9, 300.0),
+        ("samples_dropped", "dropped", {"a": 5, "b": 5}, {"a": 6, "b": 5}),  # of 1,000
+        ("coverage_low", "scored", 498, 497),  # of 1,000 with one that failed and one skipped
+        ("judge_errors", "failed", {"a": 50, "b": 50}, {"a": 51, "b": 50}),  # of 1,000
+        ("contexts_missing", "skipped", {"no_context": 901}, {"no_context": 902}),  # half
+        ("budget_reached", "skipped", {"budget_reached": 19}, {"budget_reached": 20}),
+        ("traffic_stopped", "seen_a_week_ago", 19, 20),
+    ],
+)
+def test_condition_of_an_app_begins_at_its_limit(kind, name, within, beyond):
+    well = replace(WELL, sampled=900, sent=1000, scored=900)
+    if kind == "traffic_stopped":
+        well = replace(well, seen=0)
+    assert app_conditions(replace(well, **{name: within})) == {}
+    assert list(app_conditions(replace(well, **{name: beyond}))) == [f"monitor:{kind}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "within", "beyond"),
+    [
+        ("queue_lag", "oldest_waiting_s", 299.9, 300.0),
+        ("evaluator_stale", "since_evaluation_s", 60.0, 60.1),
+        ("channel_failing", "undelivered_s", {"mail": 299.9}, {"mail": 300.0}),
+        ("store_unsafe", "clock_skew_s", 5.0, 5.1),
+        ("store_unsafe", "clock_skew_s", -5.0, -5.1),
+    ],
+)
+def test_condition_of_the_system_begins_at_its_limit(kind, name, within, beyond):
+    well = replace(SYSTEM, evaluate_every_s=10.0)
+    assert system_conditions(replace(well, **{name: within})) == {}
+    assert list(system_conditions(replace(well, **{name: beyond}))) == [f"monitor:{kind}"]
+
+
+def test_evaluator_is_stale_after_three_missed_evaluations():
+    slow = replace(SYSTEM, evaluate_every_s=100.0)
+    assert system_conditions(replace(slow, since_evaluation_s=300.0)) == {}
+    assert system_conditions(replace(slow, since_evaluation_s=300.1)) != {}
+
+
+@pytest.mark.parametrize(
     ("kind", "changes", "reason"),
     [
         ("judge_away", {"judge_away": "its endpoint answered 401"}, "answered 401"),

@@ -131,6 +131,16 @@ def test_silence_makes_a_good_stream_unknown():
     assert changes[0].time_s == memory.at_s + 6 * 3600
 
 
+def test_silence_between_two_looks_is_noticed_as_one_between_two_calls():
+    times = np.r_[np.arange(40) * 60.0, 9 * 3600.0 + np.arange(40) * 60.0]
+    one = np.ones(times.size)
+    _, changes = advance(EvidenceState.fresh(0.0), Looks(times, one, one, one), RULES)
+    assert [change[:2] for change in changes[:2]] == [
+        (29 * 60, Status.HEALTHY),
+        (39 * 60 + 6 * 3600, Status.INSUFFICIENT_DATA),
+    ]
+
+
 def test_silence_does_not_end_an_alarm():
     memory, _ = run([0] * 40)
     assert idle(memory, memory.at_s + 7 * 3600, RULES) == (memory, [])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import f
 
 from monitor.models import Tally
 from monitor.rolling.baseline import ReferenceSpan
@@ -31,6 +32,30 @@ def test_small_course_of_the_day_is_seen():
 def test_noise_is_no_course():
     found = [has_course(week(lambda _day, _hour: 0.8, seed)) for seed in range(200)]
     assert sum(found) <= 2
+
+
+def test_course_is_what_the_analysis_of_variance_of_the_textbook_calls_one():
+    """Days times hours without repetition, as in Montgomery's Design and Analysis, section 4.1."""
+
+    def significant(mean):
+        days = mean - mean.mean(axis=1, keepdims=True)
+        course = days.mean(axis=0)
+        d, h = mean.shape
+        left = ((days - course) ** 2).sum() / (d - 1) / (h - 1)
+        return f.sf(d * (course**2).sum() / (h - 1) / left, h - 1, (d - 1) * (h - 1)) < 0.001
+
+    rng = np.random.default_rng(4)
+    wave = np.sin(2 * np.pi * np.arange(24) / 24)
+    weeks = [
+        0.7 + rng.normal(0, 0.01, (7, 24)) + size * wave for size in rng.uniform(0.003, 0.009, 300)
+    ]
+    expected = [significant(mean) for mean in weeks]
+    found = [
+        has_course({k * HOUR: Tally(n=50, sum_x=50 * x) for k, x in enumerate(mean.flat)})
+        for mean in weeks
+    ]
+    assert 50 < sum(expected) < 250
+    assert found == expected
 
 
 def test_bad_days_and_bad_hours_are_no_course():

@@ -52,6 +52,12 @@ def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
     assert "more samples" not in evidence([1] * 600).reason
 
 
+def test_window_that_is_low_by_chance_only_needs_no_more_samples():
+    found = evidence([1] * 600 + [1, 1, 0, 1, 1] * 4, last=20)
+    assert found.more_n is not None
+    assert "more samples" not in found.reason
+
+
 @pytest.mark.parametrize(
     ("outcomes", "status"), [([1] * 600, Status.HEALTHY), ([1] * 600 + [0] * 60, Status.CRITICAL)]
 )

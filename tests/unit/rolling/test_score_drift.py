@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monitor.rolling.drift import DOWN, UP, ScoreDriftState, ScoreReference, take_in
+from monitor.models import Tally
+from monitor.rolling.drift import DOWN, UP, ScoreDriftState, ScoreReference, moments, take_in
 
 START = ScoreDriftState(
     at_s=0,
@@ -64,3 +65,17 @@ def test_looking_again_at_what_was_taken_in_changes_nothing():
     buckets = course(5, [0.85] * 60)
     state, _ = run(buckets, 3600)
     assert run(buckets, 3600, state) == (state, [])
+
+
+def test_mean_and_variance_count_each_score_by_its_weight():
+    scores, weights = np.array([0.2, 0.6, 0.9]), np.array([1.0, 1.0, 2.0])
+    tally = Tally(
+        n=3,
+        sum_w=weights.sum(),
+        sum_w2=(weights**2).sum(),
+        sum_wx=(weights * scores).sum(),
+        sum_wxx=(weights * scores**2).sum(),
+    )
+    size = 4**2 / 6  # as many equal ones (Kish)
+    spread = np.average((scores - 0.65) ** 2, weights=weights)
+    assert moments(tally) == pytest.approx((size, 0.65, spread * size / (size - 1)))

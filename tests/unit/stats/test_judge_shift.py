@@ -46,6 +46,13 @@ def test_change_belongs_to_whom_it_belongs(second, good_after, cause):
     assert attribute_shift(OLD, second, after).cause is cause
 
 
+def test_verdicts_that_all_agree_leave_some_doubt():
+    """The variance is that of half a sample more that disagrees."""
+    found = attribute_shift([True] * 8, [True] * 8, [True] * 12)
+    assert found.judge.error == pytest.approx((1 / 12 / 8) ** 0.5)
+    assert found.app.error == pytest.approx((0.5 / 16 / 12 + 0.5 / 12 / 8) ** 0.5)
+
+
 def test_attribution_needs_verdicts():
     with pytest.raises(ValueError, match="need pairs"):
         attribute_shift([], [], [True])

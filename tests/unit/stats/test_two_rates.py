@@ -52,6 +52,13 @@ def test_block_with_one_side_only_says_nothing():
     assert found[2] > 1
 
 
+def test_first_block_is_bet_on_around_nine_in_ten():
+    first = drop_evidence(blocks((18, 20, 16, 20)), above=0.0, bets=[0.1])[0]
+    best = 18 * np.log(0.9 / 0.85) + 2 * np.log(0.1 / 0.15)
+    best += 16 * np.log(0.8 / 0.85) + 4 * np.log(0.2 / 0.15)
+    assert first == pytest.approx(best)
+
+
 def test_nothing_seen_is_no_evidence():
     assert drop_evidence(blocks(), above=0.0, bets=[0.1]).shape == (0,)
 
