@@ -1,8 +1,10 @@
 """The moment of a fall, with its uncertainty."""
 
 import numpy as np
+import pytest
+from scipy.integrate import quad
 
-from monitor.stats.evidence import find_onset
+from monitor.stats.evidence import find_onset, locate_change
 
 
 def fall(rng, after=0.65, per_bucket=5):
@@ -31,3 +33,27 @@ def test_rise_is_no_fall():
 
 def test_one_bucket_has_no_moment():
     assert find_onset(np.zeros(1), np.ones(1), np.ones(1)) is None
+
+
+@pytest.mark.parametrize(("reference_passed", "reference_n"), [(0, 0), (7, 10)])
+def test_evidence_of_a_change_is_the_bayes_factor_of_the_integrals(reference_passed, reference_n):
+    """One change, equally likely at each bucket, against none; Jeffreys' prior for each rate."""
+    passed, n = np.array([4.0, 3.0, 0.0, 1.0]), np.array([5.0, 5.0, 5.0, 5.0])
+
+    def chance(good, bad):
+        return quad(lambda rate: rate ** (good - 0.5) * (1 - rate) ** (bad - 0.5), 0, 1)[0]
+
+    def mean(good, bad, known_good=0, known_bad=0):
+        return chance(good + known_good, bad + known_bad) / chance(known_good, known_bad)
+
+    known = reference_passed, reference_n - reference_passed
+    bad = n - passed
+    change = np.mean(
+        [
+            mean(passed[:k].sum(), bad[:k].sum(), *known) * mean(passed[k:].sum(), bad[k:].sum())
+            for k in range(4)
+        ]
+    )
+    found = locate_change(passed, n, reference_passed=reference_passed, reference_n=reference_n)
+    assert found.evidence == pytest.approx(np.log(change / mean(passed.sum(), bad.sum(), *known)))
+    assert (found.bucket, found.rate_after) == (2, 0.1)

@@ -7,7 +7,14 @@ import pytest
 from scipy.stats import binom
 
 from monitor.stats.evidence import bernoulli_kl
-from monitor.stats.two_rates import Blocks, drop_evidence, expected_gain, no_drop_evidence
+from monitor.stats.two_rates import (
+    Blocks,
+    PairedFall,
+    drop_evidence,
+    expected_gain,
+    no_drop_evidence,
+    pairs_needed,
+)
 
 RATES = np.linspace(0.02, 0.99, 9)
 
@@ -76,3 +83,10 @@ def test_gain_against_an_allowed_drop_is_that_of_the_nearest_pair():
     pairs = np.linspace(0.04, 0.999, 2_000)
     nearest = min(bernoulli_kl(0.9, a) + bernoulli_kl(0.8, a - 0.03) for a in pairs)
     assert expected_gain(0.9, 0.8, null=0.03, ratio=1.0) == pytest.approx(nearest, rel=1e-3)
+
+
+def test_half_the_width_needs_four_times_the_pairs_and_never_fewer_than_there_are():
+    fall = PairedFall(20, 0.1, 0.2)
+    assert pairs_needed(fall, 0.1) == 80
+    assert pairs_needed(fall, 0.4) == 20
+    assert pairs_needed(PairedFall(1, 0.1, np.inf), 0.1) is None
