@@ -252,7 +252,8 @@ def likely_causes(
     inputs: Sequence[InputDrift] = (),
 ) -> list[LikelyCause]:
     """
-    Return what is known of each kind of cause of a fall; "nothing" is worth a line as well.
+    Return what is known of each kind of cause of a fall; a kind that was compared and found
+    unchanged has a line as well.
 
     Parameters
     ----------
@@ -292,13 +293,15 @@ def likely_causes(
         said = f"{plain_text(item.segment, 60)}: {before}, {percent(item.rate_after)} since"
         said += f" (n {item.n_after:,.0f}, {share} of the traffic)"
         found.append(LikelyCause("segment", said, True, segment=item.segment))
-    if not named:
-        considered = attribution.considered if attribution is not None else 0
+    if attribution is not None and not named:
+        considered = attribution.considered
         said = f"none stands out of {considered}" if considered else "none known"
         found.append(LikelyCause("segment", said))
     found.append(_broken_part(retrieval, inputs))
-    changed = insight.version_since if insight is not None else None
-    if insight is not None and changed is not None and began - BEFORE <= changed <= ended:
+    if insight is None:
+        return found
+    changed = insight.version_since
+    if changed is not None and began - BEFORE <= changed <= ended:
         version = plain_text(insight.evaluator_version, 80)
         found.append(
             LikelyCause("judge", f"evaluator {version} since {utc_time(changed, ended)}", True)

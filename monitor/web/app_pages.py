@@ -41,15 +41,15 @@ from monitor.web.auth import Role, principal_of
 from monitor.web.charts import volume_chart
 from monitor.web.detail import (
     Recent,
-    SegmentTable,
     read_app_segments,
+    read_day,
     read_deploys,
     read_first_score_s,
     read_recent,
 )  # fmt: skip
 from monitor.web.samples import EXPLAINED_S, MOST_WAIT_S, kept_nowhere, read_modes
 from monitor.web.site import Site, incident_for
-from monitor.web.templating import event_reason, series_of
+from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
 from workers.reports import EXPLAINED_FOR, read_faults, read_report
@@ -96,7 +96,13 @@ class AppPages:
         ]  # fmt: skip
         alerts = [alert for one in incidents for alert in one.alerts if alert.app == app]
         lead = found.metrics[0].metric if found.metrics else ""
+        charted = found.metrics[:_MOST_CHARTS]
+        first_s = read_first_score_s(site.store, app, lead) if lead else None
         with site.store.read() as connection:
+            of_day = read_day(
+                connection, site.settings, app, [item.metric for item in charted], now=now,
+                first_s=first_s,
+            )  # fmt: skip
             deploys = {d.release: d for d in read_deploys(connection, app, now - _RELEASES_BACK)}
             for item in reversed(found.metrics):  # what the worst metric says of it stands
                 deploys |= {d.release: d for d in item.insight.deploys} if item.insight else {}
@@ -112,16 +118,15 @@ class AppPages:
             request, "app.html", status=found.status, app=found, incidents=incidents,
             may_read=may_read, lead=lead,
             charts=[
-                (item, series_of(item.series), spans_of(
+                (item, series, spans_of(
                     [alert for alert in alerts if alert.metric == item.metric], now
                 ))
-                for item in found.metrics[:_MOST_CHARTS]
+                for item, series in zip(charted, of_day, strict=True)
             ],
             marks=[ChartMark(deploy.at.timestamp(), deploy.release) for deploy in newest],
-            deploys=newest[:_MOST_RELEASES], segments=segments.rows[:_MOST_SEGMENTS],
-            compared_with=segments.reference, worst=worst, since=since, volume=volume,
+            deploys=newest[:_MOST_RELEASES], segments=segments, most_segments=_MOST_SEGMENTS,
+            worst=worst, since=since, volume=volume,
             faults=read_modes(site, app, lead) if may_read and lead else None,
-            window_from=segments.from_s,
         ))  # fmt: skip
 
     def releases(self, request: Request) -> Response:
@@ -286,11 +291,10 @@ class IncidentPages:
             silences = [s for s in silences_after(connection, now) if s.covers(labels, now)]
             may_read = principal.role >= Role.READER
             worst = _worst(connection, found, began, now) if may_read else []
-            table = SegmentTable()
-            if found.is_open:  # of what is over, the window says nothing any more
-                table = read_app_segments(
-                    connection, site.settings, found.app, found.metric, now
-                )  # fmt: skip
+            segments = read_app_segments(
+                connection, site.settings, found.app, found.metric, now, since=began,
+                until=found.resolved_at,
+            )  # fmt: skip
         if worst:
             site.note_view(request, "saw worst samples", f"incident {found.incident_id}")
         charts = self._charts(found, began, now)
@@ -316,8 +320,7 @@ class IncidentPages:
                 began.timestamp(), (found.resolved_at or now).timestamp(),
                 str(found.peak_level),
             )],
-            "segments": table.rows[:_MOST_ROWS], "compared_with": table.reference,
-            "window_from": table.from_s,
+            "segments": segments, "most_segments": _MOST_ROWS,
             # The filter of the samples that failed from when the fall began.
             "failing": {
                 "app": found.app,
@@ -384,7 +387,8 @@ class IncidentPages:
                 for kind, said in (("release", changed), ("segment", fell))
                 if said
             }
-            causes = [announced.get(cause.kind, cause) for cause in causes]
+            causes = [announced.pop(cause.kind, cause) for cause in causes]
+            causes[1:1] = announced.values()
         if last is not None and last.cause is not None and len(found.apps) > 1:
             causes.insert(0, LikelyCause("common cause", last.cause, True))
         return causes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -30,7 +30,15 @@ from monitor.store.rollup import read_marks as read_levels
 from monitor.store.samples import Unscored, WorstSample, unscored, worst_samples
 from monitor.store.tables import streams
 from monitor.store.verdicts import read_changes
-from monitor.web.time_range import ChartMark, Kept, TimeRange, TimeSeries, steps_of, time_series
+from monitor.web.time_range import (
+    ChartMark,
+    Kept,
+    TimeRange,
+    TimeSeries,
+    read_time_range,
+    steps_of,
+    time_series,
+)  # fmt: skip
 from workers.drift import Reference, References
 from workers.reports import read_explained, read_inputs, read_status, report_change
 
@@ -71,7 +79,17 @@ class SegmentTable:
     rows: Sequence[SegmentRow] = ()
     left_out: int = 0
     reference: str = ""  #: what they are compared with, in words
-    from_s: int = 0  #: where the window of the rows begins
+    span: ReferenceSpan = field(default_factory=lambda: ReferenceSpan(0, 0))  #: of the rows
+
+    @property
+    def since(self) -> datetime:
+        """When the span of the rows begins."""
+        return datetime.fromtimestamp(self.span.from_s, UTC)
+
+    @property
+    def until(self) -> datetime:
+        """When the span of the rows ends; that moment is not part of it."""
+        return datetime.fromtimestamp(self.span.to_s, UTC)
 
 
 def read_segments(
@@ -80,8 +98,9 @@ def read_segments(
     """Return the segments of a stream over *window* and over its reference."""
     described, before = references.segments(stream, window)
     now = window_tallies(
-        connection, from_s=window.from_s, app=stream.key.app, segment=None, histograms=False
-    )
+        connection, from_s=window.from_s, to_s=window.to_s, app=stream.key.app, segment=None,
+        histograms=False,
+    )  # fmt: skip
     mine = stream.key._replace(segment=ROOT)
     since_s = window.from_s - references.settings.windows.reference_s
     names = {
@@ -111,17 +130,28 @@ def read_segments(
             )
         )  # fmt: skip
     shown, rest = rows[:_MOST_SEGMENTS], rows[_MOST_SEGMENTS:]
-    return SegmentTable(shown, len(rest), described, window.from_s)
+    return SegmentTable(shown, len(rest), described, window)
 
 
 def read_app_segments(
-    connection: Connection, settings: Settings, app: str, metric: str, now: datetime
+    connection: Connection,
+    settings: Settings,
+    app: str,
+    metric: str,
+    now: datetime,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> SegmentTable:
-    """Return the segments of one metric over the status window; none without such a metric."""
+    """Return the segments of one metric, of the status window unless *since* is given."""
     stream = _stream(connection, app, metric, settings, now)
     if stream is None:
         return SegmentTable()
     window = _window(settings, now)
+    if since is not None:
+        width_s = settings.windows.bucket_s
+        first, last = (int(at.timestamp()) // width_s for at in (since, until or now))
+        window = ReferenceSpan(first * width_s, (last + 1) * width_s)
     return read_segments(connection, References(connection, settings), stream, window)
 
 
@@ -129,7 +159,7 @@ def _window(settings: Settings, now: datetime) -> ReferenceSpan:
     """Return the status window, in whole buckets up to now."""
     now_s, width_s = int(now.timestamp()), settings.windows.bucket_s
     first_s = now_s // width_s * width_s - settings.windows.status_window_s + width_s
-    return ReferenceSpan(first_s, now_s)
+    return ReferenceSpan(first_s, now_s + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +295,23 @@ def read_detail(
                 if found.evaluator_version == version
             ), None),
         )  # fmt: skip
+
+
+def read_day(
+    connection: Connection,
+    settings: Settings,
+    app: str,
+    metrics: Sequence[str],
+    *,
+    now: datetime,
+    first_s: int | None,
+) -> list[TimeSeries]:
+    """Return the pass rate of each metric over the last day, or since *first_s* if it is later."""
+    shown = read_time_range(
+        {}, now=now, usual_s=86_400, bucket_s=settings.windows.bucket_s, first_s=first_s
+    )
+    of = [_stream(connection, app, metric, settings, now) for metric in metrics]
+    return [_series(connection, settings, each, shown, least_n=_LEAST_A_STEP) for each in of]
 
 
 def read_first_score_s(store: Store, app: str, metric: str) -> int | None:

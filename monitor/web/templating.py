@@ -37,8 +37,8 @@ def clock_s(at_s: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return words as a sentence: a capital first, a full stop last."""
-    return f"{text[:1].upper()}{text[1:]}."
+    """Return words as a sentence: a capital first, a full stop last unless it is a question."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('?') else '.'}"
 
 
 def bounds(low: float | None, high: float | None) -> str:

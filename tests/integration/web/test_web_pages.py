@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import urlencode, urlsplit
 
@@ -261,12 +262,29 @@ def test_incident_page_has_chart_cause_and_each_sample_once(get):
     text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
     assert re.search(r'<svg class="series"[^>]*>.*<rect class="span critical"', text)
     cause = text.split("<h2>Likely cause</h2>")[1].split("</dl>")[0]
-    kinds = ["release", "segment", "retrieval or generation", "judge"]
-    assert re.findall(r"<dt>([^<]*)</dt>", cause) == kinds
+    # Nothing is said of what was not compared, here the segments.
+    assert re.findall(r"<dt>([^<]*)</dt>", cause) == ["release", "retrieval or generation", "judge"]
     assert "v12 went live" in cause
     samples = re.findall(r'href="/sample/([^?"]+)\?([^"]+)"', text)
     assert len({sample for sample, _ in samples}) == len(samples) >= 1
     assert all("outcome=failed" in query for _, query in samples)
+
+
+def test_segments_of_an_incident_are_of_the_samples_since_it_began(get):
+    text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
+    table = text.split("<h2>Segments</h2>")[1].split("</table>")[0]
+    assert re.search(r"Of groundedness since <time[^>]*>[^<]+</time>, against", table)
+    counts = re.findall(r'data-label="n"><a href="([^"]+)">(\d+)</a>', table)
+    assert counts
+    for address, n in counts:
+        found = get(unescape(address)).text
+        assert len(re.findall(r'href="/sample/[^"]+"', found)) >= int(n)
+
+
+def test_charts_of_an_app_are_of_the_time_that_it_has_scores_of(get):
+    steps = re.findall(r"last ([^,<]+), steps of ([^<]+)</p>", get(app_path("shop")).text)
+    assert len(steps) == 2
+    assert "30 min" not in {step for _, step in steps}
 
 
 def test_incident_is_markdown_for_a_ticket(get):
