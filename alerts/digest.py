@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from sqlalchemy import Connection, func, insert, select
 
 from alerts.channels.base import Channel
-from alerts.message import Message, Picture, template_environment
+from alerts.message import Message, Picture
 from alerts.outbox import waiting_row
 from alerts.routing import Recipient
 from monitor.errors import SettingsError
@@ -106,9 +107,26 @@ def enqueue(
     return len(rows)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DigestMessage(Message):
+    """The message of a digest, in the forms that its channel asks for."""
+
+    digest: Digest
+
+    @cached_property
+    def text(self) -> str:
+        """The whole digest in lines of plain text."""
+        return f"{render_digest(self.digest)}\n{self.footer}\n"
+
+    @cached_property
+    def html(self) -> str:
+        """The whole digest as a page of HTML."""
+        return self._laid_out("digest.html.j2", escape=True, width=WIDTH, height=HEIGHT)
+
+
 def digest_message(
     digest: Digest, delivery_id: str, *, recipient: str = "", may_repeat: bool = False
-) -> Message:
+) -> DigestMessage:
     """Return the message; its content was settled when the digest was made."""
     sections = tuple(digest_sections(digest))
     pictures = tuple(
@@ -120,7 +138,8 @@ def digest_message(
         for place, course in enumerate(digest.courses if can_draw() else (), start=1)
     )
     footer = f"{digest.name}, made {utc_time(digest.made_at)}"
-    message = Message(
+    return DigestMessage(
+        digest=digest,
         word=digest_title(digest).upper(),
         title=digest_span(digest),
         headline=plain_text(digest_verdict(digest), 300),
@@ -146,10 +165,4 @@ def digest_message(
         data=digest.model_dump(mode="json", exclude={"courses"}),
         sections=sections,
         pictures=pictures,
-    )
-    html = template_environment(escape=True).get_template("digest.html.j2")
-    return replace(
-        message,
-        text=f"{render_digest(digest)}\n{message.footer}\n",
-        html=html.render(message=message, width=WIDTH, height=HEIGHT),
     )

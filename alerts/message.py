@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote, urlsplit
@@ -28,6 +28,7 @@ from alerts.conditions import (
 )
 from alerts.facts import Fact, facts_of, rate_before
 from alerts.model import CLOSED, OVER, SAMPLE_CHARS, Reason, Snapshot
+from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 from monitor.report.format import (
@@ -98,9 +99,14 @@ class Example:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Message:
-    """What a channel sends; all texts are single lines without control characters."""
+    """
+    What a channel sends; all texts are single lines without control characters.
+
+    Its plain text and its HTML are laid out when a channel asks for them; DeliveryError is raised
+    where that fails, before anything was sent.
+    """
 
     word: str  #: the state: CRITICAL, WARNING, RESOLVED ...
     title: str  #: app and metric
@@ -124,8 +130,6 @@ class Message:
     example: Example | None = None
     test: bool = False
     thread: str = ""  #: what the channel calls the first message about the incident
-    text: str = ""
-    html: str = ""
     silence_link: str | None = None  #: the page to silence its app, while something fires
     own_subject: str = ""  #: in place of state, title and headline
     labels: Mapping[str, str] = field(default_factory=dict)  #: of its app, by the routes file
@@ -138,10 +142,24 @@ class Message:
         usual = f"[{self.word}] {self.title}: {self.headline}"
         return shorten(self.own_subject or usual, _SUBJECT_CHARS)
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The plain text, line by line."""
-        return tuple(self.text.splitlines())
+    @cached_property
+    def text(self) -> str:
+        """The whole message in lines of plain text."""
+        return self._laid_out("alert.txt.j2", escape=False)
+
+    @cached_property
+    def html(self) -> str:
+        """The whole message as a page of HTML."""
+        colour = _COLOURS.get(self.word.rpartition(" ")[2], _COLOURS["CLOSED"])
+        return self._laid_out("alert.html.j2", escape=True, colour=colour)
+
+    def _laid_out(self, template: str, *, escape: bool, **values: object) -> str:
+        try:
+            layout = template_environment(escape=escape).get_template(template)
+            return layout.render(message=self, **values)
+        except Exception as error:  # noqa: BLE001 - its text may hold a secret
+            code = f"rendering:{type(error).__name__}"
+            raise DeliveryError("rendering error", code=code[:100], ambiguous=False) from None
 
 
 def render(
@@ -171,7 +189,7 @@ def render(
     shown = None if over else example
     silences = None if over else page_link(snapshot.report_url, "silences")
     matcher = quote(f"app={snapshot.key.app}", safe="")
-    message = Message(
+    return Message(
         word=f"TEST {word}" if snapshot.test else word,
         title=_subject_of(snapshot),
         headline=_headline(snapshot, news),
@@ -199,14 +217,11 @@ def render(
         test=snapshot.test,
         thread=thread,
     )
-    return _written(message)
 
 
 def without_samples(message: Message) -> Message:
     """Return *message* without transcripts and what the scorer said of single samples."""
-    if not message.samples and message.example is None:
-        return message
-    return _written(replace(message, samples=(), example=None))
+    return replace(message, samples=(), example=None)
 
 
 def digest_lines(snapshots: Sequence[Snapshot]) -> list[str]:
@@ -240,16 +255,6 @@ def template_environment(*, escape: bool) -> SandboxedEnvironment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def _written(message: Message) -> Message:
-    written = {
-        kind: template_environment(escape=kind == "html")
-        .get_template(f"alert.{kind}.j2")
-        .render(message=message, colour=_COLOURS[message.word.rpartition(" ")[2]])
-        for kind in ("txt", "html")
-    }
-    return replace(message, text=written["txt"], html=written["html"])
 
 
 def _state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:

@@ -34,7 +34,6 @@ from alerts.routing import Recipient
 from monitor.errors import DeliveryError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.format import duration
-from monitor.retry import refilled
 from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import Store
 from monitor.store.lease import database_now
@@ -399,8 +398,9 @@ def tokens(connection: Connection, channel: str, rate: ChannelRate, now: datetim
     ).first()
     if row is None or row.tokens is None or row.tokens_at is None:
         return rate.burst
-    passed_s = (now - row.tokens_at).total_seconds()
-    return refilled(row.tokens, passed_s=passed_s, per_s=rate.per_minute / 60, burst=rate.burst)
+    # A clock that was set back takes nothing out.
+    passed_s: float = max(0.0, (now - row.tokens_at).total_seconds())
+    return min(rate.burst, float(row.tokens) + passed_s * rate.per_minute / 60)
 
 
 def _note_channel(connection: Connection, channel: str, values: dict[str, Any]) -> None:

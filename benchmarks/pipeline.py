@@ -24,8 +24,8 @@ import monitor
 from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
 from monitor.queue.wire import encode
+from monitor.store.columns import record_of
 from monitor.store.engine import Store
-from monitor.store.packing import record_of
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample

@@ -22,8 +22,8 @@ from sqlalchemy import Connection, text
 
 from monitor.models import Interaction, Sample
 from monitor.store import Sort
+from monitor.store.columns import WITH_SAMPLE, pack
 from monitor.store.engine import Store
-from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.sample_index import allot_positions, terms_of, write_terms
 from monitor.store.search import SampleFilter, find_samples
 from monitor.store.tables import evaluations, samples

@@ -1,4 +1,4 @@
-"""When to try again: waits that servers ask for, exponential backoff, and a token bucket."""
+"""When to try again: waits that servers ask for, and exponential backoff."""
 
 from __future__ import annotations
 
@@ -102,13 +102,3 @@ def backoff_s(
     """
     whole_s = min(longest_s, first_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
     return whole_s * uniform(0.5, 1.0)
-
-
-def refilled(tokens: float, *, passed_s: float, per_s: float, burst: float) -> float:
-    """
-    Return what a token bucket holds after *passed_s* seconds.
-
-    *per_s* tokens come back a second, up to *burst*. A clock that was set back (a negative
-    *passed_s*) takes nothing out.
-    """
-    return min(burst, tokens + max(0.0, passed_s) * per_s)

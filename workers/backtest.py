@@ -25,13 +25,13 @@ from monitor.models.status import TALLY_SUMS
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import backtest_buckets, backtest_samples
 from monitor.rolling.baseline import History
-from monitor.rolling.fleet import budget_keys
 from monitor.rolling.looks import CASCADE, StreamSample, goes_by_samples
 from monitor.rolling.policies import (
     EVIDENCE_POLICIES,
     POLICIES,
     EvidencePolicy,
     Thresholds,
+    budget_keys,
     find_policy,
     stream_budget,
 )

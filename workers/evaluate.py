@@ -28,7 +28,7 @@ from monitor.report.format import plain_text
 from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import History, ReferenceSpan
 from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn
-from monitor.rolling.fleet import AppNews, budget_keys
+from monitor.rolling.fleet import AppNews
 from monitor.rolling.level import VerifiedLevel, translated
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import (
@@ -36,6 +36,7 @@ from monitor.rolling.policies import (
     PolicyChoice,
     Rules,
     Thresholds,
+    budget_keys,
     find_policy,
     stream_budget,
 )

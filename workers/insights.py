@@ -18,8 +18,8 @@ from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding, Insight
 from monitor.rolling.attribution import Mark, explain_change, judge_deploy
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.input_drift import FEATURES, compare_inputs
-from monitor.rolling.tallies import figures_of, pass_counts, trend_of
+from monitor.rolling.drift import compare_inputs
+from monitor.rolling.tallies import FEATURES, figures_of, pass_counts, trend_of
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.insights import (

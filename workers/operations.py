@@ -24,9 +24,9 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, StreamEntry, translated
 from monitor.queue.snapshot import QueueSnapshot, take_snapshot
 from monitor.queue.wire import decode, user_of
+from monitor.store.columns import record_of
 from monitor.store.engine import Store
 from monitor.store.ledger import DEAD, Kind, drop_dead_letter, read_totals
-from monitor.store.packing import record_of
 from monitor.store.reconcile import (
     ENDED,
     Reconciliation,

@@ -41,8 +41,7 @@ from monitor.report.format import percent
 from monitor.report.model import Report, ReportedChange, Worst
 from monitor.rolling.backtesting import RATES, Detection, detections
 from monitor.rolling.evidence_state import from_json
-from monitor.rolling.fleet import budget_keys
-from monitor.rolling.policies import Rules, stream_budget
+from monitor.rolling.policies import Rules, budget_keys, stream_budget
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.agreement import agreements

@@ -34,9 +34,8 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, StreamEntry
 from monitor.queue.snapshot import sample_id_of
 from monitor.queue.wire import decode
-from monitor.rolling.input_drift import fingerprint
 from monitor.rolling.looks import CASCADE
-from monitor.rolling.tallies import bucket_start, stream_key, tally_of
+from monitor.rolling.tallies import bucket_start, fingerprint, stream_key, tally_of
 from monitor.scoring.base import Scorer
 from monitor.store.engine import Store
 from monitor.store.ledger import DeadLetter

@@ -38,7 +38,6 @@ from monitor.rolling.fleet import (
     finding_of,
     pool_from_json,
     pool_to_json,
-    pools_of,
 )
 from monitor.rolling.looks import (
     Looks,
@@ -48,7 +47,7 @@ from monitor.rolling.looks import (
     stream_sample,
     weighted_looks,
 )
-from monitor.rolling.policies import Rules
+from monitor.rolling.policies import Rules, pools_of
 from monitor.rolling.tuning import RateSchedule
 from monitor.stats.evidence import Floats, Onset, find_onset
 from monitor.store.insights import read_asked_spans, read_marks

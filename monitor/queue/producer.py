@@ -359,7 +359,7 @@ def place_of(url: str) -> Place:
     ValueError
         If it cannot be read; the message may quote a part of it.
     """
-    found = sentinels_of(url)
+    found = sentinels_of(url) if "+sentinel://" in url else None
     options = _untyped.parse_url(found.master_url if found else url)
     tls = options.get("connection_class") is redis.SSLConnection
     if found is None:

@@ -1,9 +1,10 @@
 """
-Whether the scores moved: a window against its reference.
+Whether the scores moved, or the questions: a window against its reference.
 
 `chunk_tests` compares the shape of closed chunks. `take_in` is a sequential detector of the mean
 with a false-alarm budget: its evidence is that of the status (`monitor.stats.evidence`), of scores
 instead of passes, against the mean of the reference less an effect that is too small to matter.
+`compare_inputs` tests what was asked.
 """
 
 from __future__ import annotations
@@ -16,13 +17,25 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
+from scipy.special import fdtrc, ndtr
 
 from monitor.models import Tally
+from monitor.models.insight import InputDrift
 from monitor.models.status import BINS
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.tallies import histogram, window_stats
-from monitor.stats.distance import Moments, ks_test, mann_whitney
+from monitor.rolling.tallies import (
+    CONTEXTS,
+    FEATURES,
+    LANGUAGE,
+    LANGUAGES,
+    QUERIES,
+    TOPIC,
+    TOPIC_GROUPS,
+    histogram,
+    length_of_bin,
+    window_stats,
+)
+from monitor.stats.distance import Moments, g_test, ks_test, mann_whitney
 from monitor.stats.evidence import NOTHING, Floats, accumulate, log_mean
 
 #: Over the root of mn/(m+n): the mean of the KS distance, 1.64 standard errors of the ranks.
@@ -330,3 +343,102 @@ def take_in(
     down, up = detectors
     state = replace(state, down=down, up=up, quiet_to_s=(quiet_to_s[0], quiet_to_s[1]))
     return state, sorted(alarms, key=lambda alarm: alarm.at_s)
+
+
+# --- whether the questions changed: the fingerprints of a window against the reference ---
+
+Asked = Mapping[int, int]
+
+_LEAST_ASKED: Final = 30
+#: A distance, between 0 and 1, that is worth a finding.
+_LEAST_DISTANCE: Final = 0.10
+_LEAST_EXPECTED: Final = 5.0
+
+
+class _Shift(NamedTuple):
+    distance: float
+    p_value: float
+    before: str = ""
+    after: str = ""
+
+
+def compare_inputs(
+    before: Mapping[str, Asked], after: Mapping[str, Asked], *, alpha: float
+) -> list[InputDrift]:
+    """
+    Compare what was asked in a window with what was asked before.
+
+    Lengths and numbers of passages are compared by the Kolmogorov-Smirnov test, languages
+    by the G test, and topics group by group: the share of the questions in which a group
+    of words occurs, with the p-values of all groups put together by Bonferroni.
+
+    *before* and *after* are histograms by feature, as `fingerprint` counts them. At the level
+    *alpha*, in (0, 1), a feature counts as moved; it should be small where the comparison is
+    repeated. What has fewer than 30 on either side is left out.
+    """
+    found = []
+    for feature in FEATURES:
+        counted = QUERIES if feature == TOPIC else feature
+        n = [sum(bins.get(counted, {}).values()) for bins in (before, after)]
+        if min(n) < _LEAST_ASKED:
+            continue
+        first, second = before[feature], after[feature]
+        if feature == TOPIC:
+            result = _topics(first, n[0], second, n[1])
+        elif feature == LANGUAGE:
+            result = _languages(first, second)
+        else:
+            counts = _array(first, 64), _array(second, 64)
+            ks = ks_test(*counts, exact_below=0.05)
+            middles = [int(np.searchsorted(np.cumsum(c), c.sum() / 2)) for c in counts]
+            in_words = "median {}" if feature == CONTEXTS else "median about {} characters"
+            shown = middles if feature == CONTEXTS else [length_of_bin(m) for m in middles]
+            result = _Shift(ks.distance, ks.p_value, *(in_words.format(m) for m in shown))
+        moved = result.p_value <= alpha and result.distance >= _LEAST_DISTANCE
+        found.append(
+            InputDrift(
+                feature=feature, n_before=n[0], n_after=n[1], moved=moved, **result._asdict()
+            )
+        )
+    return found
+
+
+def _languages(first: Asked, second: Asked) -> _Shift:
+    counts = _array(first, len(LANGUAGES)), _array(second, len(LANGUAGES))
+    shares = [c / c.sum() for c in counts]
+    pooled = counts[0] + counts[1]
+    least = min(c.sum() for c in counts) / pooled.sum()
+    common = pooled * least >= _LEAST_EXPECTED
+    # What is rare is joined, so that the chi-square distribution holds.
+    joined = [np.append(c[common], c[~common].sum()) for c in counts]
+    p_value = g_test(joined[0], joined[1]).p_value
+    moved = int(np.argmax(np.abs(shares[1] - shares[0])))
+    old, new = (f"{LANGUAGES[moved]} {100 * share[moved]:.0f} %" for share in shares)
+    distance = float(np.abs(shares[1] - shares[0]).sum() / 2)
+    return _Shift(distance, p_value, old, new)
+
+
+def _topics(first: Asked, n_first: int, second: Asked, n_second: int) -> _Shift:
+    """Compare the share of the questions in which each group of words occurs."""
+    p, q = _array(first, TOPIC_GROUPS) / n_first, _array(second, TOPIC_GROUPS) / n_second
+    pooled = (p * n_first + q * n_second) / (n_first + n_second)
+    worth = 1 / n_first + 1 / n_second
+    error = np.sqrt(np.clip(pooled * (1 - pooled), 1e-12, None) * worth)
+    # Yates: half a question towards no difference.
+    z = np.clip(np.abs(q - p) - worth / 2, 0, None) / error
+    expected = pooled * min(n_first, n_second)
+    tested = (expected >= _LEAST_EXPECTED) & ((1 - pooled) * min(n_first, n_second) >= 1)
+    if not tested.any():
+        return _Shift(0.0, 1.0)
+    p_value = min(1.0, float(2 * ndtr(-z[tested].max())) * int(tested.sum()))
+    moved = int(np.argmax(np.where(tested, np.abs(q - p), -1.0)))
+    old, new = (f"a group of words in {100 * share[moved]:.0f} %" for share in (p, q))
+    distance = float(abs(q[moved] - p[moved]))
+    return _Shift(distance if math.isfinite(distance) else 0.0, p_value, old, new)
+
+
+def _array(bins: Asked, size: int) -> NDArray[np.float64]:
+    counts = np.zeros(size)
+    for position, count in bins.items():
+        counts[min(position, size - 1)] += count
+    return counts

@@ -23,8 +23,7 @@ Not proven: the end of an incident, for which all samples count as those of one 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from monitor.models import Status, StreamKey
+from monitor.models import Status
 from monitor.rolling.evidence_state import (
     CLEAR_GAIN,
     CLEAR_SLACK,
@@ -47,13 +46,11 @@ from monitor.rolling.evidence_state import (
     short_row,
 )
 from monitor.rolling.looks import Looks, stakes_of
-from monitor.rolling.policies import Rules, status_of
+from monitor.rolling.policies import LEAST_APPS, Rules, status_of
 from monitor.stats.evidence import NOTHING, log_mean, log_payoffs, sample_log_payoffs
 
 Floats = NDArray[np.float64]
 
-#: Fewer apps are no fleet: without the two loudest ones too little is left.
-LEAST_APPS: Final = 4
 #: Shares by which all may have fallen.
 _FALLS: Final = np.array([0.06, 0.12, 0.22, 0.45, 0.90])
 #: Common shifts of the log odds, with a flat prior. None is 0: what neither gains nor loses would
@@ -67,31 +64,6 @@ _BEYOND: Final = 3.0
 _LOW, _HIGH, _STRICT = 0.05, 0.90, 0.95
 #: What is known of the normal rate of an app that has no reference above the threshold.
 _KNOWN_N: Final = 500.0
-
-
-def pools_of(
-    apps: Collection[str], shared: Mapping[str, Collection[str]]
-) -> dict[str, frozenset[str]]:
-    """
-    Return the apps of each pool of one evaluator: all of them, named "", and those that share more.
-
-    *shared* names what each app uses, such as ``model=m2`` or ``release=v12``. Apps that are pooled
-    already have no second pool, and fewer than `LEAST_APPS` have none.
-    """
-    found = {"": frozenset(apps)}
-    for value in sorted({value for app in apps for value in shared.get(app, ())}):
-        members = frozenset(app for app in apps if value in shared.get(app, ()))
-        if members not in found.values():
-            found[value] = members
-    return {value: members for value, members in found.items() if len(members) >= LEAST_APPS}
-
-
-def budget_keys(streams: Iterable[StreamKey], shared: Mapping[str, Collection[str]]) -> int:
-    """Return how many keys share the budget: the streams, and the pools of those alike."""
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for key in streams:
-        alike[key.metric, key.evaluator_version].append(key.app)
-    return sum(len(apps) + len(pools_of(apps, shared)) for apps in alike.values())
 
 
 class AppNews(NamedTuple):

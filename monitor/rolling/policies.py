@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from monitor.errors import SettingsError, own_words
-from monitor.models import Status
+from monitor.models import Status, StreamKey
 from monitor.rolling.tallies import WindowStats
 
 _DAY_S: Final = 86_400
@@ -28,6 +29,8 @@ _MONTH_S: Final = 30 * _DAY_S
 FALL_SHARE: Final = 0.85
 #: One stream never gets more than this part of the project's budget, however few there are.
 _MOST_OF_PROJECT: Final = 0.1
+#: Fewer apps are no fleet: without the two loudest ones too little is left.
+LEAST_APPS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,31 @@ def stream_budget(false_alarms_per_month: float, *, roots: int) -> float:
     0.001
     """
     return false_alarms_per_month * min(_MOST_OF_PROJECT, 1.0 / max(1, roots))
+
+
+def pools_of(
+    apps: Collection[str], shared: Mapping[str, Collection[str]]
+) -> dict[str, frozenset[str]]:
+    """
+    Return the apps of each pool of one evaluator: all of them, named "", and those that share more.
+
+    *shared* names what each app uses, such as ``model=m2`` or ``release=v12``. Apps that are pooled
+    already have no second pool, and fewer than `LEAST_APPS` have none.
+    """
+    found = {"": frozenset(apps)}
+    for value in sorted({value for app in apps for value in shared.get(app, ())}):
+        members = frozenset(app for app in apps if value in shared.get(app, ()))
+        if members not in found.values():
+            found[value] = members
+    return {value: members for value, members in found.items() if len(members) >= LEAST_APPS}
+
+
+def budget_keys(streams: Iterable[StreamKey], shared: Mapping[str, Collection[str]]) -> int:
+    """Return how many keys share the budget: the streams, and the pools of those alike."""
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for key in streams:
+        alike[key.metric, key.evaluator_version].append(key.app)
+    return sum(len(apps) + len(pools_of(apps, shared)) for apps in alike.values())
 
 
 Policy = Callable[[WindowStats, Thresholds], PolicyFinding]

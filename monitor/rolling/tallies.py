@@ -1,17 +1,25 @@
-"""Evaluations to tallies, and tallies to the figures that people read."""
+"""
+What a sample adds to the sums, and the figures that people read from sums.
+
+`tally_of` counts an evaluation, `fingerprint` what was asked; `window_stats` reads a window.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.models import ROOT, Drift, Evaluation, EvaluationStatus, StreamKey, Tally
+from monitor.models import ROOT, Drift, Evaluation, EvaluationStatus, Interaction, StreamKey, Tally
 from monitor.models.evaluation import PassRule
 from monitor.models.insight import CategoryFigures, Figures, HistogramBin, Trend
 from monitor.models.status import BINS, WINDOW_WEIGHT, Movement
@@ -23,6 +31,44 @@ from monitor.stats.summary import normal_interval, robust_trend, summarise_bins
 _MICRO = 1_000_000
 #: Every interval of a pass rate that is shown is one of 90 %.
 DOUBT: Final = 0.10
+
+QUERY_CHARS: Final = "query_chars"
+OUTPUT_CHARS: Final = "output_chars"
+CONTEXTS: Final = "contexts"
+LANGUAGE: Final = "language"
+TOPIC: Final = "topic"
+#: How many queries the sketch was made of; one query falls into several groups.
+QUERIES: Final = "queries"
+FEATURES: Final = (QUERY_CHARS, OUTPUT_CHARS, CONTEXTS, LANGUAGE, TOPIC)
+TOPIC_GROUPS: Final = 128
+
+_MOST_CONTEXTS = 20
+_MOST_CHARS = 4000
+_LONGEST_KEPT = 40  # characters of a word whose group is kept
+#: Two bins a doubling: 1, 2, 3, 4, 6, 8, 11, 16, ...
+_BINS_PER_DOUBLING = 2
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+#: Languages by their position, which is their bin; never change the order.
+LANGUAGES: Final = (
+    "unknown", "en", "de", "fr", "es", "it", "pt", "nl", "latin", "cyrillic", "greek", "arabic",
+    "hebrew", "devanagari", "thai", "han", "kana", "hangul",
+)  # fmt: skip
+_COMMON_WORDS: Mapping[str, str] = {
+    "en": "the and is are what how do does can my you it for of to i in on with",
+    "de": "der die das und ist wie was ich ein eine nicht mein für mit sie kann",
+    "fr": "le la les et est une des que je vous mon ma pour dans comment pas",
+    "es": "el los las y es una que mi por para con como cómo qué se puedo no",
+    "it": "il gli e è una che mi per con come di sono non posso mio della",
+    "pt": "o os as e é uma que meu para com como não você posso do da em",
+    "nl": "de het een en is van wat hoe ik mijn niet voor met kan op je",
+}
+_COMMON = {name: frozenset(words.split()) for name, words in _COMMON_WORDS.items()}
+_SCRIPTS: Mapping[str, str] = {
+    "LATIN": "latin", "CYRILLIC": "cyrillic", "GREEK": "greek", "ARABIC": "arabic",
+    "HEBREW": "hebrew", "DEVANAGARI": "devanagari", "THAI": "thai", "CJK": "han",
+    "HIRAGANA": "kana", "KATAKANA": "kana", "HANGUL": "hangul",
+}  # fmt: skip
 
 
 def numeric_score(evaluation: Evaluation) -> float | None:
@@ -111,6 +157,75 @@ def bucket_start(epoch_s: float, width_s: int) -> int:
 def total(tallies: Iterable[Tally]) -> Tally:
     """Merge any number of tallies."""
     return sum(tallies, start=Tally())
+
+
+def fingerprint(interaction: Interaction) -> dict[str, dict[int, int]]:
+    """
+    Count one interaction: by feature, so many in each bin.
+
+    Texts that were not captured have no length, no language and no topic.
+    """
+    found = {CONTEXTS: {min(len(interaction.contexts), _MOST_CONTEXTS): 1}}
+    if interaction.output:
+        found[OUTPUT_CHARS] = {length_bin(len(interaction.output)): 1}
+    if interaction.query:
+        query = interaction.query[:_MOST_CHARS]
+        found[QUERY_CHARS] = {length_bin(len(interaction.query)): 1}
+        found[LANGUAGE] = {LANGUAGES.index(guess_language(query)): 1}
+        found[TOPIC] = dict.fromkeys(sorted(topic_groups(query)), 1)
+        found[QUERIES] = {0: 1}
+    return found
+
+
+def length_bin(chars: int) -> int:
+    """Return the bin of a length: two bins for each doubling, 0 for nothing."""
+    if chars <= 0:
+        return 0
+    # By whole numbers: the square tells in which half of its doubling a length lies.
+    upper_half = int(chars * chars >= 1 << (2 * chars.bit_length() - 1))
+    return min(60, _BINS_PER_DOUBLING * (chars.bit_length() - 1) + upper_half + 1)
+
+
+def length_of_bin(position: int) -> int:
+    """Return the least length that falls into a bin."""
+    if position <= 0:
+        return 0
+    doublings, upper = divmod(position - 1, _BINS_PER_DOUBLING)
+    return round(2 ** (doublings + upper / 2) + (0.5 if upper else 0))
+
+
+def topic_groups(text: str) -> set[int]:
+    """Return the groups into which the words of a text fall, each once: a set of 0 to 127."""
+    found = set(_WORD.findall(text.casefold()))
+    return {_kept_group(w) if len(w) <= _LONGEST_KEPT else _group(w) for w in found}
+
+
+def guess_language(text: str) -> str:
+    """Guess a language by its script and, for Latin letters, by its commonest words."""
+    scripts = Counter(filter(None, (_script(c) for c in text[:400] if c.isalpha())))
+    if not scripts:
+        return "unknown"
+    script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
+    if script != "latin":
+        return script
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    hits = Counter({name: sum(w in common for w in words) for name, common in _COMMON.items()})
+    (first, most), (_, second) = hits.most_common(2)
+    return first if most > second else "latin"
+
+
+def _group(word: str) -> int:
+    digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest()
+    return int.from_bytes(digest, "big") % TOPIC_GROUPS
+
+
+_kept_group = lru_cache(maxsize=10_000)(_group)
+
+
+@lru_cache(maxsize=4096)
+def _script(character: str) -> str:
+    first = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return _SCRIPTS.get(first, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

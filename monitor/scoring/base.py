@@ -1,4 +1,8 @@
-"""What a judge and a scorer are, and what they say of one interaction."""
+"""
+What a judge and a scorer are, and what they say of one interaction.
+
+`cpu_budget` and `compared_by` are in force while one sample is scored.
+"""
 
 from __future__ import annotations
 
@@ -126,3 +130,32 @@ def check_cpu() -> None:
     """Raise ``TooExpensiveError`` once the sample in work has used up its CPU time."""
     if time.thread_time() > _CPU_ENDS_S.get():
         raise TooExpensiveError("scoring this sample takes more CPU time than a sample may")
+
+
+class Similarity(Protocol):
+    """How near two texts are in meaning, as an embedding model sees it."""
+
+    version: str
+
+    def __call__(self, one: str, other: str) -> float:
+        """Return the cosine of two texts, in [0, 1]."""
+
+
+#: Why a metric that compares meanings has no score where no embedding model is configured.
+NEEDS_EMBEDDING = "needs_embedding_model"
+_SIMILARITY: ContextVar[Similarity | None] = ContextVar("similarity", default=None)
+
+
+def configured_similarity() -> Similarity | None:
+    """Return the similarity by which metrics compare meanings now; None without a model."""
+    return _SIMILARITY.get()
+
+
+@contextmanager
+def compared_by(similarity: Similarity | None) -> Iterator[None]:
+    """Compare meanings by *similarity* within the block."""
+    token = _SIMILARITY.set(similarity)
+    try:
+        yield
+    finally:
+        _SIMILARITY.reset(token)

@@ -4,41 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
 
 from monitor.scoring.words import words
-
-
-class Similarity(Protocol):
-    """How near two texts are in meaning, as an embedding model sees it."""
-
-    version: str
-
-    def __call__(self, one: str, other: str) -> float:
-        """Return the cosine of two texts, in [0, 1]."""
-
-
-#: Why a metric that compares meanings has no score where no embedding model is configured.
-NEEDS_EMBEDDING = "needs_embedding_model"
-_SIMILARITY: ContextVar[Similarity | None] = ContextVar("similarity", default=None)
-
-
-def configured_similarity() -> Similarity | None:
-    """Return the similarity by which metrics compare meanings now; None without a model."""
-    return _SIMILARITY.get()
-
-
-@contextmanager
-def compared_by(similarity: Similarity | None) -> Iterator[None]:
-    """Compare meanings by *similarity* within the block."""
-    token = _SIMILARITY.set(similarity)
-    try:
-        yield
-    finally:
-        _SIMILARITY.reset(token)
 
 
 def share(part: int, whole: int) -> float:

@@ -43,7 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from monitor.errors import SettingsError, own_words
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction, PassRule
-from monitor.scoring.base import Finding
+from monitor.scoring.base import NEEDS_EMBEDDING, Finding
 from monitor.scoring.declaration import (
     Combined,
     Computed,
@@ -54,7 +54,6 @@ from monitor.scoring.declaration import (
     NoParameters,
     RubricMetric,
 )
-from monitor.scoring.measures import NEEDS_EMBEDDING
 from monitor.scoring.metrics import METRICS, RENAMED
 from monitor.scoring.metrics.quality import Rubric, Weighted
 from monitor.settings import Settings, variable

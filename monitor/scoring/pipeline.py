@@ -38,7 +38,16 @@ from monitor.errors import (
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
 from monitor.models.evaluation import Direction, advice_for
 from monitor.queue.wire import unscorable
-from monitor.scoring.base import Finding, Judge, Judgement, Scorer, check_cpu, cpu_budget
+from monitor.scoring.base import (
+    Finding,
+    Judge,
+    Judgement,
+    Scorer,
+    Similarity,
+    check_cpu,
+    compared_by,
+    cpu_budget,
+)
 from monitor.scoring.declaration import (
     Combined,
     Computed,
@@ -49,7 +58,6 @@ from monitor.scoring.declaration import (
     RubricMetric,
 )
 from monitor.scoring.limits.budget import BudgetWatch
-from monitor.scoring.measures import Similarity, compared_by
 
 T = TypeVar("T")
 _CPU_S = 10.0  # of a sample; usual ones take milliseconds

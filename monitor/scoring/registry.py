@@ -13,7 +13,7 @@ import structlog
 
 from monitor.errors import SettingsError
 from monitor.queue.consumer import connect
-from monitor.scoring.base import Judge, Scorer
+from monitor.scoring.base import Judge, Scorer, Similarity
 from monitor.scoring.calibration import Calibration, VerdictHistory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
 from monitor.scoring.declaration import ConfiguredMetric, JudgementMetric, RubricMetric
@@ -22,7 +22,6 @@ from monitor.scoring.limits.budget import Meter, caps_from
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge, Rewriter
-from monitor.scoring.measures import Similarity
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import ALIASES
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline

@@ -1,6 +1,6 @@
 """Every setting of every process, and how it is read."""
 
-from .kinds import DEFAULT_REDIS_URL, masked_url, redis_url_file, resolve_redis_url
+from .kinds import DEFAULT_REDIS_URL, masked_url
 from .reading import (
     FILE_SUFFIX,
     PREFIX,
@@ -8,6 +8,8 @@ from .reading import (
     TABLES,
     Settings,
     environment_value,
+    redis_url_file,
+    resolve_redis_url,
     setting_field,
     variable,
 )

@@ -1,4 +1,4 @@
-"""Kinds of values that settings have: what is wrong with others; where Redis is."""
+"""Kinds of values that settings have: what is wrong with others; what an address says."""
 
 from __future__ import annotations
 
@@ -164,21 +164,6 @@ def a_zone(value: str) -> str:
 def a_home(value: Path) -> Path:
     """Make the path of a folder whole."""
     return value.expanduser().absolute()
-
-
-def resolve_redis_url(redis_url: str | None, home: Path) -> str:
-    """Find Redis: the setting, else the address `groundwatch up` left in *home*, else port 6379."""
-    if redis_url:
-        return redis_url
-    try:
-        return redis_url_file(home).read_text(encoding="utf-8").strip() or DEFAULT_REDIS_URL
-    except OSError:
-        return DEFAULT_REDIS_URL
-
-
-def redis_url_file(home: Path) -> Path:
-    """Name the file in which `groundwatch up` leaves the address of its Redis."""
-    return home / "redis.url"
 
 
 def masked_url(url: str) -> str:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from ..errors import SettingsError, own_words
 from .fields import Fields, Table
-from .kinds import is_loopback, masked_url, resolve_redis_url
+from .kinds import DEFAULT_REDIS_URL, is_loopback, masked_url
 
 PREFIX = "GROUNDWATCH_"
 FILE_SUFFIX = "_FILE"
@@ -175,6 +175,21 @@ class Settings(Fields):
     def broker_url(self) -> str:
         """The address of Redis: the setting, else what `up` wrote down, else the usual place."""
         return resolve_redis_url(self.redis_url, self.home)
+
+
+def resolve_redis_url(redis_url: str | None, home: Path) -> str:
+    """Find Redis: the setting, else the address `groundwatch up` left in *home*, else port 6379."""
+    if redis_url:
+        return redis_url
+    try:
+        return redis_url_file(home).read_text(encoding="utf-8").strip() or DEFAULT_REDIS_URL
+    except OSError:
+        return DEFAULT_REDIS_URL
+
+
+def redis_url_file(home: Path) -> Path:
+    """Name the file in which `groundwatch up` leaves the address of its Redis."""
+    return home / "redis.url"
 
 
 def config_file(environ: Mapping[str, str]) -> Path | None:

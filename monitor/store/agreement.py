@@ -23,18 +23,9 @@ from monitor.models import ROOT, Interaction
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
 from monitor.stats.intervals import answered_probability
 from monitor.stats.judge_shift import Cause, ShiftEvidence
+from monitor.store.columns import epoch_ms, matches, record_of, sample_of
 from monitor.store.engine import insert_new, put
-from monitor.store.packing import record_of, sample_of
-from monitor.store.tables import (
-    epoch_ms,
-    evaluations,
-    judge_checks,
-    labels,
-    matches,
-    rejudged,
-    samples,
-    streams,
-)
+from monitor.store.tables import evaluations, judge_checks, labels, rejudged, samples, streams
 
 #: So many of the newest samples tell the present release.
 _PRESENT = 50

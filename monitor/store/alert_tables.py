@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
     Boolean,
     Column,
-    DateTime,
-    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -19,32 +16,9 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.types import TypeDecorator
 
-from monitor.store.tables import BigInt, Json, metadata, required
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """An aware time, kept and given back in UTC; SQLite alone would forget the zone."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Turn an aware time into UTC; refuse one without a zone."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a time without a zone cannot be stored; use datetime.now(UTC)")
-        utc = value if value.tzinfo is UTC else value.astimezone(UTC)
-        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give the time back as an aware one in UTC."""
-        del dialect
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+from monitor.store.columns import BigInt, Json, UtcTime
+from monitor.store.tables import metadata, required
 
 
 def _key_columns(*, primary: bool) -> list[Column[Any]]:

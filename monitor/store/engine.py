@@ -51,8 +51,7 @@ from sqlalchemy.exc import (
 )
 
 from monitor.errors import RowRefusedError, SettingsError, StoreError, StoreUnavailableError
-from monitor.store.packing import PackedColumn
-from monitor.store.tables import EpochTime, epoch_ms
+from monitor.store.columns import EpochTime, PackedColumn, epoch_ms
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -17,23 +17,20 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, tu
 from monitor.models.insight import AppInsight, DetectionProof, DriftFinding, Insight, SampleRate
 from monitor.models.interaction import Figure, RunRecord
 from monitor.models.status import ROOT
+from monitor.store.columns import epoch_ms, matches, record_of, time_of
 from monitor.store.engine import batched, put, rows_of
-from monitor.store.packing import record_of
 from monitor.store.rollup import BUCKETS, LEVELS
 from monitor.store.tables import (
     bucket_bins,
     drift_findings,
     drift_states,
-    epoch_ms,
     evaluations,
     insights,
     marks,
-    matches,
     proofs,
     sample_rates,
     samples,
     streams,
-    time_of,
 )
 
 #: Findings older than this are deleted.

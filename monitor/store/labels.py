@@ -35,10 +35,11 @@ from monitor.errors import first_mistake
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT
 from monitor.models.interaction import Name
 from monitor.stats.agreement import level_bin
+from monitor.store.columns import epoch_ms, matches
 from monitor.store.engine import batched, put, rows_of
 from monitor.store.query import read_first_scores
 from monitor.store.samples import note_act
-from monitor.store.tables import epoch_ms, evaluations, labels, matches, samples
+from monitor.store.tables import evaluations, labels, samples
 
 #: The annotator of labels that the app itself sends with its samples.
 APP_ANNOTATOR = "app"

@@ -22,17 +22,9 @@ from sqlalchemy import Connection, Select, func, select
 
 from monitor.errors import SettingsError
 from monitor.queue.wire import OUTSIDE
+from monitor.store.columns import epoch_ms, matches, time_of
 from monitor.store.engine import add, insert_new, put, rows_of
-from monitor.store.tables import (
-    counts,
-    dead_letters,
-    epoch_ms,
-    hooks,
-    matches,
-    samples,
-    time_of,
-    totals,
-)
+from monitor.store.tables import counts, dead_letters, hooks, samples, totals
 
 DEAD, RETRYING, DROPPED = "dead", "retrying", "dropped"
 _SHORTEST_NAME = 4

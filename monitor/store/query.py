@@ -12,8 +12,9 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, fun
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
+from monitor.store.columns import matches
 from monitor.store.rollup import BUCKETS, HOURS, Piece, pieces, read_marks
-from monitor.store.tables import matches, pass_lines, streams
+from monitor.store.tables import pass_lines, streams
 
 #: Sums that a stream keeps of all it ever counted.
 STREAM_SUMS = ("sum_w", "sum_w2", "sum_wy")

@@ -21,8 +21,8 @@ from sqlalchemy import Column, Connection, bindparam, delete, func, select, text
 from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
+from monitor.store.columns import WITH_SAMPLE, pack, record_of, sample_of, time_of
 from monitor.store.engine import Store, add, compact_json, put
-from monitor.store.packing import WITH_SAMPLE, pack, record_of, sample_of
 from monitor.store.rollup import DAY_S, HOUR_S, Guard, read_marks
 from monitor.store.sample_index import index_older, index_stored, remove_terms
 from monitor.store.tables import (
@@ -36,7 +36,6 @@ from monitor.store.tables import (
     rejudged,
     samples,
     status_changes,
-    time_of,
 )
 
 _BATCH = 500

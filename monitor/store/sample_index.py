@@ -18,8 +18,8 @@ from sqlalchemy import Connection, bindparam, select, text
 
 from monitor.models import Sample
 from monitor.queue.names import DOCTOR_APP
+from monitor.store.columns import sample_of
 from monitor.store.engine import batched
-from monitor.store.packing import sample_of
 from monitor.store.tables import evaluations, samples
 
 #: Below the milliseconds of a position: tells samples of one millisecond apart.

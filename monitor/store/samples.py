@@ -18,8 +18,8 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
-from monitor.store.packing import record_of, sample_of
-from monitor.store.tables import audit, epoch_ms, evaluations, matches, samples, time_of
+from monitor.store.columns import epoch_ms, matches, record_of, sample_of, time_of
+from monitor.store.tables import audit, evaluations, samples
 
 #: Turns of one session that are read, the latest: a session id that never changes costs no more.
 MOST_TURNS = 200

@@ -20,6 +20,7 @@ from monitor.errors import first_mistake
 from monitor.queue.names import DOCTOR_APP
 from monitor.settings.kinds import parse_time
 from monitor.store import Sort
+from monitor.store.columns import epoch_ms, time_of
 from monitor.store.sample_index import (
     LATEST_MS,
     TERMS,
@@ -29,7 +30,7 @@ from monitor.store.sample_index import (
     score_bin,
     token_of,
 )
-from monitor.store.tables import epoch_ms, evaluations, labels, samples, time_of
+from monitor.store.tables import evaluations, labels, samples
 
 _MOST_PHRASES = 20
 _BINS = range(101)

@@ -7,15 +7,10 @@ counters of hooks; verdicts; what explains a status; what people say and do; lea
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
-    BigInteger,
     Column,
-    ColumnElement,
-    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -28,13 +23,10 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     text,
-    true,
 )
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import TypeDecorator
 
 from monitor.models.status import TALLY_SUMS
-from monitor.store.packing import PackedColumn
+from monitor.store.columns import BigInt, EpochTime, Json, PackedColumn
 
 metadata = MetaData(
     naming_convention={
@@ -45,44 +37,6 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
-
-#: JSON, in PostgreSQL's binary form where there is one.
-Json = JSON().with_variant(JSONB(), "postgresql")
-#: A 64-bit number; SQLite only counts up an INTEGER by itself.
-BigInt = BigInteger().with_variant(Integer(), "sqlite")
-
-
-def epoch_ms(moment: datetime) -> int:
-    """Return a time in epoch milliseconds, as the store keeps it."""
-    return round(moment.timestamp() * 1000)
-
-
-def time_of(ms: float) -> datetime:
-    """Return the time of epoch milliseconds."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-class EpochTime(TypeDecorator[datetime]):
-    """An aware time, kept in epoch milliseconds; given back in UTC."""
-
-    impl = BigInt
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        """Return what is kept."""
-        del dialect
-        return None if value is None else epoch_ms(value)
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
-        """Return the aware time."""
-        del dialect
-        return None if value is None else time_of(value)
-
-
-def matches(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
-    """Return the condition that a column has this value; None stands for any."""
-    return true() if value is None else column == value
-
 
 #: What is not a number in a key, and how many characters it has at most.
 _CHARS = {

@@ -10,12 +10,11 @@ from sqlalchemy import Connection, delete, select
 
 from monitor.models import ROOT, Status, Verdict
 from monitor.models.status import FleetFall
+from monitor.store.columns import matches, record_of
 from monitor.store.engine import put
-from monitor.store.packing import record_of
 from monitor.store.tables import (
     detectors,
     evaluations,
-    matches,
     pools,
     samples,
     status_changes,

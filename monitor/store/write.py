@@ -24,10 +24,10 @@ from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.queue.wire import OUTSIDE
 from monitor.stats.multiplicity import PLACES, Census, Seen, admit
+from monitor.store.columns import WITH_SAMPLE, pack
 from monitor.store.engine import add, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside
-from monitor.store.packing import WITH_SAMPLE, pack
 from monitor.store.query import STREAM_SUMS, past_name
 from monitor.store.rollup import Inputs, add_inputs, add_late
 from monitor.store.sample_index import allot_positions, terms_of, write_terms
@@ -189,7 +189,8 @@ def record(
     fresh = [by_id[key] for key in sorted(new_ids)]
     ended = {result.scored.sample.sample_id: result.evaluation_rows() for result in fresh}
     insert(connection, evaluations, [row for rows in ended.values() for row in rows])
-    save_labels(connection, (label for item in fresh for label in item.labels()))
+    if found := [label for item in fresh for label in item.labels()]:
+        save_labels(connection, found)
     _add_to_buckets(
         connection,
         [

@@ -229,9 +229,9 @@ def test_a_message_that_cannot_be_read_holds_up_no_other(world, values):
 def test_a_message_that_cannot_be_rendered_was_never_sent(world, monkeypatch):
     slack_only(world)
     world.tell(Status.CRITICAL)
-    monkeypatch.setattr("alerts.message._COLOURS", {})
+    monkeypatch.delattr("alerts.message.facts_of")
     assert world.dispatch() == {"retry": 1}
-    assert errors(world) == {"rendering:KeyError"}
+    assert errors(world) == {"rendering:NameError"}
     with world.store.read() as connection:
         assert not queries.deliveries(connection)[0].possible_duplicate
 

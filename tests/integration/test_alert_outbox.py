@@ -13,6 +13,7 @@ from alerts.state import Timers
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent, DeliveryStatus
 from monitor.models.status import Status
+from monitor.store.alert_tables import alert_channels
 from monitor.store.alert_tables import outbox as outbox_table
 from monitor.store.lease import database_now
 from monitor.testing import make_verdict
@@ -70,6 +71,16 @@ def test_a_message_is_claimed_again_when_its_lease_ran_out(store, tell):
     (second,) = claim(store, 71)
     assert second.delivery_id == first.delivery_id
     assert (second.attempt, second.possible_duplicate) == (2, True)
+
+
+def test_a_bucket_fills_up_to_its_burst_and_a_clock_set_back_takes_nothing(store):
+    row = {"channel": "slack", "tokens": 1.0, "tokens_at": NOW}
+    with store.write() as connection:
+        connection.execute(alert_channels.insert(), [row])
+    rate = ChannelRate(per_minute=30, burst=5)
+    with store.read() as connection:
+        held = [outbox.tokens(connection, "slack", rate, at(s)) for s in (2, 100, -100)]
+    assert held == [2.0, 5.0, 1.0]
 
 
 def test_an_old_token_cannot_finish(store, tell):

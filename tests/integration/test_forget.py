@@ -15,10 +15,10 @@ from monitor.queue.consumer import Consumer
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
+from monitor.store.columns import record_of
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.labels import Label, save_labels
 from monitor.store.ledger import read_totals
-from monitor.store.packing import record_of
 from monitor.store.samples import read_sample
 from monitor.store.tables import evaluations, metadata, samples
 from monitor.testing import make_interaction, make_sample

@@ -11,8 +11,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from monitor.errors import SettingsError, StoreError, StoreUnavailableError
+from monitor.store.columns import pack
 from monitor.store.engine import HEAD, Store, _config, check_schema, migrate
-from monitor.store.packing import pack
 from monitor.store.reconcile import sums_of_store
 from monitor.store.sample_index import index_older
 from monitor.store.samples import read_sample

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.retry import backoff_s, refilled, retry_after_s, wait_s
+from monitor.retry import backoff_s, retry_after_s, wait_s
 
 NOW_S = 1_795_334_400.0
 
@@ -37,9 +37,3 @@ def test_backoff_doubles_up_to_the_longest_wait_with_jitter():
     waits = [backoff_s(n, first_s=0.5, longest_s=5.0, uniform=most) for n in (1, 2, 3, 4, 5, 10**6)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
     assert all(0.25 <= backoff_s(1, first_s=0.5, longest_s=5.0) <= 0.5 for _ in range(100))
-
-
-def test_bucket_fills_up_to_its_burst_and_a_clock_set_back_takes_nothing():
-    assert refilled(1.0, passed_s=2.0, per_s=0.5, burst=5.0) == 2.0
-    assert refilled(1.0, passed_s=100.0, per_s=0.5, burst=5.0) == 5.0
-    assert refilled(1.0, passed_s=-100.0, per_s=0.5, burst=5.0) == 1.0

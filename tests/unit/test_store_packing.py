@@ -5,7 +5,7 @@ from base64 import b64decode
 
 import pytest
 
-from monitor.store.packing import pack, unpack
+from monitor.store.columns import pack, unpack
 
 SAMPLE = {"sample_id": "s1", "interaction": {"output": "It costs 4 euros."}}
 RECORD = {"evaluation_id": "e1", "score": 0.5}

@@ -17,7 +17,7 @@ _FAMILIES = (groundedness, answers, retrieval, citations, quality, agent, consis
 #: Every metric by its name, in the order of the manual; settings, tables and alerts use the name.
 METRICS: dict[str, Metric] = {  # first the two that are scored by default
     "groundedness": groundedness.groundedness,
-    "relevance": answers.relevance,
+    "relevance": groundedness.relevance,
 } | {
     metric.declaration.name: metric
     for family in _FAMILIES

@@ -2,9 +2,9 @@
 The answer against its query, and against what was expected of it: a reference answer, and the
 abilities that the RGB benchmark names (noise, missing answers, false passages, several passages).
 
-Three metrics ask whether the answer serves the query and mean different things: `relevance` is
-one verdict on the whole answer, `answer_relevancy` the share of its sentences that serve the
-query, and `answer_relevance` how near questions made from the answer come to the query.
+Three metrics ask whether the answer serves the query and mean different things: `relevance` (in
+`groundedness.py`) is one verdict on the whole answer, `answer_relevancy` the share of its sentences
+that serve the query, and `answer_relevance` how near questions made from the answer come to it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,17 @@ from typing import Any
 from pydantic import Field
 
 from monitor.models import FactualAccuracyEvaluation, Interaction
-from monitor.models.evaluation import OWN_LEAST, PassRule
-from monitor.scoring.base import Finding, Judgement
+from monitor.scoring.base import NEEDS_EMBEDDING, Finding, configured_similarity
 from monitor.scoring.declaration import (
     Answers,
-    Cost,
     Criterion,
     Form,
     NoParameters,
     asked,
     computed,
     named_share,
-    read,
 )
-from monitor.scoring.measures import (
-    NEEDS_EMBEDDING,
-    configured_similarity,
-    share,
-    weighted_mean,
-)
+from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import relevant_ids
 from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences
 
@@ -75,39 +67,6 @@ NOTICED_FALSE = Criterion(
     "Which of the passages does the answer recognise as false or contradicted?",
     Form.PASSAGES,
 )
-
-
-@read(
-    formula="calibrated probability (local); yes 1, partly 0.5, no 0 (judge)",
-    requires=("output", "query"),
-    source="TruLens, RAG Triad",
-    backend="local scorer or judge, in the shared call",
-    cost=Cost.JUDGE,
-    skips=(
-        "unsupported_text",
-        "nothing_asked",
-        "small_talk",
-        "instruction",
-        "terse_answer",
-        "unclear_reference",
-        "right_refusal",
-    ),
-    local_rule=PassRule(OWN_LEAST),
-)
-def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
-    """Whether the answer as a whole answers the query."""
-    skipped = None
-    if judgement.declined_rightly:
-        skipped = "right_refusal"
-    elif judgement.relevance is None and judgement.relevance_skipped != "nothing_asked":
-        skipped = judgement.relevance_skipped
-    elif not judgement.readable:
-        skipped = "unsupported_text"
-    elif judgement.relevance is None:
-        skipped = "nothing_asked"
-    if skipped:
-        return Finding(skipped=skipped)
-    return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)
 
 
 answer_relevancy = named_share(

@@ -17,12 +17,9 @@ from pydantic import Field
 
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
-from monitor.scoring.base import Finding
+from monitor.scoring.base import NEEDS_EMBEDDING, Finding, Similarity, configured_similarity
 from monitor.scoring.declaration import Computed, NoParameters, computed
 from monitor.scoring.measures import (
-    NEEDS_EMBEDDING,
-    Similarity,
-    configured_similarity,
     entropy_bits,
     normalised_entropy,
     population_std,

@@ -1,8 +1,8 @@
 """
-Groundedness and its relatives: do the passages support what the answer states?
+What is read out of the one judgement of a sample, by the local scorer, an NLI model or a judge.
 
-All of them are read out of one judgement of a sample, by the local scorer, an NLI model or an
-LLM judge.
+Groundedness and its relatives: do the passages support what the answer states? And relevance: does
+the answer as a whole answer the query?
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Find
     wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
     details |= {
         "verdicts": {verdict.value: count for verdict, count in sorted(counts.items())},
-        "hallucination": round(share(wrong, len(claims)), 6),
-        "faithfulness": round(share(counts[ClaimVerdict.SUPPORTED], len(claims)), 6),
+        "hallucination": round(wrong / len(claims), 6),
+        "faithfulness": round(counts[ClaimVerdict.SUPPORTED] / len(claims), 6),
     }
     calibrated = judgement.groundedness
     return Finding(
@@ -129,6 +129,39 @@ def _explained(claims: Sequence[Claim]) -> str:
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+@read(
+    formula="calibrated probability (local); yes 1, partly 0.5, no 0 (judge)",
+    requires=("output", "query"),
+    source="TruLens, RAG Triad",
+    backend="local scorer or judge, in the shared call",
+    cost=Cost.JUDGE,
+    skips=(
+        "unsupported_text",
+        "nothing_asked",
+        "small_talk",
+        "instruction",
+        "terse_answer",
+        "unclear_reference",
+        "right_refusal",
+    ),
+    local_rule=PassRule(OWN_LEAST),
+)
+def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
+    """Whether the answer as a whole answers the query."""
+    skipped = None
+    if judgement.declined_rightly:
+        skipped = "right_refusal"
+    elif judgement.relevance is None and judgement.relevance_skipped != "nothing_asked":
+        skipped = judgement.relevance_skipped
+    elif not judgement.readable:
+        skipped = "unsupported_text"
+    elif judgement.relevance is None:
+        skipped = "nothing_asked"
+    if skipped:
+        return Finding(skipped=skipped)
+    return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)
 
 
 class ClaimWeights(NoParameters):

@@ -12,6 +12,7 @@ from alerts.drill import sample_snapshot
 from alerts.facts import trend
 from alerts.message import Example, render, without_samples
 from alerts.model import Background, Evidence, Other, Snapshot
+from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent
 from monitor.models.status import Status
 
@@ -73,7 +74,7 @@ def test_a_fired_message_says_everything_that_matters():
 def test_the_state_is_the_first_word(tells, word):
     message = render(snapshot(), tells)
     assert message.subject.startswith(f"[{word}]")
-    assert message.lines[0].startswith(f"{word}  ")
+    assert message.text.splitlines()[0].startswith(f"{word}  ")
 
 
 def test_a_resolved_message_says_how_long_it_lasted():
@@ -114,6 +115,14 @@ def test_no_hostile_tag_reaches_the_html():
     Tags().feed(render(hostile(), {FIRED}).html)
     assert "script" not in {tag for tag, _ in tags}
     assert "a" not in {tag for tag, _ in tags}
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_a_message_that_cannot_be_laid_out_was_not_sent(form):
+    message = replace(render(snapshot(), {FIRED}), facts=None)
+    with pytest.raises(DeliveryError) as raised:
+        getattr(message, form)
+    assert (raised.value.code, raised.value.ambiguous) == ("rendering:TypeError", False)
 
 
 def test_templates_in_transcripts_stay_text():

@@ -12,15 +12,13 @@ from monitor.rolling.fleet import (
     AppNews,
     Pool,
     advance_pool,
-    budget_keys,
     finding_of,
     member_of,
     pool_from_json,
     pool_to_json,
-    pools_of,
 )
 from monitor.rolling.looks import Looks
-from monitor.rolling.policies import Rules
+from monitor.rolling.policies import Rules, budget_keys, pools_of
 from monitor.stats.evidence import Samples, Worth
 
 RULES = Rules(false_alarms_per_month=1 / 51)

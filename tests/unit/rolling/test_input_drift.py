@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from monitor.models import Interaction
-from monitor.rolling.input_drift import compare_inputs, fingerprint
+from monitor.rolling.drift import compare_inputs
+from monitor.rolling.tallies import fingerprint
 
 TOPICS = {
     "orders": ["Where is my order now?", "When will the order arrive?", "Track my order please"],

@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.models import Interaction
-from monitor.rolling.input_drift import (
+from monitor.rolling.tallies import (
     LANGUAGES,
     _kept_group,
     fingerprint,

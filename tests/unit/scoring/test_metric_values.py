@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement, compared_by
 from monitor.scoring.declaration import (
     Answers,
     Combined,
@@ -19,7 +19,7 @@ from monitor.scoring.declaration import (
     JudgementMetric,
     Reply,
 )
-from monitor.scoring.measures import compared_by, lexical_cosine
+from monitor.scoring.measures import lexical_cosine
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import ALIASES, METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline

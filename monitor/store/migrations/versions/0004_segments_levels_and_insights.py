@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from monitor.store.tables import BigInt, Json
+from monitor.store.columns import BigInt, Json
 
 revision = "0004"
 down_revision = "0003"

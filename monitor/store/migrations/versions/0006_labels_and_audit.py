@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from monitor.store.tables import BigInt
+from monitor.store.columns import BigInt
 
 revision = "0006"
 down_revision = "0005"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from monitor.store.tables import Json
+from monitor.store.columns import Json
 
 revision = "0012"
 down_revision = "0011"

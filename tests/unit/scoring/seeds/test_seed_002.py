@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement, compared_by
 from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.measures import (
-    compared_by,
     entropy_bits,
     lexical_cosine,
     normalised_entropy,

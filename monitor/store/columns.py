@@ -1,10 +1,10 @@
 """
-How a sample is kept: its JSON with the records of its evaluations, as one compressed value.
+What columns hold: a sample as one compressed value, times, JSON.
 
-Records repeat what question, passages and answer say, so they compress to almost nothing beside
-them. The dictionary has the parts that every sample has, `packing.v1.json`, and before them
-frequent English words, `packing.v2.txt`, which spare an eighth. A value begins with that of its
-dictionary; rows of before are plain JSON, and are read as they are.
+A sample is its JSON with the records of its evaluations. Records repeat what question, passages and
+answer say, so they compress to almost nothing beside them. The dictionary has the parts that every
+sample has, `packing.v1.json`, and before them frequent English words, `packing.v2.txt`, which spare
+an eighth. A value begins with that of its dictionary; older rows are plain JSON, and read as such.
 """
 
 from __future__ import annotations
@@ -12,11 +12,22 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import zstandard
-from sqlalchemy import Dialect, LargeBinary
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    DateTime,
+    Dialect,
+    Integer,
+    LargeBinary,
+    true,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from monitor.models import Sample
@@ -114,3 +125,64 @@ class PackedColumn(TypeDecorator[Any]):
         """Give plain values."""
         del dialect
         return None if value is None else unpack(value)
+
+
+#: JSON, in PostgreSQL's binary form where there is one.
+Json = JSON().with_variant(JSONB(), "postgresql")
+#: A 64-bit number; SQLite only counts up an INTEGER by itself.
+BigInt = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def epoch_ms(moment: datetime) -> int:
+    """Return a time in epoch milliseconds, as the store keeps it."""
+    return round(moment.timestamp() * 1000)
+
+
+def time_of(ms: float) -> datetime:
+    """Return the time of epoch milliseconds."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+class EpochTime(TypeDecorator[datetime]):
+    """An aware time, kept in epoch milliseconds; given back in UTC."""
+
+    impl = BigInt
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """Return what is kept."""
+        del dialect
+        return None if value is None else epoch_ms(value)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        """Return the aware time."""
+        del dialect
+        return None if value is None else time_of(value)
+
+
+def matches(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
+    """Return the condition that a column has this value; None stands for any."""
+    return true() if value is None else column == value
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware time, kept and given back in UTC; SQLite alone would forget the zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Turn an aware time into UTC; refuse one without a zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored; use datetime.now(UTC)")
+        utc = value if value.tzinfo is UTC else value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Give the time back as an aware one in UTC."""
+        del dialect
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
