@@ -119,7 +119,7 @@ class Components:
 
     def judge_unavailable(self) -> bool:
         """Return whether samples must wait because the judge that they need is unavailable."""
-        if self.settings.scorer not in ("judge", "cascade"):
+        if not self.settings.asks_judge:
             return False
         return CircuitBreaker(self.redis, endpoint_name(self.settings)).outage() is not None
 

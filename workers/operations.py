@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,7 @@ from monitor.queue.consumer import Consumer, StreamEntry, translated
 from monitor.queue.snapshot import QueueSnapshot, take_snapshot
 from monitor.queue.wire import decode, user_of
 from monitor.store.columns import record_of
-from monitor.store.engine import Store
+from monitor.store.engine import Store, batched
 from monitor.store.ledger import DEAD, Kind, drop_dead_letter, read_totals
 from monitor.store.reconcile import (
     ENDED,
@@ -76,7 +76,7 @@ def forget_user(
         sample_ids = samples_of_user(connection, user_id)
         # What evaluators said of these samples: alerts may have quoted it.
         quotes: set[str] = set()
-        for batch in _batches(sample_ids):
+        for batch in batched(sample_ids, _PAGE):
             said = (
                 select(evaluations.c.evaluation_id, evaluations.c.record, samples.c.payload)
                 .join(samples, samples.c.sample_id == evaluations.c.sample_id)
@@ -100,7 +100,7 @@ def forget_user(
         return done
     with store.write() as connection:
         done["alerts"] = forget_quotes(connection, quotes, dry_run=False)
-    for batch in _batches(sample_ids):
+    for batch in batched(sample_ids, _PAGE):
         with store.write() as connection:
             if not store.is_postgresql:
                 # Leave no deleted text in free pages; PostgreSQL's vacuum reuses them.
@@ -172,11 +172,6 @@ def _shorten(record: dict[str, Any]) -> dict[str, Any]:
         code = error.get("code")
         kept["error"] = {"type": error["type"], "message": FORGOTTEN, "code": code}
     return kept | {"target_event_id": "removed", "metadata": {"removed": FORGOTTEN}}
-
-
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(ids), _PAGE):
-        yield ids[first : first + _PAGE]
 
 
 def reconcile(
@@ -254,7 +249,7 @@ def _check_queue(
         ids = [sample_id for sample_id in snapshot.sample_ids if sample_id is not None]
         different = sorted(set(ids))
         stored: set[str | None] = set()
-        for batch in _batches(different):
+        for batch in batched(different, _PAGE):
             for table in (samples, dead_letters):
                 query = select(table.c.sample_id).where(table.c.sample_id.in_(batch))
                 stored.update(connection.execute(query).scalars())

@@ -22,7 +22,6 @@ import structlog
 from alerts.dispatch import Dispatcher
 from alerts.outbox import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.scoring.registry import asks_judge
 from monitor.store.engine import Store
 from monitor.store.lease import Lease, acquire, database_now, new_owner, release
 from workers.context import Components, ErrorThrottle
@@ -82,7 +81,7 @@ class Scheduler:
             thresholds=context.thresholds,
             recipients=context.wiring.plan,
             policies=context.policies,
-            hold=hold_for_judge if asks_judge(settings) else None,
+            hold=hold_for_judge if settings.asks_judge else None,
             conditions=VitalsReader(
                 store=context.store, settings=settings, queue=self._queue, judge=self._judge.look
             ),
@@ -115,7 +114,7 @@ class Scheduler:
             Job("proofs", PROOFS_EVERY_S, partial(self.prove, proofs), slow=True),
             Job("retention", EVERY_S, Keeper(store, settings).run, slow=True),
         ]
-        if asks_judge(settings):
+        if settings.asks_judge:
             recheck = JudgeRecheck(store, settings, redis)
             jobs.append(Job("judge_recheck", RECHECK_EVERY_S, recheck.run, slow=True))
         if settings.digest_schedule.digest != "off":

@@ -92,7 +92,7 @@ class JudgeWatch:
     @classmethod
     def make(cls, settings: Settings, client: redis.Redis) -> Self:
         """Return a watch for the settings' judge; a scorer without one is never in trouble."""
-        if settings.scorer not in ("judge", "cascade"):
+        if not settings.asks_judge:
             return cls(breaker=None, budget=None, local_goes_on=True)
         caps = caps_from(settings)
         return cls(

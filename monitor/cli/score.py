@@ -53,7 +53,7 @@ def score(
     Run it again with the same output to resume after the last complete line.
     """
     from monitor.report.words import reasons
-    from monitor.scoring.registry import asks_judge, budget_client, make_scorer
+    from monitor.scoring.registry import budget_client, make_scorer
     from monitor.settings import kinds
 
     chosen: dict[str, object] = {} if judge is None else {"scorer": judge.value}
@@ -72,7 +72,7 @@ def score(
         if target.done:
             console.tell(f"{len(target.done):,} records are scored already; resuming")
         # Who waits for an answer needs no further process.
-        work = score_here if asks_judge(settings) else score_on_all_cores
+        work = score_here if settings.asks_judge else score_on_all_cores
         with console.progress_bar() as bar:
             task = bar.add_task("scoring", total=records.lines, completed=len(target.done))
             try:

@@ -267,7 +267,12 @@ def read_answers(connection: Any, commands: int) -> list[Any]:
     sock = getattr(connection, "_sock", None)
     answers: list[Any] | None = None
     if sock is None:
-        answers = [_one(connection) for _ in range(commands)]
+        answers = []
+        for _ in range(commands):
+            try:
+                answers.append(connection.read_response())
+            except redis.ResponseError as error:
+                answers.append(error)
     received = b""
     while answers is None:
         chunk = sock.recv(_CHUNK)  # type: ignore[union-attr]
@@ -286,13 +291,6 @@ def read_answers(connection: Any, commands: int) -> list[Any]:
     if not isinstance(found, list) or len(found) != commands - 2:
         raise redis.ResponseError("the answer is not that of a transaction")
     return found
-
-
-def _one(connection: Any) -> Any:
-    try:
-        return connection.read_response()
-    except redis.ResponseError as error:
-        return error
 
 
 def parse_answers(received: bytes, count: int) -> list[Any]:

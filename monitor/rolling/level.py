@@ -20,7 +20,7 @@ from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import ALARMED, Certainty, EvidenceState
 from monitor.rolling.looks import Looks
-from monitor.rolling.policies import Rules, Thresholds
+from monitor.rolling.policies import Rules, Thresholds, shown_threshold
 from monitor.rolling.verdicts import EvidenceFinding
 from monitor.stats.agreement import ErrorRates
 from monitor.stats.intervals import Interval
@@ -85,7 +85,7 @@ def as_levels(
     if _SEVERITY.get(status, 0) > _SEVERITY[worst]:
         status, high = worst, max(high, thresholds.critical_rate)
     level = min(level, high)
-    percents = [f"{100 * r:.4g} %" for r in (thresholds.warning_rate, thresholds.critical_rate)]
+    percents = [shown_threshold(r) for r in (thresholds.warning_rate, thresholds.critical_rate)]
     if status in ALARMED:
         line = percents[status is Status.CRITICAL]
         reason = f"level is below the {line} {status.value} threshold, by {n}"

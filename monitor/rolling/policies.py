@@ -80,6 +80,16 @@ def status_of(high: float, lines: Thresholds) -> Status:
     return Status.WARNING if high < lines.warning_rate else Status.HEALTHY
 
 
+def shown_rate(rate: float) -> str:
+    """Return a rate as `monitor.report.format.percent` writes it: 65.9 %."""
+    return f"{100 * rate:.1f} %"
+
+
+def shown_threshold(rate: float) -> str:
+    """Return a threshold without needless digits: 85 %, or 87.5 %."""
+    return f"{100 * rate:.4g} %"
+
+
 def stream_budget(false_alarms_per_month: float, *, roots: int) -> float:
     """
     Return the false alarms in 30 days that one of so many streams may raise (e-Bonferroni).
@@ -160,7 +170,7 @@ def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> Po
     line = thresholds.critical_rate if critical else thresholds.warning_rate
     where = "is not below" if status is Status.HEALTHY else "is below"
     name = "critical" if critical else "warning"
-    reason = f"{what} {100 * rate:.1f} % {where} the {100 * line:.4g} % {name} threshold"
+    reason = f"{what} {shown_rate(rate)} {where} the {shown_threshold(line)} {name} threshold"
     return PolicyFinding(status, reason)
 
 

@@ -29,6 +29,8 @@ from monitor.rolling.policies import (
     Thresholds,
     find_policy,
     point,
+    shown_rate,
+    shown_threshold,
     status_of,
 )
 from monitor.rolling.tallies import DOUBT, WindowStats, drift, window_stats
@@ -203,7 +205,9 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
     phase: Literal["collecting", "undecided"] | None = None
     if status is Status.HEALTHY and finest < _LOW_POWER:
         status, phase = Status.INSUFFICIENT_DATA, "collecting"
-        reason = f"low power: only a pass rate below {_percent(finest)} would be seen in a day"
+        reason = (
+            f"low power: only a pass rate below {shown_threshold(finest)} would be seen in a day"
+        )
     elif status is Status.INSUFFICIENT_DATA:
         phase = "undecided" if undecided else "collecting"
         if window.n == 0 and window.skipped:
@@ -211,8 +215,8 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
         elif undecided:
             decides = "" if more_n is None else f", about {more_n:,} more needed"
             reason = (
-                f"{state.count.n:,.0f} scored{decides}: {_rate(state.count.rate)} passed, below"
-                f" {_percent(rules.warning_rate)} but not beyond chance"
+                f"{state.count.n:,.0f} scored{decides}: {shown_rate(state.count.rate)} passed,"
+                f" below {shown_threshold(rules.warning_rate)} but not beyond chance"
             )
         elif state.n_day >= rules.min_n:
             reason = "no new scores for six hours or more"
@@ -273,14 +277,14 @@ def _healthy_reason(
     state: EvidenceState, window: WindowStats, rules: Rules, finest: float, more_n: int | None
 ) -> str:
     line = rules.warning_rate
-    told = f"no evidence of a pass rate below {_percent(line)}"
-    told += f"; a fall below {_rate(finest)} would be seen within a day"
+    told = f"no evidence of a pass rate below {shown_threshold(line)}"
+    told += f"; a fall below {shown_rate(finest)} would be seen within a day"
     if state.incidents and window.pass_rate is not None and window.pass_rate < line:
         count = state.count
         if count.n < window.n and count.rate >= line:
             return (
                 "recovered, though the status window still holds the incident:"
-                f" {_rate(count.rate)} passed since; {told}"
+                f" {shown_rate(count.rate)} passed since; {told}"
             )
     if window.interval is None or window.interval.high >= line or more_n is None:
         return told
@@ -290,7 +294,7 @@ def _healthy_reason(
 def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     critical = state.status is Status.CRITICAL
     line = rules.critical_rate if critical else rules.warning_rate
-    where = f"pass rate is below the {_percent(line)} {state.status.value} threshold"
+    where = f"pass rate is below the {shown_threshold(line)} {state.status.value} threshold"
     grid = rate_grid(rules.warning_rate, rules.critical_rate)
     assert state.log_p is not None
     weights = np.exp(state.log_p - state.log_p.max())
@@ -301,16 +305,6 @@ def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     if state.certainty is Certainty.PROBABLE and before is not None:
         where += f"; it fell from about {100 * before:.0f} %"
     return where
-
-
-def _percent(rate: float) -> str:
-    """Write a threshold: 85 %, or 87.5 %."""
-    return f"{100 * rate:.4g} %"
-
-
-def _rate(rate: float) -> str:
-    """Write a rate as `monitor.report.format.percent` does: 65.9 %."""
-    return f"{100 * rate:.1f} %"
 
 
 def _is_undecided(state: EvidenceState, rules: Rules) -> bool:

@@ -31,7 +31,7 @@ import hashlib
 import inspect
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module, resources
 from importlib.metadata import EntryPoint, entry_points
@@ -155,12 +155,20 @@ def known_metrics(
     Raises ``SettingsError``.
     """
     known, origin = dict(METRICS), dict.fromkeys(METRICS, "groundwatch")
+    if plugins is None:
+        points = sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value))
+        names = (f"{p.dist.name if p.dist else '?'} ({p.value})" for p in points)
+        plugins = [
+            (source, metric)
+            for point, source in zip(points, names, strict=True)
+            for metric in metrics_of_entry(point, source)
+        ]
     own = [
         (file.where, own_metric(name, table, file.where, file.folder))
         for name, table in file.tables.items()
         if any(key in table for key in _MAKES)
     ]
-    for source, metric in [*(_plugin_metrics() if plugins is None else plugins), *own]:
+    for source, metric in (*plugins, *own):
         name, version = metric.declaration.name, metric.declaration.version
         if name in known:
             other = known[name].declaration.version
@@ -186,7 +194,7 @@ def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict
         if fields:
             needs.append(f"{' and '.join(fields)} in what your app sends")
         rubric = isinstance(each.metric, RubricMetric) and each.metric.screen is None
-        if rubric and settings.scorer not in {"judge", "cascade"}:
+        if rubric and not settings.asks_judge:
             needs.append(f"a judge ({variable('scorer')}=judge, or cascade)")
         if NEEDS_EMBEDDING in declared.skips and settings.embedding_model is None:
             needs.append(variable("embedding_model"))
@@ -390,12 +398,6 @@ def _load(reference: str, where: str, folder: Path | None = None) -> Any:
     if not callable(found):
         raise SettingsError(f"{where} {reference} is not a function")
     return found
-
-
-def _plugin_metrics() -> Iterator[tuple[str, Metric]]:
-    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
-        source = f"{point.dist.name if point.dist else '?'} ({point.value})"
-        yield from ((source, metric) for metric in metrics_of_entry(point, source))
 
 
 def metrics_of_entry(point: EntryPoint, source: str) -> list[Metric]:

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger("groundwatch.scoring")
 
 
-def asks_judge(settings: Settings) -> bool:
-    """Return whether the scorer asks a judge that costs money."""
-    return settings.scorer in {"judge", "cascade"}
-
-
 def describe_scorer(settings: Settings) -> str:
     """Return in one line which scorer works, and what it can and cannot see."""
     local = "answers that do not come from their contexts, not a changed detail in a paraphrase"
@@ -98,7 +93,7 @@ def make_scorer(
     for name in ALIASES.keys() & settings.metrics:
         log.warning("metric_alias", metric=name, same_as=ALIASES[name])
     shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
-    endpoint = _JudgeEndpoint(settings, client, once=once) if asks_judge(settings) else None
+    endpoint = _JudgeEndpoint(settings, client, once=once) if settings.asks_judge else None
     judged = fallback = criteria_judge = None
     if shared:
         judged = _judged(settings, shared, client, endpoint, share_of)

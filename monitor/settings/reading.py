@@ -172,6 +172,11 @@ class Settings(Fields):
         return tuple(dict.fromkeys((*self.segments, *self.experiments)))
 
     @property
+    def asks_judge(self) -> bool:
+        """Whether the scorer asks a judge that costs money."""
+        return self.scorer in {"judge", "cascade"}
+
+    @property
     def broker_url(self) -> str:
         """The address of Redis: the setting, else what `up` wrote down, else the usual place."""
         return resolve_redis_url(self.redis_url, self.home)

@@ -269,9 +269,8 @@ def _known(connection: Connection, sample_ids: set[str]) -> dict[str, _Known]:
 def _traced(connection: Connection, names: set[str], apps: Container[str] | None) -> dict[str, str]:
     """Return the sample of each name that is the trace id of one sample alone."""
     found: dict[str, list[str]] = {}
-    wanted, c = sorted(names), samples.c
-    for first in range(0, len(wanted), _AT_ONCE):
-        batch = wanted[first : first + _AT_ONCE]
+    c = samples.c
+    for batch in batched(sorted(names), _AT_ONCE):
         query = select(c.trace_id, c.sample_id, c.app).where(c.trace_id.in_(batch))
         for trace_id, sample_id, app in connection.execute(query):
             if apps is None or app in apps:
