@@ -325,6 +325,16 @@ def test_blame_table_gives_each_cause_its_share_of_the_fall():
     assert "21 of the newest 40 samples since it began fail" in card
 
 
+def test_links_lead_from_the_first_page_to_every_page_about_all_apps(get):
+    reached, to_read = set(), ["/"]
+    while to_read:
+        reached.add(path := to_read.pop())
+        links = re.findall(r'href="(/[a-z]+)"', get(path).text)
+        to_read += [link for link in dict.fromkeys(links) if link not in {*reached, *to_read}]
+    assert reached >= {"/samples", "/incidents", "/labels", "/silences", "/noise", "/channels"}
+    assert reached >= {"/config", "/audit"}
+
+
 def test_settings_are_shown_without_secrets(get, slack):
     text = get("/config").text.replace("<wbr>", "")
     assert "GROUNDWATCH_WARNING_RATE" in text
