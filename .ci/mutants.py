@@ -40,7 +40,7 @@ sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
 LONGEST_TEST_S, LONGEST_MUTANT_S = 10, 60  # what takes longer is left to the whole suite
 PATIENCE, LEAST_PATIENCE_S = 5, 20  # times what the unchanged code takes; then it hangs
 MEMORY_BYTES = 8 * 2**30
-NOT_RUN = 70
+FEW, NOT_RUN = 4, 70
 
 #: Equality exchanged for identity: the same for enumerations, None and small numbers.
 IDENTITY = re.compile(r"_(Eq|NotEq|Lt|LtE|Gt|GtE)_Is|_Is_Eq|_IsNot_NotEq")
@@ -85,7 +85,15 @@ def run_tests(tree: Path, tests: Sequence[str], watch: Watch, *more: str) -> int
     os.chdir(tree)
     sys.path.insert(0, str(tree))
     os.environ["PYTHONPATH"] = str(tree)
-    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    # A folder of its own: another pytest of the same user takes the rights of the usual one away.
+    options = [
+        "-q",
+        f"--basetemp={tree}.tmp",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
     return int(pytest.main([*tests, *options, *more], [watch]))
 
 
@@ -250,15 +258,20 @@ def mutate(source: str, operator: Any, occurrence: int) -> str | None:
 
 
 def tests_of(line: int, source: str, lines: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the tests that run a line, else its statement, else, for what imports run, any."""
+    """
+    Return the tests that run a line, else its statement, else, for what imports run, any.
+
+    Where they are few, those that run the module join: a test that uses a thread which an earlier
+    test started may run the line unseen.
+    """
     statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
     spans = (range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in statements)
     around = sorted((span for span in spans if line in span), key=len)
     for span in (range(line, line + 1), *around, range(len(source))):
         found = {test for at in span for test in lines.get(str(at), ())}
         if found:
-            return found
-    return set()
+            break
+    return found if len(found) > FEW else {test for tests in lines.values() for test in tests}
 
 
 def is_noticed(
@@ -336,7 +349,7 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user
-        tree = copy_tree(Path(folder).resolve())
+        tree = copy_tree(Path(folder).resolve() / "tree")
         kept = given.traced or tree / "traced.json"
         if not kept.exists():
             trace(tree, modules, rooms[given.room], kept)

@@ -19,6 +19,8 @@ from monitor.store.tables import metadata
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 
+#: Read before any test, as tests see no such variable.
+POSTGRES_URL = os.environ.get("GROUNDWATCH_TEST_POSTGRES_URL")
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
 
 # A busy machine is not the fault of the code: time is measured in benchmarks. And what a change
@@ -81,9 +83,8 @@ def redis_url(redis_urls: Iterator[str]) -> str:
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real PostgreSQL: the URL given, else the machine's own, else the one from the wheel."""
-    given = os.environ.get("GROUNDWATCH_TEST_POSTGRES_URL")
-    if given:
-        yield given
+    if POSTGRES_URL:
+        yield POSTGRES_URL
         return
     with PostgresServer(tmp_path_factory.mktemp("postgres"), durable=False) as server:
         yield server.url

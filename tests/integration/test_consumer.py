@@ -6,6 +6,7 @@ import redis
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, backlog, connect, live_workers
+from monitor.queue.snapshot import Stalls, note_stall, read_stalls
 from monitor.queue.wire import encode
 from monitor.testing import make_sample
 from workers.supervise import free_port
@@ -207,6 +208,15 @@ def test_consumer_with_pending_entries_is_not_forgotten(client):
 def test_worker_that_is_silent_is_not_alive(client):
     client.zadd(names.WORKERS, {"old": 100.0, "new": 195.0})
     assert live_workers(client, now_s=200.0) == ["new"]
+    assert live_workers(client, now_s=205.0) == ["new"]
+    assert live_workers(client, now_s=205.1) == []
+
+
+def test_workers_that_ended_themselves_are_counted_and_the_last_is_named(client):
+    assert read_stalls(client) == Stalls()
+    note_stall(client, "a", "no progress", now_s=100.0)
+    note_stall(client, "b", "no memory", now_s=200.5)
+    assert read_stalls(client) == Stalls(count=2, at_s=200.5, worker="b", why="no memory")
 
 
 def test_unreachable_redis_is_one_clear_line():

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,7 @@ def test_counts_balance_when_eight_threads_sample_while_flushing(client, make_ho
 
 
 def test_counters_in_redis_are_those_of_the_app(client, make_hook):
+    began = datetime.now(UTC) - timedelta(milliseconds=1)
     hook = make_hook(sample_rate=0.5)
     for output in itertools.islice(itertools.cycle(["a", None]), 100):
         hook.sample(output=output)
@@ -127,6 +129,7 @@ def test_counters_in_redis_are_those_of_the_app(client, make_hook):
     ]  # fmt: skip
     assert int(told["dropped:no_output"]) == stats["dropped"]["no_output"]
     assert told["app"] == "bot"
+    assert began <= datetime.fromisoformat(told["started_at"]) <= datetime.now(UTC)
     key = names.hook(stats["hook_id"])
     assert 0 < client.ttl(key) <= 7 * 86_400
     assert client.zscore(names.HOOKS, stats["hook_id"]) == int(told["heartbeat_at_ms"])

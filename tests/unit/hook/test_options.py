@@ -108,7 +108,7 @@ def test_message_names_the_variable_when_it_is_wrong(variable, raw):
     "wrong",
     [{"sample_rate": 1.1}, {"sample_rate": True}, {"sample_rate": "0.5"}, {"app": ""},
      {"app": "x" * 201}, {"app": "a\n"}, {"mask": "no"}, {"enabled": 1},
-     {"queue_limit": 1.5}, {"release": 3}],
+     {"queue_limit": 1.5}, {"queue_limit": True}, {"queue_limit": 0}, {"release": 3}],
 )  # fmt: skip
 def test_message_names_the_argument_when_it_is_wrong(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: should be "):

@@ -67,6 +67,11 @@ def test_answer_may_come_in_pieces(connection, at):
     assert producer.read_answers(connection, 5) == [b"1700000000000-0", 7, None]
 
 
+def test_empty_answers_are_told_from_missing_ones():
+    answers = b"$0\r\n\r\n*0\r\n$-1\r\n*-1\r\n:-7\r\n"
+    assert producer.parse_answers(answers, 5) == [b"", [], None, None, -7]
+
+
 @pytest.mark.parametrize(("answer", "why"), [(REFUSED, "OOM"), (b"+OK\r\n" * 4, "transaction")])
 def test_first_refusal_is_raised(connection, answer, why):
     connection.server.sendall(answer)

@@ -15,8 +15,10 @@ from monitor.rolling.evidence_state import (
     Certainty,
     Count,
     EvidenceState,
+    evidence_rises,
     from_json,
     idle,
+    learn_due_s,
     relearn,
     to_json,
 )
@@ -139,6 +141,31 @@ def test_silence_between_two_looks_is_noticed_as_one_between_two_calls():
         (29 * 60, Status.HEALTHY),
         (39 * 60 + 6 * 3600, Status.INSUFFICIENT_DATA),
     ]
+
+
+@pytest.mark.parametrize("every_s", [60.0, 1200.0, 3600.0])
+def test_six_failures_in_a_row_ask_for_more_judging_however_sparse_the_stream(every_s):
+    def after(failures):
+        outcomes = np.r_[np.ones(400), np.zeros(failures)]
+        return advance(EvidenceState.fresh(0.0), looks(outcomes, every_s), RULES)[0]
+
+    assert not evidence_rises(after(0), bucket_s=60)
+    assert not evidence_rises(after(5), bucket_s=60)
+    assert evidence_rises(after(6), bucket_s=60)
+
+
+def test_an_open_incident_asks_for_no_more_judging():
+    memory, _ = run([1] * 40 + [0] * 40)
+    assert memory.alarmed
+    assert not evidence_rises(memory, bucket_s=60)
+
+
+@pytest.mark.parametrize(
+    ("known_for_min", "next_in_min"), [(0, 30), (60, 30), (100, 50), (720, 360), (9000, 360)]
+)
+def test_baseline_is_learned_again_after_half_the_past(known_for_min, next_in_min):
+    state = EvidenceState.fresh(1000.0).but(learned_s=1000.0 + 60 * known_for_min)
+    assert learn_due_s(state, RULES) == state.learned_s + 60 * next_in_min
 
 
 def test_silence_does_not_end_an_alarm():

@@ -1,0 +1,69 @@
+"""The sender's steps at given moments: when it reports, how long it rests, when it complains."""
+
+import logging
+import time
+
+import pytest
+import redis
+
+from monitor.hook.delivery import IDLE_POLL_S, POLL_S, SenderLoop
+from monitor.hook.options import resolve
+from monitor.hook.recorder import Recorder
+from monitor.queue import names
+
+
+def make(redis_url, **options):
+    recorder = Recorder(resolve({"app": "bot", "redis_url": redis_url, **options}, {}))
+    return recorder, SenderLoop(recorder)
+
+
+@pytest.fixture
+def reports(redis_url):
+    """Step to some moments; say at each whether a report reached Redis."""
+    with redis.Redis.from_url(redis_url) as client:
+
+        def step(recorder, sender, *moments):
+            found = []
+            for moment in moments:
+                client.delete(names.hook(recorder.hook_id))
+                sender.step(1000.0 + moment)
+                found.append(bool(client.exists(names.hook(recorder.hook_id))))
+            return found
+
+        yield step
+
+
+def test_quiet_app_reports_every_ten_seconds(redis_url, reports):
+    found = reports(*make(redis_url), 0.0, 5.0, 9.9, 10.0, 19.9, 20.0)
+    assert found == [True, False, False, True, False, True]
+
+
+def test_what_was_seen_is_reported_once_the_last_report_is_a_second_old(redis_url, reports):
+    recorder, sender = make(redis_url, sample_rate=0.0)
+    reports(recorder, sender, 0.0)
+    recorder.choose(None)
+    assert reports(recorder, sender, 0.9, 1.0, 2.0) == [False, True, False]
+
+
+def test_flush_reports_what_was_seen_at_once(redis_url, reports):
+    recorder, sender = make(redis_url, sample_rate=0.0)
+    reports(recorder, sender, 0.0)
+    recorder.choose(None)
+    recorder.hurry = True
+    assert reports(recorder, sender, 0.1) == [True]
+
+
+def test_sender_rests_longer_once_nothing_happened_for_five_seconds(redis_url):
+    _, sender = make(redis_url)
+    rests = [sender.step(1000.0 + s) for s in (0.0, 5.0, 5.1)]
+    assert rests == [POLL_S, POLL_S, IDLE_POLL_S]
+
+
+def test_app_without_logs_reads_once_of_a_redis_that_is_away_for_five_seconds(monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    _, sender = make("redis://127.0.0.1:1/0")
+    now, said = time.monotonic(), []
+    for later in (0.0, 4.9, 5.0, 60.0):
+        sender.step(now + later)
+        said.append("Redis cannot be reached" in capsys.readouterr().err)
+    assert said == [False, False, True, False]
