@@ -50,7 +50,7 @@ Place = tuple[str, int, int, str]  # module, line, column, the kind of change
 class Traced(NamedTuple):
     """What the tests of a room run while nothing is broken."""
 
-    lines: Mapping[str, Mapping[str, Sequence[str]]]  # {module: {line: tests}}
+    lines: Mapping[str, Mapping[str, list[str]]]  # {module: {line: tests}}
     seconds: Mapping[str, float]
     failed: Sequence[str]
     loaded: Sequence[str]  # modules
@@ -354,6 +354,10 @@ def main() -> None:
         if not kept.exists():
             trace(tree, modules, rooms[given.room], kept)
         traced = Traced(**json.loads(kept.read_text(encoding="utf-8")))
+        for module, files in rooms[given.room].get("elsewhere", {}).items():
+            seen = [test for test in traced.seconds if test.split("::")[0] in files]
+            for tests in traced.lines[module].values():
+                tests.extend(seen)
         for name in traced.failed:
             print(f"left out, fails on the unchanged code: {name}")
         preload(tree, traced.loaded, modules)
