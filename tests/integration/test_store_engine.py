@@ -57,6 +57,20 @@ def test_insert_new_returns_only_what_was_not_there(store):
         assert insert_new(connection, dimensions, rows, returning=column) == {"user"}
 
 
+def test_sqlite_keeps_what_was_committed_through_a_power_cut_and_readers_do_not_wait(tmp_path):
+    expected = {
+        "journal_mode": "wal", "synchronous": 2, "busy_timeout": 30_000, "foreign_keys": 1,
+        "page_size": 8192, "auto_vacuum": 2,
+    }  # fmt: skip
+    with closing(Store(f"sqlite:///{tmp_path / 'new.db'}")) as store:
+        migrate(store)
+        with store.read() as connection:
+            found = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in expected
+            }
+    assert found == expected
+
+
 def test_a_whole_database_has_no_problems(store):
     assert store.problems() == []
 

@@ -1,0 +1,77 @@
+"""Silences: what may be asked for, how long each holds, and what is kept of it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from alerts.routing import parse_all
+from alerts.silencing import add_silence, expire_silence
+from alerts.store import silence_named, silences_after
+from monitor.errors import SettingsError
+from monitor.store.engine import Store
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+ASKED = {"matchers": parse_all(["app=x"]), "ends_at": NOW + HOUR, "author": "ann", "comment": "c"}
+
+
+@pytest.fixture
+def connection(sqlite_url):
+    store = Store(sqlite_url)
+    with store.write() as connection:
+        yield connection
+    store.close()
+
+
+def add(connection, **changes):
+    asked = ASKED | changes
+    return add_silence(connection, asked.pop("matchers"), now=NOW, **asked)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"matchers": ()}, "needs a matcher"),
+        ({"author": "  "}, "needs an author and a comment"),
+        ({"comment": ""}, "needs an author and a comment"),
+        ({"ends_at": NOW}, "end before it begins"),
+        ({"starts_at": NOW + 2 * HOUR}, "end before it begins"),
+        ({"ends_at": NOW + 30 * DAY + timedelta(seconds=1)}, "30 days at most"),
+    ],
+)
+def test_silence_that_cannot_be_is_refused_and_not_stored(connection, wrong, message):
+    with pytest.raises(SettingsError, match=message):
+        add(connection, **wrong)
+    assert silences_after(connection, NOW - DAY) == []
+
+
+def test_silence_may_last_for_thirty_days_and_begin_later(connection):
+    made = add(connection, starts_at=NOW + DAY, ends_at=NOW + 31 * DAY)
+    assert silence_named(connection, made.silence_id) == made
+
+
+def test_long_texts_are_cut(connection):
+    made = add(connection, author="a" * 300, comment="c" * 2000)
+    kept = silence_named(connection, made.silence_id)
+    assert kept == replace(made, author="a" * 200, comment="c" * 1000)
+
+
+def test_silence_covers_its_alerts_from_its_beginning_until_its_end(connection):
+    made = add(connection)
+    moments = [NOW - HOUR, NOW, NOW + HOUR - timedelta(seconds=1), NOW + HOUR]
+    assert [made.covers({"app": "x"}, at) for at in moments] == [False, True, True, False]
+    assert not made.covers({"app": "y"}, NOW)
+
+
+def test_silence_can_be_ended_once(connection):
+    made = add(connection)
+    later = NOW + HOUR / 2
+    assert [expire_silence(connection, made.silence_id, later) for _ in range(2)] == [True, False]
+    assert silence_named(connection, made.silence_id).ends_at == later
+    assert silences_after(connection, later) == []
+
+
+def test_silences_are_listed_in_the_order_in_which_they_end(connection):
+    ends = [add(connection, ends_at=NOW + n * HOUR).ends_at for n in (3, 1, 2)]
+    assert [each.ends_at for each in silences_after(connection, NOW + HOUR)] == sorted(ends)[1:]
