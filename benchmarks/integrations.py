@@ -139,25 +139,19 @@ def litellm(library: str) -> Callable[[], object]:
     return lambda: module.completion("openai/m", MESSAGES, api_key="k", mock_response=ANSWER)
 
 
-def _say_nothing() -> None:
-    pass
-
-
-def _middleware(library: str, kind: str) -> tuple[Callable[[Any], Any], Callable[[], None]]:
+def _middleware(library: str, kind: str) -> tuple[Callable[[Any], Any], Callable[[], object]]:
     """Return what wraps an app, and what the app calls to say what was asked and answered."""
-    if library == "openinference":
-        return resolve_name(
-            f"opentelemetry.instrumentation.{kind}:OpenTelemetryMiddleware"
-        ), _say_nothing
-    if library != "groundwatch":
-        return lambda app: app, _say_nothing
-    ours = importlib.import_module(f"monitor.integrations.{kind}")
+    if library == "groundwatch":
+        ours = importlib.import_module(f"monitor.integrations.{kind}")
 
-    def say() -> None:
-        it = ours.current()
-        it.query, it.contexts, it.output = QUESTION, [PASSAGE], ANSWER
+        def say() -> None:
+            it = ours.current()
+            it.query, it.contexts, it.output = QUESTION, [PASSAGE], ANSWER
 
-    return ours.InteractionMiddleware, say
+        return ours.InteractionMiddleware, say
+    theirs = f"opentelemetry.instrumentation.{kind}:OpenTelemetryMiddleware"
+    wrap = resolve_name(theirs) if library == "openinference" else lambda app: app
+    return wrap, lambda: None
 
 
 def asgi(library: str) -> Callable[[], object]:

@@ -26,12 +26,10 @@ from monitor.scoring.pipeline import JudgementScorer
 from monitor.settings import Settings
 
 MODEL = "gpt-4.1-mini"
-#: By client; goals are for libraries as they come.
 NAMES = {
     "ours": "groundwatch", "ragas": "RAGAS", "deepeval": "DeepEval",
     "deepeval_bare": "DeepEval without reasons",
 }  # fmt: skip
-GOAL, WITH_GOAL = 1 / 3, ("ragas", "deepeval")
 COLUMNS = ("calls", "embeddings", "input tokens", "output tokens")
 QUIET = {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "RAGAS_DO_NOT_TRACK": "true"}
 
@@ -82,19 +80,14 @@ def main() -> None:
         counts = measure(make_samples(asked.samples, more), asked.peers)
         head = f"one of {asked.samples} samples, {title}"
         print_head(head, *COLUMNS, "calls, ours", "tokens, ours")
-        goals = []
         for client, found in counts.items():
-            shares = {}
-            for what, keys in (("calls", COLUMNS[:1]), ("tokens", COLUMNS[2:])):
+            shares = []
+            for keys in (COLUMNS[:1], COLUMNS[2:]) if client != "ours" else ():
                 ours, theirs = (sum(each[key] for key in keys) for each in (counts["ours"], found))
-                shares[what] = ours / theirs
-                if client in WITH_GOAL:
-                    met = "yes" if shares[what] <= GOAL else "no"
-                    goals.append(f"at most a third of the {what} of {NAMES[client]}: {met}")
+                shares.append(f"× {ours / theirs:.2f}")
             spent = (f"{found[key] / asked.samples:,.1f}" for key in COLUMNS)
-            times = (f"× {share:.2f}" if client != "ours" else "" for share in shares.values())
-            print_row(NAMES[client], *spent, *times)
-        print("\n".join(["", *goals]))
+            print_row(NAMES[client], *spent, *(shares or ("", "")))
+        print()
 
 
 if __name__ == "__main__":

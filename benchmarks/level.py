@@ -11,6 +11,7 @@ Takes about ten minutes of one core.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from monitor.scoring.local.scorer import LocalJudge
 from monitor.stats.agreement import LOCAL, SPENT, ErrorRates, confusion, learn, level_bin
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 _STEP_S, _BEGIN_S = 30.0, 1.8e9
 _DAY: Final = 2_880  # samples
 _FOREIGN: Final = 60
@@ -124,7 +126,7 @@ def _scores(judge: LocalJudge, rows: Sequence[Row], label: int | None = None) ->
     return np.array(found)
 
 
-def by_own_line(scores: Floats) -> NDArray[np.bool_]:
+def by_own_line(scores: Floats) -> Bools:
     """Return which scores pass, as a worker decides: the line is learnt as they come."""
     line = np.full(scores.size, OWN_LEAST)
     for n in OWN_LEARNT_AT:
@@ -136,7 +138,7 @@ def _bins(scores: Floats) -> Counter[int]:
     return Counter(np.rint(100 * scores).astype(int).tolist())
 
 
-def _changes(passed: NDArray[np.bool_], **rules: float) -> list[tuple[float, Status]]:
+def _changes(passed: Bools, **rules: float) -> list[tuple[float, Status]]:
     times = _BEGIN_S + _STEP_S * np.arange(passed.size)
     return backtest(times, passed.astype(float), passed, **rules)
 
@@ -145,7 +147,7 @@ def _alarms(changes: Sequence[tuple[float, Status]]) -> int:
     return sum(status in _BAD for _, status in changes)
 
 
-def _reads_healthy(passed: NDArray[np.bool_]) -> bool:
+def _reads_healthy(passed: Bools) -> bool:
     changes = _changes(passed)
     return changes[-1][1] is Status.HEALTHY and not _alarms(changes)
 
@@ -190,9 +192,12 @@ def _labelled(
     drawn = np.r_[
         rng.permutation(np.flatnonzero(passed))[:25], rng.permutation(np.flatnonzero(~passed))[:25]
     ]
+    return _learnt(passed, good, drawn), float(good.mean()), line
+
+
+def _learnt(passed: Bools, good: Bools, drawn: NDArray[np.int64]) -> ErrorRates:
     counts = confusion(zip(passed[drawn], good[drawn], strict=True))
-    rates = learn(counts, passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
-    return rates, float(good.mean()), line
+    return learn(counts, passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
 
 
 def labels(
@@ -200,13 +205,12 @@ def labels(
 ) -> tuple[float, float, float]:
     """Return error in points, coverage, and share called sick by the interval of the labels."""
     errors, covers, sick = [], [], []
-    for source in sources:
-        for _ in range(streams):
-            rates, truth, _ = _labelled(source, rng, level)
-            said, bounds = rates.labelled_level()
-            errors.append(100 * (said - truth))
-            covers.append(bounds.low <= truth <= bounds.high)
-            sick.append(bounds.high < _WARNING)
+    for source, _ in product(sources, range(streams)):
+        rates, truth, _ = _labelled(source, rng, level)
+        said, bounds = rates.labelled_level()
+        errors.append(100 * (said - truth))
+        covers.append(bounds.low <= truth <= bounds.high)
+        sick.append(bounds.high < _WARNING)
     return float(np.sqrt(np.mean(np.square(errors)))), float(np.mean(covers)), float(np.mean(sick))
 
 
@@ -215,28 +219,25 @@ def renewed(
 ) -> float:
     """Return the share of streams whose interval, renewed at set numbers, never misses."""
     held = []
-    for source in sources:
-        for _ in range(streams):
-            scores, good = source.stream(rng, 4_000, level)
-            passed = np.rint(100 * scores) >= level_bin(_bins(scores[: OWN_LEARNT_AT[-1]]))
-            sides = [rng.permutation(np.flatnonzero(side)) for side in (passed, ~passed)]
-            inside = True
-            for n in SPENT:
-                drawn = np.concatenate([side[: n // 2] for side in sides])
-                if drawn.size < n:
-                    break  # one side has no more
-                counts = confusion(zip(passed[drawn], good[drawn], strict=True))
-                rates = learn(counts, passed=passed.sum(), scored=passed.size, beliefs=LOCAL)
-                low, high = rates.labelled_level()[1]
-                inside &= low <= good.mean() <= high
-            held.append(inside)
+    for source, _ in product(sources, range(streams)):
+        scores, good = source.stream(rng, 4_000, level)
+        passed = np.rint(100 * scores) >= level_bin(_bins(scores[: OWN_LEARNT_AT[-1]]))
+        sides = [rng.permutation(np.flatnonzero(side)) for side in (passed, ~passed)]
+        inside = True
+        for n in SPENT:
+            drawn = np.concatenate([side[: n // 2] for side in sides])
+            if drawn.size < n:
+                break  # one side has no more
+            low, high = _learnt(passed, good, drawn).labelled_level()[1]
+            inside &= low <= good.mean() <= high
+        held.append(inside)
     return float(np.mean(held))
 
 
 def _alarm_after(
     rng: np.random.Generator,
     scores: Floats,
-    verdicts: NDArray[np.bool_],
+    verdicts: Bools,
     from_n: int,
     rates: tuple[float, float] = (1.0, 0.0),
 ) -> float:
@@ -290,12 +291,11 @@ def judged(
 ) -> tuple[float, str]:
     """Return how often a cascade sees a fall within a day, and the median of the samples."""
     found = []
-    for source in sources:
-        for _ in range(max(1, streams // 3)):
-            parts = [source.stream(rng, _DAY, level) for level in (0.95, now)]
-            scores, good = (np.concatenate(both) for both in zip(*parts, strict=True))
-            verdicts = rng.random(good.size) < np.where(good, *rates)
-            found.append(_alarm_after(rng, scores, verdicts, _DAY, rates))
+    for source, _ in product(sources, range(max(1, streams // 3))):
+        parts = [source.stream(rng, _DAY, level) for level in (0.95, now)]
+        scores, good = (np.concatenate(both) for both in zip(*parts, strict=True))
+        verdicts = rng.random(good.size) < np.where(good, *rates)
+        found.append(_alarm_after(rng, scores, verdicts, _DAY, rates))
     return _seen(found)
 
 

@@ -8,15 +8,13 @@ what a sample costs and how long the scorer is. Probabilities are for traffic of
 answers are good.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import train_local as training
-from common import make_parser
+from common import make_parser, print_head, print_row
 from labelled import (
     GROUNDEDNESS,
     MODERN,
@@ -30,8 +28,6 @@ from labelled import (
     fold,
     read_rows,
 )
-from rich.console import Console
-from rich.table import Table
 
 import monitor.scoring
 from monitor.models import Interaction
@@ -157,19 +153,20 @@ def in_published_units(rows: Sequence[Row], scores: Sequence[float]) -> str:
     )
 
 
-def table(title: str, rows: Sequence[Row], good: Sequence[int], scores: Scores) -> Table:
-    """Lay out the AUROC of each score in every source, and what the last of them decides."""
-    made = Table("source", "n", *scores, "pass if good", "pass if bad", title=title)
+def print_table(title: str, rows: Sequence[Row], good: Sequence[int], scores: Scores) -> None:
+    """Print the AUROC of each score in every source, and what the last of them decides."""
+    print(f"\n{title}\n")
+    print_head("source", "n", *scores, "pass if good", "pass if bad")
     areas = []
     for source, members in by_source(rows).items():
         labels, last = [good[i] for i in members], np.array([*scores.values()][-1])[members]
         found = [auroc(labels, [each[i] for i in members]) for each in scores.values()]
         shares = [float((last[np.array(labels) == each] >= PASS_SCORE).mean()) for each in (1, 0)]
         cells = (*(f"{area:.3f}" for area in found), *(f"{share:.0%}" for share in shares))
-        made.add_row(source, str(len(members)), *cells)
+        print_row(source, len(members), *cells)
         areas.append(found)
-    made.add_row("macro", "", *(f"{area:.3f}" for area in np.nanmean(areas, axis=0)))
-    return made
+    print_row("macro", "", *(f"{area:.3f}" for area in np.nanmean(areas, axis=0)), "", "")
+    print()
 
 
 def interval(
@@ -194,11 +191,8 @@ def interval(
 
 def main() -> None:
     """Print the tables, how right it accuses, the cost and the length."""
-    parser = make_parser(__doc__)
-    parser.add_argument("folder", type=Path, help="folder with the labelled records")
-    parser.add_argument("--every", type=int, default=1, help="read every Nth record only")
-    arguments = parser.parse_args()
-    console, every = Console(width=140), arguments.every
+    arguments = make_parser(__doc__, folder=True, every=1).parse_args()
+    every = arguments.every
     for name, title in ((GROUNDEDNESS, "Labelled answers"), (MODERN, "Modern answers")):
         rows = read_rows(arguments.folder, name)[::every]
         good = [1 - row["label"] for row in rows]
@@ -212,7 +206,7 @@ def main() -> None:
             low, high = interval(rows, good, scores["documents"])
             print(f"unseen documents: 95 % interval of the macro [{low:.3f}, {high:.3f}]")
             print(in_published_units(rows, scores["documents"]))
-        console.print(table(title, rows, good, scores | {"shipped": shipped}))
+        print_table(title, rows, good, scores | {"shipped": shipped})
         accused = [
             row["label"]
             for row, each in zip(rows, found, strict=True)
@@ -231,7 +225,7 @@ def main() -> None:
     kept = [i for i, row in enumerate(rows) if row["source"] != "template"]  # of one class
     parts = {name: [each[i] for i in kept] for name, each in parts.items()}
     good = [rows[i]["label"] for i in kept]
-    console.print(table("Relevance", [rows[i] for i in kept], good, parts))
+    print_table("Relevance", [rows[i] for i in kept], good, parts)
     folder = Path(monitor.scoring.__file__).parent
     shared = [folder / "words.py", folder / "sentences.py"]
     counts = [

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Unpack
+from typing import Any
 
 from ..hook import sender
-from ..hook.interaction import HookProtocol, RecordFields
-from . import app_hook
-from .wsgi import Visit, current
+from .wsgi import RequestMiddleware, current
 
 __all__ = ["InteractionMiddleware", "current"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SHUT_DOWN = frozenset({"lifespan.shutdown.complete", "lifespan.shutdown.failed"})
 
 
-class InteractionMiddleware:
+class InteractionMiddleware(RequestMiddleware):
     """
     Opens an interaction for each request, which the handler fills through `current`.
 
@@ -41,23 +38,6 @@ class InteractionMiddleware:
         Put on every record: ``tags``, ``release``, ``environment``, ``metadata``, ``mask``.
     """
 
-    def __init__(
-        self,
-        app: App,
-        *,
-        hook: HookProtocol | None = None,
-        session_header: str | None = "x-session-id",
-        user_header: str | None = "x-user-id",
-        **fields: Unpack[RecordFields],
-    ) -> None:
-        self.app = app
-        self._hook = app_hook(hook)
-        self._names = {
-            "session_id": session_header and session_header.lower(),
-            "user_id": user_header and user_header.lower(),
-        }
-        self._fields = fields
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope.get("type") == "lifespan":
@@ -74,7 +54,7 @@ class InteractionMiddleware:
                     return str(value.decode("latin-1"))
             return None
 
-        visit = Visit(self._hook, header, self._names, self._fields)
+        visit = self._visited(header)
         try:
             await self.app(scope, receive, send)
         except BaseException as error:

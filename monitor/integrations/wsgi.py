@@ -47,7 +47,7 @@ class Visit:
         self,
         hook: HookProtocol,
         header: Header,
-        names: Mapping[str, str | None],
+        names: Mapping[str, str],
         fields: Mapping[str, object],
     ) -> None:
         self._open = OpenInteraction(hook, fields)
@@ -71,7 +71,7 @@ class Visit:
             return
         with contextlib.suppress(Exception):  # headers of whatever kind
             if self.answered:
-                told = {field: self._header(name) for field, name in self._names.items() if name}
+                told = {field: self._header(name) for field, name in self._names.items()}
                 told["trace_id"] = trace_id_in(self._header("traceparent"))
                 for field, value in told.items():
                     if value and not vars(self._open).get(field):  # what the handler set stays
@@ -83,14 +83,8 @@ class Visit:
             _current.set(None)
 
 
-class InteractionMiddleware:
-    """
-    Opens an interaction for each request, which the handler fills through `current`.
-
-    It is recorded when the server has closed the answer, or at once when the answer is a list or
-    a file that the server sends by itself; these are handed on as they are. Parameters as in
-    ``monitor.integrations.asgi``.
-    """
+class RequestMiddleware:
+    """What wraps an application; parameters as in ``monitor.integrations.asgi``."""
 
     def __init__(
         self,
@@ -103,8 +97,21 @@ class InteractionMiddleware:
     ) -> None:
         self.app = app
         self._hook = app_hook(hook)
-        self._names = {"session_id": session_header, "user_id": user_header}
+        names = {"session_id": session_header, "user_id": user_header}
+        self._names = {field: name.lower() for field, name in names.items() if name}
         self._fields = fields
+
+    def _visited(self, header: Header) -> Visit:
+        return Visit(self._hook, header, self._names, self._fields)
+
+
+class InteractionMiddleware(RequestMiddleware):
+    """
+    Opens an interaction for each request, which the handler fills through `current`.
+
+    It is recorded when the server has closed the answer, or at once when the answer is a list or
+    a file that the server sends by itself; these are handed on as they are.
+    """
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer a request."""
@@ -112,7 +119,7 @@ class InteractionMiddleware:
         def header(name: str) -> str | None:
             return environ.get("HTTP_" + name.upper().replace("-", "_"))
 
-        visit = Visit(self._hook, header, self._names, self._fields)
+        visit = self._visited(header)
         try:
             body: Iterable[bytes] = self.app(environ, start_response)
         except BaseException as error:

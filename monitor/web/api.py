@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from monitor.web import charts, schema, time_range
 from monitor.web.auth import RefusedError
 from monitor.web.detail import read_recent
 from monitor.web.overview import Glance
-from monitor.web.site import Site, answer_json, incident_for, incidents_for
+from monitor.web.site import Endpoints, answer_json, incident_for, incidents_for
 from monitor.web.time_range import TimeRange
 
 _MOST_ITEMS = 500
@@ -33,11 +32,8 @@ _LONGEST_S = 31_536_000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Endpoints):
     """The endpoints that answer with JSON; and those for Prometheus and READMEs."""
-
-    site: Site
 
     def status(self, request: Request) -> Response:
         """Return everything at a glance."""

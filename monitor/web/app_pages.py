@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,7 +47,7 @@ from monitor.web.detail import (
     read_recent,
 )  # fmt: skip
 from monitor.web.samples import EXPLAINED_S, MOST_WAIT_S, kept_nowhere, read_modes
-from monitor.web.site import Site, incident_for
+from monitor.web.site import Endpoints, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
@@ -71,11 +70,8 @@ ReleaseRow = tuple[Comparison, Interval | None, Interval | None, ReleaseVerdict 
 ChangedQuestion = tuple[str, FoundSample, FoundSample, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class AppPages:
+class AppPages(Endpoints):
     """The pages about an app."""
-
-    site: Site
 
     def overview(self, request: Request) -> Response:
         """Show one app: charts of all metrics, incidents, volume, cost, releases, segments."""
@@ -237,11 +233,8 @@ _EXPLANATION_WAIT_S = 2.0
 _WINDOWS_BEFORE, _LONGEST_BEFORE = 2, timedelta(days=2)
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentPages:
+class IncidentPages(Endpoints):
     """The page of one incident, and the same as Markdown for a ticket."""
-
-    site: Site
 
     def page(self, request: Request) -> Response:
         """Show one incident: chart, likely cause, samples, what to do, who was notified."""

@@ -36,7 +36,7 @@ from monitor.store.ledger import Kind, read_between, read_totals
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
 from monitor.web.auth import VISITOR, RefusedError, Role, needs, principal_of
-from monitor.web.site import Site, answer_json, refused
+from monitor.web.site import Endpoints, answer_json, refused
 from monitor.web.writing import Form, check_may_write, posted, read_json, read_shape, see
 
 _MOST_LABELS = 1_000
@@ -51,11 +51,8 @@ _MOST_A_DAY = 100_000
 _SOURCE = "api"
 
 
-@dataclass(frozen=True, slots=True)
-class Labelling:
+class Labelling(Endpoints):
     """The endpoints for labels."""
-
-    site: Site
 
     @needs(Role.READER)
     def queue(self, request: Request) -> Response:
@@ -187,10 +184,9 @@ class Labelling:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackInbox:
+class FeedbackInbox(Endpoints):
     """The endpoint for feedback; pages of other sites reach nothing else."""
 
-    site: Site
     _recent: deque[float] = field(default_factory=deque)
 
     async def take(self, request: Request) -> Response:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -59,7 +58,7 @@ class PipelineState:
     What is not about apps is unknown to who may see some of them only: ``is_whole`` is false then.
     """
 
-    by_app: Mapping[str, Mapping[Booking, int]]
+    by_app: Mapping[str, Mapping[Booking, int]] = field(default_factory=dict)
     waiting: int | None = None  #: in the queue; None when Redis does not answer
     oldest_s: float | None = None
     stalls: int | None = None  #: workers that ended themselves for want of progress, ever
@@ -139,15 +138,6 @@ class Glance:
         return [(status, found[status]) for status in SEVERITY if found[status]]
 
 
-class QueueState(NamedTuple):
-    """What Redis knows; nothing while it does not answer."""
-
-    waiting: int | None = None
-    oldest_s: float | None = None
-    stalls: int | None = None
-    events: Mapping[str, int] = {}
-
-
 @dataclass(slots=True)
 class GlanceReader:
     """
@@ -161,7 +151,7 @@ class GlanceReader:
     store: Store
     settings: Settings
     clock: Callable[[], datetime]
-    backlog: Callable[[], QueueState]
+    queue: Callable[[], PipelineState]  #: what Redis knows
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _glance: Glance | None = None
     _made: float = 0.0
@@ -208,9 +198,9 @@ class GlanceReader:
                 )
                 self._cost_at = now.timestamp()
             today, month = self._cost
-            pipeline = PipelineState(
-                by_app=read_between(connection, now.timestamp() - 3600),
-                **self.backlog()._asdict(), cost_today_usd=today, cost_month_usd=month,
+            pipeline = replace(
+                self.queue(), by_app=read_between(connection, now.timestamp() - 3600),
+                cost_today_usd=today, cost_month_usd=month,
                 outbox={str(state): n for state, n in outbox_counts(connection).items() if n},
             )  # fmt: skip
         now_s, span_s, step_s, cell_s = now.timestamp(), self.span_s, self.step_s, self._cell_s

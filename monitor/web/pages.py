@@ -24,7 +24,7 @@ from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
 from monitor.web.samples import kept_nowhere
-from monitor.web.site import Site, incidents_for
+from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
 from workers.reports import SamplingPlan, plan_sampling
@@ -45,10 +45,9 @@ _FALL, _RATES, _PLANNED_S = 0.15, (0.05, 0.2, 1.0), 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Endpoints):
     """The endpoints that answer with HTML."""
 
-    site: Site
     #: By what may be seen: the whole snapshot that was drawn, and the page.
     _drawn: dict[tuple[frozenset[str] | None, bool], tuple[Glance, str]] = field(
         default_factory=dict

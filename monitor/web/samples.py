@@ -28,7 +28,7 @@ from monitor.store.search import (
 from monitor.testsets.golden import golden_case
 from monitor.web import schema, time_range
 from monitor.web.auth import Role, needs, principal_of
-from monitor.web.site import Site, answer_json, refused
+from monitor.web.site import Endpoints, Site, answer_json, refused
 from workers.reports import read_faults
 
 if TYPE_CHECKING:
@@ -60,11 +60,8 @@ class _Asked(NamedTuple):
         return {name: value for name, value in (found | named).items() if value not in {"", ()}}
 
 
-@dataclass(frozen=True, slots=True)
-class SampleViews:
+class SampleViews(Endpoints):
     """The endpoints about samples; all of them need the role reader."""
-
-    site: Site
 
     @needs(Role.READER)
     def page(self, request: Request) -> Response:

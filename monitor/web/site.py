@@ -34,7 +34,7 @@ from monitor.store.samples import note_act
 from monitor.web import templating
 from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
-from monitor.web.overview import Glance, GlanceReader, QueueState
+from monitor.web.overview import Glance, GlanceReader, PipelineState
 
 #: What an app's own pages load, to send what their users say.
 FEEDBACK_SCRIPT = "feedback.js"
@@ -216,15 +216,23 @@ class Site:
     def _redis(self) -> redis.Redis:
         return connect(self.settings.broker_url, timeout_s=1.0)
 
-    def queue_state(self) -> QueueState:
+    def queue_state(self) -> PipelineState:
         """Return what Redis knows of the queue; nothing while it does not answer."""
         try:
             found = backlog(self._redis)
-            stalls = read_stalls(self._redis).count
-            events = read_events(self._redis)
+            return PipelineState(
+                waiting=found.waiting, oldest_s=found.oldest_age_s,
+                stalls=read_stalls(self._redis).count, events=read_events(self._redis),
+            )  # fmt: skip
         except (GroundwatchError, redis.RedisError):
-            return QueueState()
-        return QueueState(found.waiting, found.oldest_age_s, stalls, events)
+            return PipelineState()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What endpoints are methods of."""
+
+    site: Site
 
 
 class SeenIncident(NamedTuple):

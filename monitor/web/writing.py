@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from pydantic import BaseModel, ValidationError
@@ -27,7 +27,7 @@ from monitor.store.samples import read_sample
 from monitor.testsets.golden import golden_case, golden_set
 from monitor.web import schema
 from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of
-from monitor.web.site import Site, answer_json, incident_for
+from monitor.web.site import Endpoints, Site, answer_json, incident_for
 from monitor.web.time_range import incident_path, unslug
 
 #: For how many hours an acknowledgement pauses reminders.
@@ -44,15 +44,7 @@ _MOST_AHEAD = timedelta(minutes=5)
 Form = dict[str, str]
 
 
-class HasSite(Protocol):
-    """What endpoints are methods of."""
-
-    @property
-    def site(self) -> Site:
-        """The store, the settings, who may come in."""
-
-
-A = TypeVar("A", bound=HasSite)
+A = TypeVar("A", bound=Endpoints)
 M = TypeVar("M", bound=BaseModel)
 Endpoint = Callable[[A, Request], Coroutine[Any, Any, Response]]
 
@@ -166,11 +158,8 @@ def see(path: str) -> Response:
     return RedirectResponse(path, _SEE_OTHER)
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
+class Writing(Endpoints):
     """The endpoints by which programs write, and those that list what was written."""
-
-    site: Site
 
     def deploys(self, request: Request) -> Response:
         """List the deploys of ninety days, the newest first."""
@@ -243,34 +232,33 @@ class Writing:
         if principal_of(request).role < Role.READER:
             raise RefusedError(403, "this needs the role reader", "test cases hold transcripts")
         sent = read_shape(schema.SentCases, await read_json(request, _MOST_BODY_BYTES))
-        return answer_json(await run_in_threadpool(self._make_cases, request, sent))
-
-    def _make_cases(self, request: Request, sent: schema.SentCases) -> BaseModel:
         made, left_out = [], []
-        with self.site.store.read() as connection:
-            for name in dict.fromkeys(sent.sample_ids):
-                stored = read_sample(connection, name)
-                if stored is None or not principal_of(request).may_see(
-                    stored.sample.interaction.app
-                ):
-                    left_out.append(schema.LeftOut(sample_id=name, reason="unknown_sample"))
-                    continue
-                said = labels_of(connection, name)
-                try:
-                    made.append(golden_case(
-                        stored, said, answer=sent.answer, tags=sent.tags, critical=sent.critical
-                    ))  # fmt: skip
-                except RecordError:
-                    left_out.append(schema.LeftOut(sample_id=name, reason="no_question"))
-        self.site.note_view(request, "took test cases", ", ".join(case.id for case in made))
-        return schema.CasesAnswer(items=made, left_out=left_out)
+
+        def make() -> None:
+            with self.site.store.read() as connection:
+                for name in dict.fromkeys(sent.sample_ids):
+                    stored = read_sample(connection, name)
+                    if stored is None or not principal_of(request).may_see(
+                        stored.sample.interaction.app
+                    ):
+                        left_out.append(schema.LeftOut(sample_id=name, reason="unknown_sample"))
+                        continue
+                    said = labels_of(connection, name)
+                    try:
+                        made.append(golden_case(
+                            stored, said, answer=sent.answer, tags=sent.tags,
+                            critical=sent.critical,
+                        ))  # fmt: skip
+                    except RecordError:
+                        left_out.append(schema.LeftOut(sample_id=name, reason="no_question"))
+            self.site.note_view(request, "took test cases", ", ".join(case.id for case in made))
+
+        await run_in_threadpool(make)
+        return answer_json(schema.CasesAnswer(items=made, left_out=left_out))
 
 
-@dataclass(frozen=True, slots=True)
-class Acts:
+class Acts(Endpoints):
     """The endpoints that change something by POST, and the page on which silences are previewed."""
-
-    site: Site
 
     @posted("acknowledgements")
     def acknowledge(self, request: Request, form: Form) -> Response:
