@@ -37,6 +37,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
 
+PACKAGES = ("alerts", "groundwatch", "monitor", "workers")
 LONGEST_TEST_S, LONGEST_MUTANT_S = 30, 240  # what takes longer is left to the whole suite
 PATIENCE, LEAST_PATIENCE_S = 5, 20  # times what the unchanged code takes; then it hangs
 MEMORY_BYTES = 8 * 2**30
@@ -176,7 +177,7 @@ def preload(tree: Path, names: Sequence[str], modules: Sequence[str]) -> None:
         str(path.relative_to(tree).with_suffix(""))
         .replace("/", ".")
         .removesuffix(".__init__"): path
-        for package in ("alerts", "groundwatch", "monitor", "workers")
+        for package in PACKAGES
         for path in (tree / package).rglob("*.py")
     }
     reached = {name for name, path in own.items() if str(path.relative_to(tree)) in modules}
@@ -188,9 +189,12 @@ def preload(tree: Path, names: Sequence[str], modules: Sequence[str]) -> None:
         grown = bool(more)
     skipped = {"tests", "support", "conftest", "pytest_cov", "__main__", "coverage"}
     for name in names:
-        if name not in reached and name.split(".")[0] not in skipped:
+        known = name in own if name.split(".")[0] in PACKAGES else name.split(".")[0] not in skipped
+        if known and name not in reached:
             with contextlib.suppress(Exception, SystemExit):
                 importlib.import_module(name)
+    if loaded := [name for name in reached if name in sys.modules]:
+        raise SystemExit(f"loaded before they could be changed: {', '.join(loaded)}")
 
 
 def imported_by(name: str, path: Path) -> set[str]:
