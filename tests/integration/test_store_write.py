@@ -55,6 +55,15 @@ def test_new_samples_are_counted_by_the_return_value(store):
     assert write(store, [result(), result()]) == 2
 
 
+@pytest.mark.parametrize(
+    ("metadata", "judged"), [({}, None), ({"judged": True}, 1), ({"judged": False}, 0)]
+)
+def test_row_of_an_evaluation_says_whether_the_judge_was_asked(store, metadata, judged):
+    write(store, [result(make_evaluation(score=0.9, metadata=metadata))])
+    with store.read() as connection:
+        assert connection.execute(select(evaluations.c.judged)).scalar_one() == judged
+
+
 def test_redelivery_changes_nothing(store):
     results = [result() for _ in range(5)]
     write(store, results)

@@ -193,6 +193,16 @@ def test_an_observation_that_is_not_newer_changes_nothing(firing):
     assert decision == Decision(firing.state, None, Reason.NOT_NEWER)
 
 
+def test_a_pause_of_five_minutes_is_no_gap_and_a_longer_one_is():
+    assert Alert().feed("w" * 4, every_s=300) == [AlertEvent.FIRED]
+    assert Alert().feed("w" * 40, every_s=301) == []
+
+
+def test_three_missed_evaluations_are_a_gap_where_they_take_longer_than_five_minutes():
+    assert timers_from(Settings(evaluate_every_s=10)).max_gap_s == 300
+    assert timers_from(Settings(evaluate_every_s=200)).max_gap_s == 600
+
+
 @pytest.mark.parametrize("after", ["c", "uc"])
 def test_pending_starts_again_after_a_gap(alert, after):
     alert.feed("cccc")
