@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
 
 PACKAGES = ("alerts", "groundwatch", "monitor", "workers")
-LONGEST_TEST_S, LONGEST_MUTANT_S = 30, 240  # what takes longer is left to the whole suite
+LONGEST_TEST_S = 30  # what takes longer is left to the whole suite
 PATIENCE, LEAST_PATIENCE_S = 5, 20  # times what the unchanged code takes; then it hangs
 MEMORY_BYTES = 8 * 2**30
 FEW, NOT_RUN = 4, 70
@@ -300,19 +300,21 @@ def is_noticed(
     return code != 0
 
 
-def sample(tree: Path, modules: Sequence[str], traced: Traced, size: int, seed: int) -> list[bool]:
-    """Try *size* mutants, print each, and return which were noticed."""
+def sample(
+    tree: Path, modules: Sequence[str], traced: Traced, given: argparse.Namespace
+) -> list[bool]:
+    """Try some mutants, print each, and return which were noticed."""
     known = {
         test: taken
         for test, taken in traced.seconds.items()
         if taken < LONGEST_TEST_S and test not in traced.failed
     }
     found = places(tree, modules)
-    draw = random.Random(seed)  # a sample, no secret
-    print(f"{len(found)} places in {len(modules)} modules, {len(known)} tests, seed {seed}")
+    draw = random.Random(given.seed)  # a sample, no secret
+    print(f"{len(found)} places in {len(modules)} modules, {len(known)} tests, seed {given.seed}")
     noticed: list[bool] = []
     for place in draw.sample(sorted(found), len(found)):
-        if len(noticed) == size:
+        if len(noticed) == given.draw:
             break
         module, line, _, kind = place
         source = (tree / module).read_text(encoding="utf-8")
@@ -323,7 +325,7 @@ def sample(tree: Path, modules: Sequence[str], traced: Traced, size: int, seed: 
         for test in sorted(
             tests_of(line, source, traced.lines[module]) & known.keys(), key=known.get
         ):
-            if total_s + known[test] < LONGEST_MUTANT_S:
+            if total_s + known[test] < given.longest:
                 tests.append(test)
                 total_s += known[test]
         limit_s = PATIENCE * total_s + LEAST_PATIENCE_S
@@ -344,6 +346,7 @@ def main() -> None:
     parser.add_argument("room", choices=rooms)
     parser.add_argument("--draw", type=int, default=80, help="how many mutants")
     parser.add_argument("--seed", type=int, default=1, help="draws others")
+    parser.add_argument("--longest", type=float, default=240.0, help="seconds of tests a mutant")
     parser.add_argument("--traced", type=Path, help="keep what the tests run here, for later draws")
     given = parser.parse_args()
     modules = [
@@ -365,7 +368,7 @@ def main() -> None:
         for name in traced.failed:
             print(f"left out, fails on the unchanged code: {name}")
         preload(tree, traced.loaded, modules)
-        noticed = sample(tree, modules, traced, given.draw, given.seed)
+        noticed = sample(tree, modules, traced, given)
     from monitor.stats.intervals import wilson_interval  # noqa: PLC0415  # not before the forks
 
     low, high = wilson_interval(sum(noticed), len(noticed))
