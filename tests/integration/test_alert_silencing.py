@@ -5,13 +5,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.routing import parse_all
-from alerts.silencing import add_silence, expire_silence
+from alerts.decide import decide
+from alerts.routing import RoutingConfig, parse_all
+from alerts.silencing import add_silence, expire_silence, preview
+from alerts.state import Timers
 from alerts.store import silence_named, silences_after
 from monitor.errors import SettingsError
+from monitor.models.status import Status
 from monitor.store.engine import Store
+from monitor.store.verdicts import save_verdicts
+from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+PLAN = RoutingConfig.everyone([])
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ASKED = {"matchers": parse_all(["app=x"]), "ends_at": NOW + HOUR, "author": "ann", "comment": "c"}
 
@@ -75,3 +81,39 @@ def test_silence_can_be_ended_once(connection):
 def test_silences_are_listed_in_the_order_in_which_they_end(connection):
     ends = [add(connection, ends_at=NOW + n * HOUR).ends_at for n in (3, 1, 2)]
     assert [each.ends_at for each in silences_after(connection, NOW + HOUR)] == sorted(ends)[1:]
+
+
+@pytest.fixture
+def alerting(connection):
+    """Two apps are evaluated; one of them fires."""
+    at_once = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
+    verdicts = [
+        make_verdict(status, NOW, app=app, metric="g")
+        for app, status in (("x", Status.CRITICAL), ("y", Status.HEALTHY))
+    ]
+    save_verdicts(connection, verdicts, {})
+    decide(connection, verdicts, now=NOW, timers=at_once, channels=PLAN)
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("matcher", "held", "warning"),
+    [
+        ("app=x", ["x"], ""),
+        ("app=y", [], ""),
+        ("app=z", [], "it matches nothing that is evaluated; is a name misspelt?"),
+        ("metric=g", ["x"], "it matches everything there is"),
+    ],
+)
+def test_preview_says_what_a_silence_would_cover_and_what_is_odd(alerting, matcher, held, warning):
+    found = preview(alerting, PLAN, parse_all([matcher]))
+    assert (found.firing, [alert.app for alert in found.held]) == (1, held)
+    assert found.warning == warning
+
+
+def test_preview_is_of_the_apps_that_one_may_see(alerting):
+    assert preview(alerting, PLAN, parse_all(["metric=g"]), apps={"y"}).firing == 0
+
+
+def test_preview_has_no_warning_where_nothing_is_evaluated(connection):
+    assert preview(connection, PLAN, parse_all(["app=x"])) == (0, [], "")
