@@ -253,7 +253,7 @@ class Evaluator:
             level = levels[stream.key]
             if isinstance(policy, EvidencePolicy):
                 rules = self._rules(policy, self._n_keys)
-                if isinstance(level, VerifiedLevel) and level.level_bin is None:
+                if isinstance(level, VerifiedLevel) and not level.lines:
                     rules = translated(rules, level.rates)
                 alike[policy, rules].append(stream)
         found = {}

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from monitor.models import AppLevel, Status, StreamKey, Tally
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT
-from monitor.rolling.evidence_state import EvidenceState
+from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.level import (
     BucketPasses,
     LevelEvidence,
@@ -30,12 +30,19 @@ from monitor.rolling.level import (
 from monitor.rolling.policies import Rules, Thresholds
 from monitor.rolling.tallies import WindowStats, score_bin, window_stats
 from monitor.rolling.verdicts import EvidenceFinding, evidence_finding
-from monitor.stats.agreement import JUDGE, LOCAL, confusion, learn, level_bin, renewed_at
+from monitor.stats.agreement import (
+    confusion,
+    count_bands,
+    learn,
+    learn_lines,
+    level_lines,
+    renewed_at,
+)
 from monitor.store.agreement import DrawnLabel, drawn_labels, present_release
 from monitor.store.insights import read_marks
 from monitor.store.query import (
     Stream,
-    passes_from_bin,
+    passes_from_bins,
     read_first_scores,
     window_tallies,
 )
@@ -46,7 +53,7 @@ FIRST_LABELS, NEW_LABELS = 50, 30
 _EXPIRES: Final = timedelta(days=90)
 #: In seconds: so often labels are read.
 _FRESH_S: Final = 10.0
-#: In seconds: evidence at the line of the level begins so far back.
+#: In seconds: evidence at the lines of the level begins so far back.
 _REPLAYED_S: Final = 2 * 86_400
 #: How versions of evaluators begin that no judge makes: the local scorer, and plain formulas.
 _LOCAL: Final = "local-"
@@ -83,7 +90,9 @@ class Levels:
     _read_s: float = -math.inf
     _labels: Mapping[tuple[str, str, str], list[DrawnLabel]] = field(default_factory=dict)
     _learnt: dict[StreamKey, _Learnt] = field(default_factory=dict)
-    _evidence: dict[StreamKey, tuple[VerifiedLevel, LevelEvidence]] = field(default_factory=dict)
+    _evidence: dict[StreamKey, tuple[VerifiedLevel, list[LevelEvidence]]] = field(
+        default_factory=dict
+    )
 
     def read(
         self, connection: Connection, streams: Sequence[Stream], now: datetime
@@ -142,19 +151,20 @@ class Levels:
         until: datetime,
     ) -> VerifiedLevel | None:
         """Learn the error rates; only if the labels, or the line that they teach, are others."""
-        key, line = stream.key, None
+        key = stream.key
+        lines: tuple[int, ...] = ()
         if key.evaluator_version.endswith(OWN):
             first = read_first_scores(connection, (key.app, key.metric, key.evaluator_version))
             if sum(first.values()) < OWN_LEARNT_AT[0]:
                 return None
-            line = level_bin(first)
+            lines = level_lines(first)
+        said = [(score_bin(label.score), label.good) for label in labels]
         weights = [label.weight for label in labels]
-        pairs = (
-            (label.passed if line is None else score_bin(label.score) >= line, label.good)
-            for label in labels
+        counts = confusion(
+            ((label.passed, label.good) for label in labels),
+            weights if len(set(weights)) > 1 else None,
         )
-        counts = confusion(pairs, weights if len(set(weights)) > 1 else None)
-        basis = (counts, release, line, until)
+        basis = (counts, sorted(said), release, lines, until)
         known = self._learnt.get(key)
         if known is None or known.basis != basis:
             # The passes, and all verdicts, of the time from which the labels were drawn.
@@ -164,20 +174,18 @@ class Levels:
                 to_s=max(times_s) // width * width + width, app=key.app,
             ).get(stream.stream_id, Tally())  # fmt: skip
             scored = tally.n
-            if line is None:
-                passed = (window_stats(tally).pass_rate or 0.0) * scored
+            if lines:
+                at_lines = learn_lines(count_bands(lines, tally.histogram, said))
             else:
-                passed = sum(c for b, c in tally.histogram.items() if b >= line)
-            beliefs = JUDGE if line is None else LOCAL
-            rates = learn(
-                counts, passed=passed, scored=scored, beliefs=beliefs, n_labels=len(labels)
-            )
+                passed = (window_stats(tally).pass_rate or 0.0) * scored
+                at_lines = [learn(counts, passed=passed, scored=scored, n_labels=len(labels))]
             level = VerifiedLevel(
-                rates=rates, n_labels=len(labels), release=release, until=until, scored=scored,
-                last_s=max(label.occurred_s for label in labels), level_bin=line,
+                rates=at_lines[0], n_labels=len(labels), release=release, until=until,
+                scored=scored, last_s=max(label.occurred_s for label in labels),
+                lines=tuple(zip(lines, at_lines, strict=False)),
             )  # fmt: skip
             # A judge that does not tell is none; a local scorer's interval says so by itself.
-            unfit = line is None and rates.tells() is False
+            unfit = not lines and at_lines[0].tells() is False
             known = self._learnt[key] = _Learnt(basis, None if unfit else level)
         return known.level
 
@@ -191,23 +199,28 @@ class Levels:
     ) -> tuple[EvidenceFinding, AppLevel]:
         """Return the finding about the level, and what a verdict says of how it is known."""
         found, rules = by_line.finding, by_line.rules
-        if verified.level_bin is None:
+        if not verified.lines:
             return as_levels(found, verified, self.thresholds), described(verified, found, rules)
-        own_rules = translated(replace(rules, use_reference=False), verified.rates)
-        # Evidence at the line of the level; other labels restart it.
+        # Evidence at the lines of the level, which share the budget; other labels restart it.
         now_s = now.timestamp()
-        known, evidence = self._evidence.get(stream.key, (None, None))
+        known, evidence = self._evidence.get(stream.key, (None, []))
         from_s = int(now_s - _REPLAYED_S) // self.bucket_s * self.bucket_s
-        if evidence is None or known is not verified:
-            evidence = LevelEvidence(EvidenceState.fresh(from_s))
-        elif evidence.newest:
-            from_s = evidence.newest.start_s
-        rows = passes_from_bin(
-            connection, stream.stream_id, position=verified.level_bin, from_s=from_s
-        )
-        news = [BucketPasses(*row) for row in rows]
-        evidence = evidence.after(news, now_s, own_rules, by_line.state.baseline)
+        if known is not verified:
+            evidence = [LevelEvidence(EvidenceState.fresh(from_s)) for _ in verified.lines]
+        elif evidence[0].newest:
+            from_s = evidence[0].newest.start_s
+        positions = [position for position, _ in verified.lines]
+        rows = passes_from_bins(connection, stream.stream_id, positions, from_s=from_s)
+        budget = rules.false_alarms_per_month / len(verified.lines)
+        plain = replace(rules, use_reference=False, false_alarms_per_month=budget)
+        levels = []
+        for i, (_, rates) in enumerate(verified.lines):
+            own_rules = translated(plain, rates)
+            news = [BucketPasses(start_s, n, passed[i]) for start_s, n, passed in rows]
+            evidence[i] = evidence[i].after(news, now_s, own_rules, by_line.state.baseline)
+            own = evidence_finding(evidence[i].state, by_line.window, own_rules)
+            of_line = replace(verified, rates=rates)
+            levels.append(as_levels(own, of_line, self.thresholds, worst=Status.WARNING))
         self._evidence[stream.key] = (verified, evidence)
-        own = evidence_finding(evidence.state, by_line.window, own_rules)
-        level = as_levels(own, verified, self.thresholds, worst=Status.WARNING)
-        return worse_of(found, level), described(verified, found, rules)
+        alarmed = [level for level in levels if level.status in ALARMED]
+        return worse_of(found, (alarmed or levels)[0]), described(verified, found, rules)

@@ -155,7 +155,7 @@ class ProofJob:
         """Plant the falls of one stream; return the figures of its proof."""
         now_s, within_s, fall = int(now.timestamp()), objective.within_s, objective.fall
         told = 1.0
-        if isinstance(level, VerifiedLevel) and level.level_bin is None:
+        if isinstance(level, VerifiedLevel) and not level.lines:
             rules = translated(rules, level.rates)
             told = max(float(np.mean(level.rates.hit - level.rates.miss)), 0.0)
         elif level is not None and not isinstance(level, VerifiedLevel) and level.needs == UNFIT:

@@ -34,13 +34,13 @@ _SEVERITY: Final = {Status.WARNING: 1, Status.CRITICAL: 2}
 class VerifiedLevel:
     """What labels of one release taught about one evaluator version."""
 
-    rates: ErrorRates
+    rates: ErrorRates  #: of a local scorer, at its lowest line
     n_labels: int
     release: str
     until: datetime
     scored: float = 0.0  #: verdicts in the time from which the labels were drawn
     last_s: float = 0.0  #: when that time ended
-    level_bin: int | None = None  #: of a local scorer: the hundredth from which a score passes
+    lines: tuple[tuple[int, ErrorRates], ...] = ()  #: of a local scorer: hundredths, error rates
 
 
 def translated(rules: Rules, rates: ErrorRates) -> Rules:
@@ -140,7 +140,7 @@ def described(verified: VerifiedLevel, own: EvidenceFinding, rules: Rules) -> Ap
 
 
 class BucketPasses(NamedTuple):
-    """How many scores of a bucket lie at or above the line of the level."""
+    """How many scores of a bucket lie at or above a line of the level."""
 
     start_s: int
     n: int
@@ -150,7 +150,7 @@ class BucketPasses(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LevelEvidence:
     """
-    Evidence at the line of the level, collected from the histograms of a local scorer.
+    Evidence at one line of the level, collected from the histograms of a local scorer.
 
     What it saw last is its newest bucket; samples that come late for older ones are left out.
     """

@@ -11,10 +11,11 @@ share ``miss`` of the bad ones, so that ::
 
 The rates belong to the evaluator and to the writer of the answers, and carry over from week to
 week; neither the level nor "how likely is good at this score", which contains the level, does.
-Labels, drawn at random among passes and among fails, teach the two rates (`learn`). The level of
-any window of the same writer, and thresholds in the evaluator's own units, are read off them. The
-same holds for a local scorer, for a judge whose bias against people is to be corrected, and for
-people against each other.
+Labels, drawn at random among passes and among fails, teach the two rates (`learn`), or among bands
+of scores, where several lines tell more than one (`learn_lines`). The level of any window of the
+same writer, and thresholds in the evaluator's own units, are read off them. The same holds for a
+local scorer, for a judge whose bias against people is to be corrected, and for people against each
+other.
 
 References
 ----------
@@ -23,10 +24,13 @@ References
 .. [2] L. Joseph, T. W. Gyorkos, L. Coupal, "Bayesian estimation of disease prevalence and the
    parameters of diagnostic tests in the absence of a gold standard", American Journal of
    Epidemiology 141 (1995), 263-272.
+.. [3] J. Neyman, "On the two different aspects of the representative method", Journal of the
+   Royal Statistical Society 97 (1934), 558-625.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -225,23 +229,17 @@ THRESHOLD_DOUBT: Final = 0.10
 _DRAWS: Final = 4_000
 _SEED: Final = 20_261_122
 _LEAST_APART: Final = 0.05
+_TINY: Final = 1e-9
 _TELLS_APART, _TELLS_DOUBT, _UNFIT = 0.25, 0.05, 0.5
-#: So much of an app's own scores lies below the line by which labels teach a local scorer.
-_LEVEL_SHARE: Final = 0.25
-
-
-class Beliefs(NamedTuple):
-    """Parameters of Beta distributions before any label; weak, set by hand, not fitted."""
-
-    good_if_passed: tuple[float, float]
-    good_if_failed: tuple[float, float]
-    hit: tuple[float, float]
-    miss: tuple[float, float]
-
-
-JUDGE: Final = Beliefs((1.9, 0.1), (0.6, 1.0), (6.0, 1.2), (1.5, 4.0))
-#: Of a local scorer at `level_bin`.
-LOCAL: Final = Beliefs((1.8, 0.2), (1.0, 1.0), (12.0, 1.5), (1.2, 1.2))
+#: So much of an app's own scores lies below each line by which labels teach a local scorer.
+_LEVEL_SHARES: Final = (0.25, 0.50)
+#: Every band of scores has so many labels before it matters how good its answers are.
+_LEAST_IN_BAND: Final = 5
+# Parameters of Beta distributions before any label; weak, set by hand, not fitted. Of a judge: that
+# an answer is good if it passed, if it failed; of a local scorer: in the band of the lowest scores,
+# in one between lines, in that of the highest; a label and a half each.
+_GOOD_IF_PASSED, _GOOD_IF_FAILED, _HIT, _MISS = (1.9, 0.1), (0.6, 1.0), (6.0, 1.2), (1.5, 4.0)
+_LOWEST, _BETWEEN, _HIGHEST = (0.75, 0.75), (1.05, 0.45), (1.35, 0.15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,24 +316,19 @@ class ErrorRates:
 
 
 def learn(
-    labels: Confusion,
-    *,
-    passed: float,
-    scored: float,
-    beliefs: Beliefs = JUDGE,
-    n_labels: int | None = None,
+    labels: Confusion, *, passed: float, scored: float, n_labels: int | None = None
 ) -> ErrorRates:
     """
-    Learn an evaluator's two error rates from labels.
+    Learn a judge's two error rates from labels.
 
-    Valid if labels were drawn at random among passes and among fails, in any proportion (half of
-    each tells most), and if people's verdicts are the truth. They hold for the writer of the
-    answers, which is the release, and for the version of the evaluator. Not valid for labels of
-    samples that were chosen by their score, or because a user complained.
+    Valid if labels were drawn at random among passes and among fails, in any proportion, and if
+    people's verdicts are the truth. They hold for the writer of the answers, which is the release,
+    and for the version of the evaluator. Not valid for labels of samples that were chosen by their
+    score, or because a user complained.
 
     *labels*: the evaluator's verdicts beside people's. *passed* and *scored*: how many passed
-    of how many verdicts of the labelled period, as effective counts. *beliefs*: `JUDGE`, or
-    `LOCAL` for a local scorer at `level_bin`. *n_labels*: their number where they are weighted.
+    of how many verdicts of the labelled period, as effective counts. *n_labels*: their number where
+    they are weighted.
 
     >>> rates = learn(Confusion(24, 1, 5, 20), passed=380, scored=400)
     >>> 0.88 < rates.labelled_level()[0] < 0.97
@@ -343,20 +336,83 @@ def learn(
     """
     rng = np.random.default_rng(_SEED)
     rate = rng.beta(1.0 + passed, 1.0 + max(scored - passed, 0.0), _DRAWS)
-    (a, b), (c, d) = beliefs.good_if_passed, beliefs.good_if_failed
+    (a, b), (c, d) = _GOOD_IF_PASSED, _GOOD_IF_FAILED
     if_passed = rng.beta(a + labels.passed_good, b + labels.passed_bad, _DRAWS)
     if_failed = rng.beta(c + labels.failed_good, d + labels.failed_bad, _DRAWS)
     level = rate * if_passed + (1.0 - rate) * if_failed
-    hit = rate * if_passed / np.maximum(level, 1e-9)
-    miss = rate * (1.0 - if_passed) / np.maximum(1.0 - level, 1e-9)
+    hit = rate * if_passed / np.maximum(level, _TINY)
+    miss = rate * (1.0 - if_passed) / np.maximum(1.0 - level, _TINY)
     log_weight = np.zeros(_DRAWS)
-    for drawn, (more, less) in ((hit, beliefs.hit), (miss, beliefs.miss)):
+    for drawn, (more, less) in ((hit, _HIT), (miss, _MISS)):
         inside = np.clip(drawn, 1e-4, 1.0 - 1e-4)  # kept away from the ends of the density
         log_weight += xlogy(more - 1.0, inside) + xlog1py(less - 1.0, -inside)
     weight = np.exp(log_weight - log_weight.max())
     kept = rng.choice(_DRAWS, _DRAWS, p=weight / weight.sum())
-    mass = 1.0 - _DOUBT * SPENT.get(renewed_at(n_labels or labels.n), SPENT[20])
-    return ErrorRates(hit[kept], miss[kept], level[kept], mass)
+    return ErrorRates(hit[kept], miss[kept], level[kept], _mass(n_labels or labels.n))
+
+
+class ScoreBand(NamedTuple):
+    """Scores between two lines: how many there were, and how many good and bad ones by labels."""
+
+    scored: float = 0
+    good: float = 0
+    bad: float = 0
+
+
+def learn_lines(bands: Sequence[ScoreBand]) -> list[ErrorRates]:
+    """
+    Learn a local scorer's error rates at each line between two bands of scores, the lowest first.
+
+    Bands tell more than passes and fails do: the level is a sum over strata. Valid as `learn` is,
+    where labels were drawn at random within each band, in any proportion, also in one that depends
+    on earlier labels (`bands_to_label`).
+
+    >>> bands = [ScoreBand(100, 9, 8), ScoreBand(100, 15, 2), ScoreBand(200, 16, 0)]
+    >>> low, high = learn_lines(bands)
+    >>> low.labelled_level() == high.labelled_level()
+    True
+    """
+    rng = np.random.default_rng(_SEED)
+    share = rng.dirichlet([band.scored + 1.0 for band in bands], _DRAWS)
+    beliefs = [_LOWEST, *[_BETWEEN] * (len(bands) - 2), _HIGHEST]
+    is_good = np.stack(
+        [
+            rng.beta(a + band.good, b + band.bad, _DRAWS)
+            for band, (a, b) in zip(bands, beliefs, strict=True)
+        ],
+        axis=1,
+    )
+    # The shares of all answers that are good, or bad, and score in this band or in one above it.
+    good, bad = (
+        np.cumsum((share * of)[:, ::-1], axis=1)[:, ::-1] for of in (is_good, 1.0 - is_good)
+    )
+    hit, miss = (of / np.maximum(of[:, :1], _TINY) for of in (good, bad))
+    mass = _mass(sum(band.good + band.bad for band in bands))
+    return [ErrorRates(hit[:, i], miss[:, i], good[:, 0], mass) for i in range(1, len(bands))]
+
+
+def bands_to_label(bands: Sequence[ScoreBand]) -> list[int]:
+    """
+    Return the bands in the order in which the next label tells most of the level.
+
+    First those with fewer than five labels, then the one where the share of the scores times the
+    spread of the verdicts is largest for its number of labels: Neyman's allocation [3]_.
+
+    >>> bands_to_label([ScoreBand(100, 9, 8), ScoreBand(100, 15, 2), ScoreBand(200, 16, 0)])
+    [0, 2, 1]
+    """
+
+    def worth(band: ScoreBand) -> tuple[float, float]:
+        n = band.good + band.bad
+        rate = (band.good + 1.0) / (n + 2.0)
+        spread = band.scored * (rate * (1.0 - rate)) ** 0.5
+        return (-n, 0.0) if n < _LEAST_IN_BAND else (-_LEAST_IN_BAND, spread / n)
+
+    return sorted(range(len(bands)), key=lambda i: worth(bands[i]), reverse=True)
+
+
+def _mass(n_labels: float) -> float:
+    return 1.0 - _DOUBT * SPENT.get(renewed_at(n_labels), SPENT[20])
 
 
 def renewed_at(n_labels: float) -> int:
@@ -369,23 +425,31 @@ def renewed_at(n_labels: float) -> int:
     return max((count for count in SPENT if count <= n_labels), default=0)
 
 
-def level_bin(bins: Mapping[int, int]) -> int:
+def level_lines(bins: Mapping[int, int]) -> tuple[int, ...]:
     """
-    Return the hundredth from which a local score passes, where labels teach: a quarter lies below.
+    Return the hundredths that part local scores into bands, where labels teach: one line or two.
 
-    *bins* are an app's own first scores, by hundredths. Most good answers score higher and many
-    bad ones lower; so it tells more of the level than the pass line does, below which hardly
-    anything lies.
+    A quarter of an app's own first scores, *bins* by hundredths, lies below the first, half below
+    the second. They tell more of the level than the pass line does, below which hardly any lie.
 
-    >>> level_bin({40: 20, 60: 10, 90: 70})
-    60
+    >>> level_lines({40: 20, 60: 20, 90: 60})
+    (60, 90)
     """
-    least, below = _LEVEL_SHARE * sum(bins.values()), 0
-    for position in sorted(bins):
-        below += bins[position]
-        if below > least:
-            return position
-    return 100
+    below = np.cumsum([bins[position] for position in sorted(bins)])
+    at = np.searchsorted(below, np.multiply(_LEVEL_SHARES, below[-1]), side="right")
+    return tuple(sorted({sorted(bins)[i] for i in at}))
+
+
+def count_bands(
+    lines: Sequence[int], scored: Mapping[int, float], labels: Iterable[tuple[int, bool]] = ()
+) -> list[ScoreBand]:
+    """Count *scored* verdicts by hundredths, and *labels* as (hundredth, good), in bands."""
+    table = np.zeros((len(lines) + 1, 3))
+    for position, n in scored.items():
+        table[bisect(lines, position), 0] += n
+    for position, good in labels:
+        table[bisect(lines, position), 1 if good else 2] += 1
+    return [ScoreBand(*row) for row in table.tolist()]
 
 
 def _summary(level: Floats, mass: float) -> tuple[float, Interval]:

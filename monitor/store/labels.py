@@ -4,15 +4,16 @@ Labels: what people say of evaluations, what of it is refused and why, and who l
 A label belongs to a sample, a metric and the evaluator version whose verdict it stands beside; the
 last word of each annotator counts. Several annotators make one verdict by majority.
 
-Samples to label are drawn at random, half from passes and half from fails, by a hash of their ids,
-so that everybody is offered the same samples in the same order, a queue resumes where it stopped,
-and nothing about an answer decides whether it is drawn. Only samples of the present release are
-drawn, by the present evaluator: labels hold for these.
+Samples to label are drawn at random, half from passes and half from fails, or from bands of scores,
+by a hash of their ids, so that a queue resumes where it stopped, and nothing about an answer but
+its verdict or band decides whether it is drawn. Only samples of the present release are drawn, by
+the present evaluator: labels hold for these.
 """
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from monitor.errors import first_mistake
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT
 from monitor.models.interaction import Name
-from monitor.stats.agreement import level_bin
+from monitor.stats.agreement import bands_to_label, count_bands, level_lines, majority
 from monitor.store.columns import epoch_ms, matches
 from monitor.store.engine import batched, put, rows_of
 from monitor.store.query import read_first_scores
@@ -328,7 +329,7 @@ def draw(
 
     First what annotators are split over, then what wants a second annotator, then new samples of
     the verdict that has fewer labels. Where the pass line is an app's own, hardly anything lies
-    below it: there scores count as high or low by the line that teaches most of the level.
+    below it: there new samples come from the band of scores where a label tells most of the level.
     """
     e = evaluations.c
     query = _newest(app, metric, e.passed, e.evaluator_version, samples.c.release, e.score)
@@ -340,27 +341,41 @@ def draw(
         return None
     (version, present), _ = Counter(row[2] for row in rows[:_PRESENT]).most_common(1)[0]
     first = read_first_scores(connection, (app, metric, version)) if version.endswith(OWN) else {}
-    line = level_bin(first) if sum(first.values()) >= OWN_LEARNT_AT[0] else None
-    drawn = {
-        i: passed if line is None else round(100 * score) >= line
-        for i, passed, of, score in rows
-        if of == (version, present)
-    }
+    lines = level_lines(first) if sum(first.values()) >= OWN_LEARNT_AT[0] else ()
+    mine = {i: (passed, score) for i, passed, of, score in rows if of == (version, present)}
     of_stream = (
         (labels.c.app == app) & (labels.c.metric == metric) & (labels.c.release == present)
         & (labels.c.evaluator_version == version)
     )  # fmt: skip
-    said = select(
-        labels.c.sample_id, labels.c.labelled_by, labels.c.judge_passed, labels.c.human_passed
-    )
+    same = (e.sample_id == labels.c.sample_id) & (e.metric == metric)
+    said = (
+        select(
+            labels.c.sample_id, labels.c.labelled_by, labels.c.judge_passed,
+            labels.c.human_passed, e.score,
+        )
+        .join(evaluations, same & (e.evaluator_version == version), isouter=True)
+        .where(of_stream)
+    )  # fmt: skip
     votes: dict[str, dict[str, bool]] = {}
     judged: dict[str, bool] = {}
-    for sample_id, who, passed, good in connection.execute(said.where(of_stream)):
+    scores: dict[str, float] = {}
+    for sample_id, who, passed, good, score in connection.execute(said):
         votes.setdefault(sample_id, {})[who] = bool(good)
         judged[sample_id] = bool(passed)
+        if score is not None:
+            scores[sample_id] = score
     counts = Counter(judged.values())
-    halves = Counter(drawn.get(sample_id, passed) for sample_id, passed in judged.items())
-    fewer = halves[True] <= halves[False]
+    if lines:
+        every = scores | {i: score for i, (_, score) in mine.items()}
+        at = {i: int(100 * score + 0.5) for i, score in every.items()}
+        goods = {i: list(votes[i].values()) for i in scores}
+        said_good = {i: majority(sum(by), len(by) - sum(by)) for i, by in goods.items()}
+        good_at = [(at[i], good) for i, good in said_good.items() if good is not None]
+        order = bands_to_label(count_bands(lines, Counter(at[i] for i in mine), good_at))
+        rank = {i: order.index(bisect(lines, at[i])) for i in mine}
+    else:
+        fewer = counts[True] <= counts[False]
+        rank = {i: int(passed != fewer) for i, (passed, _) in mine.items()}
 
     def place(sample_id: str) -> tuple[int, bytes] | None:
         by = votes.get(sample_id, {})
@@ -371,9 +386,9 @@ def draw(
             return 0, order
         if len(by) == 1 and order[0] % _TWICE_EVERY == 0:
             return 1, order
-        return (2 if drawn[sample_id] == fewer else 3, order) if not by else None
+        return (2 + rank[sample_id], order) if not by else None
 
-    places = ((found, sample_id) for sample_id in drawn if (found := place(sample_id)))
+    places = ((found, sample_id) for sample_id in mine if (found := place(sample_id)))
     return LabelQueue(
         app=app,
         metric=metric,

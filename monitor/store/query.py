@@ -233,19 +233,20 @@ def read_first_scores(connection: Connection, key: LineKey) -> dict[int, int]:
     return {int(position): int(count) for position, count in bins.items()}
 
 
-def passes_from_bin(
-    connection: Connection, stream_id: int, *, position: int, from_s: int
-) -> list[tuple[int, int, int]]:
-    """List start, scores, and scores at or above *position* hundredths of minutes since then."""
+def passes_from_bins(
+    connection: Connection, stream_id: int, positions: Sequence[int], *, from_s: int
+) -> list[tuple[int, int, list[int]]]:
+    """List start, scores, and scores from each of *positions* hundredths on, of minutes since."""
     table = BUCKETS.bins
-    above = func.sum(case((table.c.bin >= position, table.c.count), else_=0))
+    above = [func.sum(case((table.c.bin >= p, table.c.count), else_=0)) for p in positions]
     query = (
-        select(table.c.start_s, func.sum(table.c.count), above)
+        select(table.c.start_s, func.sum(table.c.count), *above)
         .where(table.c.stream_id == stream_id, table.c.start_s >= from_s)
         .group_by(table.c.start_s)
         .order_by(table.c.start_s)
     )
-    return [(start_s, int(n), int(passed)) for start_s, n, passed in connection.execute(query)]
+    rows = connection.execute(query)
+    return [(start_s, int(n), [int(count) for count in passed]) for start_s, n, *passed in rows]
 
 
 LineKey = tuple[str, str, str]  #: app, metric and evaluator version

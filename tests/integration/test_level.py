@@ -10,9 +10,11 @@ from monitor.models import Status
 from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
+from monitor.stats.agreement import level_lines
 from monitor.store.agreement import drawn_labels
 from monitor.store.labels import LabelRecord, draw, take_labels
 from monitor.store.lease import acquire
+from monitor.store.query import read_first_scores
 from monitor.store.verdicts import read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -116,6 +118,17 @@ def test_level_of_the_local_scorer_is_not_verified_until_fifty_answers_are_label
     assert after.low <= 0.95 <= after.high
     assert after.pass_rate == pytest.approx(0.95, abs=0.1)
     assert after.level.pass_rate > 0.9  # the evaluator's own stays beside it
+
+
+def test_queue_of_a_local_scorer_draws_from_its_low_middle_and_high_scores(world):
+    app = world(LOCAL)
+    app.minutes(15, level=0.5)
+    app.label(20)
+    with app.store.read() as connection:
+        ((key, found),) = drawn_labels(connection, since=NOW).items()
+        lines = level_lines(read_first_scores(connection, key))
+    assert len(lines) == 2
+    assert min(np.bincount(np.searchsorted(lines, [100 * label.score for label in found]))) >= 5
 
 
 def test_later_fall_is_a_warning_by_level_that_the_pass_line_does_not_see(world):

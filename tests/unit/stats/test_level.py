@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from monitor.stats.agreement import JUDGE, LOCAL, Confusion, learn, level_bin, renewed_at
+from monitor.stats.agreement import (
+    Confusion,
+    ScoreBand,
+    bands_to_label,
+    count_bands,
+    learn,
+    learn_lines,
+    level_lines,
+    renewed_at,
+)
 
 RNG = np.random.default_rng(7)
 
@@ -61,11 +70,14 @@ def test_same_labels_say_the_same():
     assert one.level(300, 400) == two.level(300, 400)
 
 
-@pytest.mark.parametrize("beliefs", [JUDGE, LOCAL])
-@pytest.mark.parametrize("labels", [Confusion(50, 0, 0, 0), Confusion(0, 0, 0, 50), Confusion()])
+@pytest.mark.parametrize("labels", [(50, 0, 0, 0), (0, 0, 0, 50), (0, 0, 0, 0)])
 @pytest.mark.parametrize("passed", [0, 100])
-def test_extreme_counts_give_rates(labels, passed, beliefs):
-    rates = learn(labels, passed=passed, scored=100, beliefs=beliefs)
+@pytest.mark.parametrize("evaluator", ["judge", "local"])
+def test_extreme_counts_give_rates(labels, passed, evaluator):
+    rates = learn(Confusion(*labels), passed=passed, scored=100)
+    if evaluator == "local":
+        bands = [ScoreBand(100 - passed, *labels[2:]), ScoreBand(passed, *labels[:2])]
+        (rates,) = learn_lines(bands)
     for value in (rates.threshold(0.85), rates.highest_level(0.0), rates.lowest_level(1.0)):
         assert 0 <= value <= 1
     level, bounds = rates.level(0, 0)
@@ -76,5 +88,53 @@ def test_estimates_are_renewed_at_set_numbers_of_labels():
     assert [renewed_at(n) for n in (0, 19, 20, 49, 50, 99, 5_000)] == [0, 0, 20, 30, 50, 50, 2_000]
 
 
-def test_a_quarter_of_the_first_scores_lies_below_the_line_of_the_level():
-    assert level_bin({10: 25, 50: 1, 80: 74}) == 50
+def test_a_quarter_and_half_of_the_first_scores_lie_below_the_lines_of_the_level():
+    assert level_lines({10: 25, 50: 25, 80: 50}) == (50, 80)
+    assert level_lines({10: 20, 100: 80}) == (100,)
+    assert count_bands((50, 80), {10: 3, 50: 2, 79: 1, 80: 4}, [(79, True), (10, False)]) == [
+        ScoreBand(3, 0, 1), ScoreBand(3, 1, 0), ScoreBand(4, 0, 0)
+    ]  # fmt: skip
+
+
+#: Good and bad answers in three bands of scores, of which a quarter, a quarter and half lie.
+SHARES, GOOD = np.array([0.25, 0.25, 0.5]), {0.95: (0.82, 0.98, 0.999), 0.6: (0.2, 0.55, 0.825)}
+
+
+def labelled_in_bands(level):
+    """Return the bands of an app after 50 labels, drawn where they tell most."""
+    bands = [ScoreBand(n) for n in 400 * SHARES]
+    for _ in range(50):
+        i = bands_to_label(bands)[0]
+        good = RNG.random() < GOOD[level][i]
+        bands[i] = bands[i]._replace(good=bands[i].good + good, bad=bands[i].bad + (not good))
+    return bands
+
+
+@pytest.mark.parametrize("level", GOOD)
+def test_labels_in_bands_cover_the_level_of_their_period(level):
+    found = [learn_lines(labelled_in_bands(level))[0].labelled_level() for _ in range(60)]
+    truth = float(SHARES @ GOOD[level])
+    assert np.mean([bounds.low <= truth <= bounds.high for _, bounds in found]) >= 0.94
+    # Wilson's interval of 50 plain labels has an error of 3.1 and of 6.9 points.
+    error = np.sqrt(np.mean([(mean - truth) ** 2 for mean, _ in found]))
+    assert error < {0.95: 0.031, 0.6: 0.069}[level]
+
+
+def test_labels_go_where_good_and_bad_answers_are_mixed():
+    sick = labelled_in_bands(0.6)
+    assert sick[2].good + sick[2].bad > 20
+    assert all(band.good + band.bad >= 5 for band in sick)
+    well = labelled_in_bands(0.95)
+    assert well[0].good + well[0].bad > 15
+
+
+def test_either_line_sees_a_later_fall_at_its_true_level():
+    for _ in range(20):
+        for line, rates in enumerate(learn_lines(labelled_in_bands(0.95))):
+            truth = SHARES * GOOD[0.95]
+            hit = truth[line + 1 :].sum() / truth.sum()
+            miss = (SHARES - truth)[line + 1 :].sum() / (1 - truth.sum())
+            level, bounds = rates.level(400 * (miss + 0.4 * (hit - miss)), 400)
+            assert bounds.low <= 0.4 <= bounds.high
+            assert rates.threshold(0.85) < miss + 0.97 * (hit - miss)
+            assert level < 0.65
