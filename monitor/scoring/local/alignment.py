@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from monitor.scoring.local.passages import Passages, plain_times
+from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.words import Word, words
 
 #: All are counted over the words of a claim; shares are in [0, 1].
@@ -61,6 +61,25 @@ class Aligned:
         """Return the index of the passage and the text of the best sentence, if there is one."""
         return self.passages.sentences[self.evidence[0]] if self.evidence else (None, None)
 
+    @property
+    def rarest(self) -> str:
+        """The stem that tells most; there must be one."""
+        return max(self.weights, key=lambda each: (self.weights[each], each))
+
+    def share(self, without: Iterable[Word] = (), sentence: int | None = None) -> float:
+        """Return the share of the claim, *without* some words, in its best sentence or another."""
+        held = self.passages.stems[self.evidence[0] if sentence is None else sentence]
+        left_out = {word.stem for word in without}
+        rest = [(each, weight) for each, weight in self.weights.items() if each not in left_out]
+        told = sum([weight for each, weight in rest if each in held])
+        return told / (sum([weight for _, weight in rest]) or 1.0)
+
+    def told_by(self, stem: str, least: float, without: Sequence[Word] = ()) -> Iterator[int]:
+        """Yield the sentences with *stem* that hold at least so much of the claim."""
+        for number in self.passages.holders(stem):
+            if self.share(without, number) >= least:
+                yield number
+
     def missing(self) -> tuple[str, ...]:
         """Return the informative words that no passage holds, as the claim writes them."""
         unknown = [w for w in self.tokens if w.content and w.stem not in self.passages.index]
@@ -103,11 +122,14 @@ class Aligned:
 
 def _apart(tokens: Sequence[Word], passages: Passages, before: int, behind: int) -> bool:
     """Return whether the passages hold the first and the next informative word, never that near."""
-    known = (w.stem for w in tokens[1:] if w.content and not w.capital and w.stem in passages.index)
-    first, following = tokens[0].stem, next(known, None)
-    if following is None or first not in passages.index:
+    index, first = passages.index, tokens[0].stem
+    if first not in index:
         return False
-    return not passages.near_each_other(first, following, before, behind)
+    for word in tokens[1:]:
+        if word.content and not word.capital and word.stem in index:
+            near = (first, word.stem) in passages.pairs
+            return not (near or passages.near_each_other(first, word.stem, before, behind))
+    return False
 
 
 def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
@@ -117,46 +139,51 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     "takeout" becomes "take out" and "half time" "halftime" where only that is in the passages;
     what they have in no form stays.
     """
-    tokens = words(plain_times(claim))
-    known = passages.index
-    if all(word.stem in known for word in tokens):
-        return tokens
+    tokens, known = words(plain_times(claim)), passages.index
+    unknown = {word.stem for word in tokens}.difference(known)
     found: list[Word] = []
-    for one in tokens:
-        new = one.stem not in known
-        if found and (new or found[-1].stem not in known):
+    for one in tokens if unknown else ():
+        new = one.stem in unknown
+        if found and (new or found[-1].stem in unknown):
             whole = found[-1].surface + one.surface
-            if whole.isalpha() and whole.lower() in passages.squeezed:
+            known_beginning = whole[:PREFIX].lower() in passages.prefixes
+            if known_beginning and whole.isalpha() and whole.lower() in passages.squeezed:
                 joined = Word.read(whole)
                 if joined.content and joined.stem in known:
                     found[-1] = joined
                     continue
         at = passages.parts_at(one.stem) if new and not one.number else 0
         found += words(f"{one.surface[:at]} {one.surface[at:]}") if at else (one,)
-    return tuple(found)
+    return tuple(found) if unknown else tokens
 
 
 def matches(said: Sequence[str], told: Sequence[str]) -> list[tuple[int, int]]:
     """
-    Return the places of a longest common subsequence of two short sequences, in order.
+    Return the places of a longest common subsequence of two sequences, in order.
 
-    Hunt and Szymanski (1977), "A fast algorithm for computing longest common subsequences".
+    A row of bits for each word of *told*, in one addition: Hyyrö (2004), "Bit-parallel LCS-length
+    computation revisited". In a row, bit n is 0 where word n of *said* makes the longest longer.
     """
-    places: dict[str, list[int]] = {}
-    for place in range(len(told) - 1, -1, -1):
-        places.setdefault(told[place], []).append(place)
-    ends: list[int] = []  # for every length, where its earliest end stands in told
-    last: list[int] = []  # and the link that is there
-    links: list[tuple[int, int, int]] = []  # place in said, place in told, link before
+    places: defaultdict[str, int] = defaultdict(int)
     for at, stem in enumerate(said):
-        for place in places.get(stem, ()):
-            length = bisect_left(ends, place)
-            links.append((at, place, last[length - 1] if length else -1))
-            ends[length : length + 1] = [place]
-            last[length : length + 1] = [len(links) - 1]
+        places[stem] |= 1 << at
+    all_bits = (1 << len(said)) - 1
+    rows = [all_bits]
+    for stem in told:
+        row = rows[-1]
+        if stem in places:
+            hit = row & places[stem]
+            row = ((row + hit) | (row - hit)) & all_bits
+        rows.append(row)
     found: list[tuple[int, int]] = []
-    link = last[-1] if last else -1
-    while link >= 0:
-        at, place, link = links[link]
-        found.append((at, place))
+    at, place = len(said), len(told)
+    while at and place:
+        bit = 1 << at - 1
+        if rows[place] & bit:
+            at -= 1
+            continue
+        place -= 1
+        if rows[place] & bit:
+            at -= 1
+            found.append((at, place))
     return found[::-1]

@@ -43,8 +43,6 @@ for _group, _members in (
             _GROUPS.setdefault(stem(_name), {})[_group] = _member
 #: What a passage says, with what does not follow from it.
 _BEYOND = {stem(word): {*map(stem, o.split())} for word, o in _EXCLUSIVE["beyond"].items()}
-
-
 #: Words behind which a sentence names what it does not state, by kind.
 _UNSTATED = re.compile(
     "|".join(
@@ -74,36 +72,32 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
-    gaps = _gaps(said, told)
-    found = [change for gap in gaps for change in _exchanged(aligned, *gap)]
+    found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     found = found or _denied_on_one_side(aligned, said, told)
     found = found or _changed_places(aligned, said, told)
     if unstated := _only_named(aligned, {change.said for change in found}):
         # of what is excepted the opposite is true
-        found = [unstated] if not (found and unstated.certain) else []
-    return tuple(surely(aligned, change) for change in {each.said: each for each in found}.values())
+        found = [] if found and unstated.certain else [unstated]
+    return tuple({each.said: surely(aligned, each) for each in found}.values())
 
 
 def surely(aligned: Aligned, change: WordChange) -> WordChange:
     """Return *change*, no longer certain where something else is not copied either."""
-    copied = _is_copied(aligned, words(change.said), _COPIED_SURELY)
+    copied = aligned.share(words(change.said)) >= _COPIED_SURELY
     return change._replace(certain=change.certain and copied)
 
 
-def _gaps(said: Sequence[Word], told: Sequence[Word]) -> list[tuple[range, range]]:
-    """Return the places where two sequences differ between words that agree, ends included."""
+def _gaps(said: Sequence[Word], told: Sequence[Word]) -> Iterator[tuple[range, range]]:
+    """Yield the places where two sequences differ between words that agree, ends included."""
     agreeing = matches([word.stem for word in said], [word.stem for word in told])
-    ends = ((-1, -1), *agreeing, (len(said), len(told)))
-    return [
-        (range(a + 1, b), range(c + 1, d))
-        for (a, c), (b, d) in pairwise(ends)
-        if b - a > 1 or d - c > 1
-    ]
+    for (a, c), (b, d) in pairwise(((-1, -1), *agreeing, (len(said), len(told)))):
+        if b - a > 1 or d - c > 1:
+            yield range(a + 1, b), range(c + 1, d)
 
 
 def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
     """Yield the words of a gap that exclude each other, beside informative words that agree."""
-    said = aligned.tokens
+    said, told = aligned.tokens, aligned.found
     beside = (*said[max(here.start - _BESIDE, 0) : here.start], *said[here.stop :][:_BESIDE])
     if len(here) > _LONGEST or not any(word.content for word in beside):
         return
@@ -112,16 +106,13 @@ def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChan
     if here.stop < len(said):
         pairs |= {*zip(here[::-1], there[::-1], strict=False)}
     for n, m in sorted(pairs):
-        one, other = said[n], aligned.found[m]
-        if one.number and other.number:
+        if said[n].number and told[m].number:
             if change := changed_number(aligned, n, m):
                 yield change
-            continue
-        differs = _exclude(aligned, n, m) or (
-            len(here) == len(there) and _other_name(aligned, n, m)
-        )
-        if differs and _is_changed(aligned, one, other):
-            yield WordChange(one.surface, other.surface)
+        elif (
+            _exclude(aligned, n, m) or (len(here) == len(there) and _other_name(aligned, n, m))
+        ) and _is_changed(aligned, said[n], told[m], _COPIED):
+            yield WordChange(said[n].surface, told[m].surface)
 
 
 def changed_number(aligned: Aligned, n: int, m: int) -> WordChange | None:
@@ -130,11 +121,11 @@ def changed_number(aligned: Aligned, n: int, m: int) -> WordChange | None:
     said, told = (side[at] for side, at in sides)
     if _may_agree(aligned, n, m) or not _is_changed(aligned, said, told, _COPIED_NUMBER):
         return None
-    written = [
+    ours, theirs = (
         " ".join(w.surface for w in side[at : at + 2] if w.content or w is side[at])
         for side, at in sides
-    ]
-    return WordChange(written[0], written[1])
+    )
+    return WordChange(ours, theirs)
 
 
 def _may_agree(aligned: Aligned, n: int, m: int) -> bool:
@@ -144,9 +135,13 @@ def _may_agree(aligned: Aligned, n: int, m: int) -> bool:
     parts = re.split(r"[.,]", said.surface)  # "1, 000" in a passage that was taken apart
     torn = len(parts) > 1 and any(word.number and word.surface in parts for word in found)
     in_list = m == 0 and found[1:] and found[1].surface[:1].isupper()
-    ranks = [_RANK.fullmatch(word.surface) is not None for word in (said, told)]
     labelled = n > 0 and tokens[n - 1].stem in listed("labels")
-    if torn or in_list or labelled or ranks[0] != ranks[1]:
+    if (
+        torn
+        or in_list
+        or labelled
+        or bool(_RANK.match(said.surface)) != bool(_RANK.match(told.surface))
+    ):
         return True
     try:  # a plain number or a time of day
         one, two = (
@@ -160,34 +155,33 @@ def _may_agree(aligned: Aligned, n: int, m: int) -> bool:
         return True  # 2007-08
     if years[0] != years[1] and min(one, two) < _MOST_COUNTED:
         return True  # "two films" beside "1995 film"
-    hedges, others = (
+    hedges = [
         {word.stem for word in side[max(place - _HEDGE, 0) : place]}
         for side, place in ((tokens, n), (found, m))
+    ]
+    (over, under, vague), (floor, ceiling, rough) = (
+        [not near.isdisjoint(listed(name)) for name in ("over", "under", "about")]
+        for near in hedges
     )
-    over, under, about = listed("over"), listed("under"), listed("about")
-    bounds = [(not near.isdisjoint(over), not near.isdisjoint(under)) for near in (hedges, others)]
-    within = (two >= one and (bounds[0][0] or bounds[1][1])) or (
-        two <= one and (bounds[0][1] or bounds[1][0])
-    )
+    within = (two >= one and (over or ceiling)) or (two <= one and (under or floor))
     close = abs(one - two) <= _CLOSE * max(abs(one), abs(two))
-    hedged = not (hedges | others).isdisjoint(about | over | under)
-    return (within and bounds[0] != bounds[1]) or (close and hedged)
+    hedged = over or under or vague or floor or ceiling or rough
+    return (within and (over, under) != (floor, ceiling)) or (close and hedged)
 
 
 def _exclude(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether two words exclude each other; a denial on one side turns opposites round."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
-    other = _GROUPS.get(told.stem, {})
     short, long = sorted((said.surface.lower(), told.surface.lower()), key=len)
     opposite = len(short) >= _SHORTEST_DENIED and any(long == each + short for each in _DENYING)
+    theirs = _GROUPS.get(told.stem, {})
     for group, name in _GROUPS.get(said.stem, {}).items():
         written = group not in _CALENDAR or (said.surface[0] + told.surface[0]).isupper()
-        if group in other and other[group] != name and written:
+        if theirs.get(group, name) != name and written:
             if group.startswith("unit"):  # it counts beside the same number
-                sides = (tokens[max(n - 2, 0) : n + 2], found[max(m - 2, 0) : m + 2])
-                near, beside = ({word.stem for word in side if word.number} for side in sides)
-                return not near.isdisjoint(beside)
+                near = {word.stem for word in tokens[max(n - 2, 0) : n + 2] if word.number}
+                return any(w.number and w.stem in near for w in found[max(m - 2, 0) : m + 2])
             opposite = True
             break
     if opposite:
@@ -202,18 +196,28 @@ def _other_name(aligned: Aligned, n: int, m: int) -> bool:
         return False
     one, other = said.surface.lower(), told.surface.lower()
     acronym = said.surface.isupper() or told.surface.isupper()
-    dated = not _GROUPS.get(said.stem, {}).keys().isdisjoint(_CALENDAR)
+    dated = not _CALENDAR.isdisjoint(_GROUPS.get(said.stem, ()))
     whole = "".join(word.surface for word in aligned.found).lower()
     return not (acronym or dated or one[:3] == other[:3] or one in whole)
+
+
+def _is_changed(aligned: Aligned, said: Word, told: Word, least: float) -> bool:
+    """Return whether a claim is copied but for *said*, and nowhere else in the passages."""
+    if said.stem in aligned.passages.stems[aligned.evidence[0]] or any(
+        told.stem == word.stem for word in aligned.tokens
+    ):
+        return False
+    share = aligned.share([said])
+    return share >= least and not any(aligned.told_by(said.stem, _TELLS * share, [said]))
 
 
 def _denied_on_one_side(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> list[WordChange]:
     """Find a denial on one side of words that agree."""
-    weights, passages = aligned.weights, aligned.passages
-    mine = _denials(said)
-    if len(mine) > 1 or not _is_copied(aligned, mine, _COPIED_WHOLLY):
+    weights, passages, mine = aligned.weights, aligned.passages, _denials(said)
+    one_denies = len(mine) == 1 or (not mine and _denials(told))
+    if not one_denies or aligned.share(mine) < _COPIED_WHOLLY:
         return []
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
     for a, b in pairwise((0, *turns, len(told))):  # the clause that holds all of the claim
@@ -223,14 +227,13 @@ def _denied_on_one_side(
             break
     if len(mine) + len(_denials(told)) != 1:
         return []
-    rarest = max(weights, key=lambda each: (weights[each], each))
-    for number in passages.holders(rarest):
-        as_much = number != aligned.evidence[0] and _share(aligned, number) >= _TELLS
-        if as_much and bool(_denials(passages.words[number])) == bool(mine):
+    for number in aligned.told_by(aligned.rarest, _TELLS):
+        denied = bool(_denials(passages.words[number]))
+        if number != aligned.evidence[0] and denied == bool(mine):
             return []  # another sentence that tells as much denies as the claim does
     for here, there in _gaps(said, told):
-        differing = [*(said[n] for n in here), *(told[m] for m in there)]
         a, b = max(here.start - 1, 0), here.stop + 1
+        differing = [*said[here.start : here.stop], *told[there.start : there.stop]]
         beside = {w.stem for w in (*said[a:b], *told[there.stop : there.stop + 1])}
         if (
             any(map(denies, differing))
@@ -238,18 +241,19 @@ def _denied_on_one_side(
             and all(denies(word) or word.stem in listed("helping") for word in differing)
             and beside.isdisjoint({"if", "only", "just", "mer", "yet"})
         ):
-            around = told[max(there.start - 1, 0) : there.stop + 1]
-            written = [" ".join(word.surface for word in side) for side in (said[a:b], around)]
-            return [WordChange(written[0], written[1])]
+            sides = said[a:b], told[max(there.start - 1, 0) : there.stop + 1]
+            ours, theirs = (" ".join(word.surface for word in side) for side in sides)
+            return [WordChange(ours, theirs)]
     return []
 
 
 def _denials(side: Sequence[Word]) -> list[Word]:
     """Return the words that deny; a "No" that answers a question or begins a name does not."""
+    deny = denials(("negations",))
     return [
         word
         for n, word in enumerate(side)
-        if denies(word)
+        if word.surface.lower() in deny
         and (
             word.surface != "No" or (n == 0 and any(w.content and not w.capital for w in side[1:2]))
         )
@@ -264,16 +268,15 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
     everything else. Not so a claim that says it in such a way itself.
     """
     turned = [word for word in aligned.tokens if denies(word) or word.surface in changed]
-    if not _is_copied(aligned, turned, _COPIED_WHOLLY):
+    if aligned.share(turned) < _COPIED_WHOLLY:
         return None
-    sentence = (aligned.best_sentence()[1] or "")[:_LONGEST_READ]
+    sentences, weights = aligned.passages.sentences, aligned.weights
+    sentence = sentences[aligned.evidence[0]][1][:_LONGEST_READ]
     cues = [*_UNSTATED.finditer(sentence)]
     if not cues or _UNSTATED.search(aligned.text):
         return None
-    rarest = max(aligned.weights, key=lambda each: (aligned.weights[each], each))
-    for number in aligned.passages.holders(rarest):
-        other = aligned.passages.sentences[number][1][:_LONGEST_READ]
-        if not _UNSTATED.search(other) and _share(aligned, number, turned) >= _COPIED_WHOLLY:
+    for number in aligned.told_by(aligned.rarest, _COPIED_WHOLLY, turned):
+        if not _UNSTATED.search(sentences[number][1][:_LONGEST_READ]):
             return None
     said, told = (
         denials(("universal",)).intersection(w.surface.lower() for w in side)
@@ -284,14 +287,14 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
         behind = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0].split()
         if excepts:
             behind = [*takewhile(lambda word: word.lower() not in _HELPING, behind)]
-        elif turned or any(w.content and w.stem in aligned.weights for w in words(cue[0])):
+        elif turned or any(w.content and w.stem in weights for w in words(cue[0])):
             continue
         scope = " ".join(behind)
         around = sentence[: cue.end()] + sentence[cue.end() :].replace(scope, " ", 1)
         only_there = {w.stem for w in words(scope)} - {w.stem for w in words(around)}
-        named = sum(aligned.weights.get(each, 0.0) for each in only_there)
+        named = sum(weights.get(each, 0.0) for each in only_there)
         least = _LEAST_NAMED.get(cue.lastgroup or "", math.inf)
-        if named >= least * sum(aligned.weights.values()) or (excepts and said & told):
+        if named >= least * sum(weights.values()) or (excepts and said & told):
             return WordChange("", f"{cue[0]} {scope}", certain=excepts and named > 0)
     return None
 
@@ -300,7 +303,7 @@ def _changed_places(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> list[WordChange]:
     """Find two informative words that have changed places while what links them stays."""
-    if not _is_copied(aligned, (), _COPIED_WHOLLY):
+    if aligned.shares[0] < _COPIED_WHOLLY:
         return []
     mine, theirs = [word.stem for word in said], [word.stem for word in told]
     there = {
@@ -309,34 +312,13 @@ def _changed_places(
         if word.content and mine.count(word.stem) == theirs.count(word.stem) == 1
     }
     for one, other in combinations(there, 2):
+        if there[other] > there[one]:
+            continue
         link = mine[one + 1 : other]
-        linked = any(word.content for word in said[one + 1 : other])
         # "red cars and blue cars" says the same the other way round
         alike = link[: len(link) // 2 + 1] == mine[other + 1 : other + 1 + len(link) // 2 + 1]
+        linked = any(word.content for word in said[one + 1 : other])
         if linked and not alike and theirs[there[other] + 1 : there[one]] == link:
             a, b = said[one].surface, said[other].surface
             return [WordChange(f"{a} … {b}", f"{b} … {a}")]
     return []
-
-
-def _is_changed(aligned: Aligned, said: Word, told: Word, least: float = _COPIED) -> bool:
-    """Return whether a claim is copied but for *said*, and nowhere else in the passages."""
-    mine, theirs = ({word.stem for word in side} for side in (aligned.tokens, aligned.found))
-    if said.stem in theirs or told.stem in mine or not _is_copied(aligned, [said], least):
-        return False
-    as_much = _TELLS * _share(aligned, aligned.evidence[0], [said])
-    holders = aligned.passages.holders(said.stem)
-    return not any(_share(aligned, number, [said]) >= as_much for number in holders)
-
-
-def _is_copied(aligned: Aligned, exchanged: Sequence[Word], least: float) -> bool:
-    """Return whether the best sentence holds a claim but for what was exchanged."""
-    return _share(aligned, aligned.evidence[0], exchanged) >= least
-
-
-def _share(aligned: Aligned, sentence: int, exchanged: Sequence[Word] = ()) -> float:
-    """Return how much of a claim, but for what was exchanged, a sentence holds, in [0, 1]."""
-    without, held = {word.stem for word in exchanged}, aligned.passages.stems[sentence]
-    rest = [(each, weight) for each, weight in aligned.weights.items() if each not in without]
-    told = sum([weight for each, weight in rest if each in held])
-    return told / (sum([weight for _, weight in rest]) or 1.0)

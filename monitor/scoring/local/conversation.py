@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from monitor.models.interaction import Turn
 from monitor.scoring.local.passages import PREFIX
 from monitor.scoring.local.reading import Reading
-from monitor.scoring.local.relevance import Settled, asks_number, names_anything, pattern
+from monitor.scoring.local.relevance import Settled, names_anything, pattern
 from monitor.scoring.words import language, words
 
 #: What becomes of a relevance whose answer is, or is not, about what the question refers to.
@@ -39,7 +39,7 @@ def follow(
     """
     turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
     asked, said = _stems(query), _stems(output)
-    if not turns or len(asked) > 2 * _SHORT or pattern("again").search(query):
+    if not turns or len(asked) > 2 * _SHORT or pattern("again", "{}").search(query):
         return None
     sentences = reading.passages.sentences
     best = [claim.aligned.evidence[0] for claim in reading.claims if claim.aligned.evidence]
@@ -90,7 +90,9 @@ def _of_the_subject(query: str, output: str, told: Stems, *, goes_on: bool) -> S
             return None
     elif not told:
         return _UNCLEAR
-    elif not goes_on or (asks_number(query) and not any(w.number for w in words(output))):
+    elif not goes_on or (
+        pattern("asks_number").search(query) and not any(w.number for w in words(output))
+    ):
         return Settled(BESIDE_AT_MOST, "It leaves what the earlier turns are about.")
     return Settled(ABOUT_AT_LEAST, "It goes on with the earlier turns.")
 

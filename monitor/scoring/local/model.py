@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from operator import mul
 from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from monitor.scoring.local import alignment, records
 
-COEFFICIENTS = "coefficients.v5.json"
+COEFFICIENTS = "coefficients.v6.json"
 CLAIM_FEATURES = (*alignment.FEATURES, *records.FEATURES)
 #: How figures of claims are pooled to figures of a response.
 _POOLS = {
@@ -30,11 +28,7 @@ RESPONSE_FEATURES = (
     *("worst", "mean", "log_claims"),
     *(f"{pool}_{name}" for pool, names in _POOLS.items() for name in names),
 )
-_AT = {pool: [CLAIM_FEATURES.index(name) for name in names] for pool, names in _POOLS.items()}
-_LENGTH = CLAIM_FEATURES.index("log_length")
 _STEEPEST = 30.0  # beyond it exp() only makes noise
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +41,7 @@ class Logistic:
     """
 
     intercept: float
-    weights: Array
-    lowest: Array
-    highest: Array
+    terms: tuple[tuple[float, float, float], ...]  #: weight, lowest and highest value
 
     @classmethod
     def by_kind(cls, data: Mapping[str, Any], features: Sequence[str]) -> dict[str, Self]:
@@ -61,19 +53,20 @@ class Logistic:
         ValueError
             If the data was made for other features.
         """
-        tables = (data["limits"], *(model["weights"] for model in data["kinds"].values()))
-        if any({*table} != {*features} for table in tables):
+        limits, kinds = data["limits"], data["kinds"]
+        if any(
+            {*each} != {*features} for each in (limits, *(k["weights"] for k in kinds.values()))
+        ):
             raise ValueError("the coefficients do not fit the features: run benchmarks/train_local")
-        limits, *weights = (np.array([t[n] for n in features], dtype=float) for t in tables)
-        models = zip(data["kinds"].items(), weights, strict=True)
-        return {kind: cls(each["intercept"], own, *limits.T) for (kind, each), own in models}
+        return {
+            kind: cls(each["intercept"], tuple((each["weights"][n], *limits[n]) for n in features))
+            for kind, each in kinds.items()
+        }
 
-    def log_odds(self, values: Array) -> Array:
-        """Sum features up to log odds, one a row of *values*."""
-        cut = np.minimum(np.maximum(values, self.lowest), self.highest)
-        # Not a matrix product: its rounding depends on the number of rows.
-        found: Array = (cut * self.weights).sum(axis=-1) + self.intercept
-        return found
+    def log_odds(self, values: Sequence[float]) -> float:
+        """Sum features up to log odds."""
+        cut = zip(values, self.terms, strict=True)
+        return self.intercept + sum([w * min(max(v, low), high) for v, (w, low, high) in cut])
 
 
 def load_coefficients() -> dict[str, Any]:
@@ -93,30 +86,21 @@ def log_odds(probability: float) -> float:
     return math.log(probability / (1.0 - probability))
 
 
-def response_features(claims: Array, odds: Array) -> Array:
+def response_features(claims: Sequence[Sequence[float]], odds: Sequence[float]) -> list[float]:
     """
-    Pool the claims of a response, each with its log odds of being supported.
+    Return the figures of a response in the order of ``RESPONSE_FEATURES``.
 
-    Parameters
-    ----------
-    claims
-        One row a claim, in the order of ``CLAIM_FEATURES``; at least one.
-    odds
-        One a claim.
-
-    Returns
-    -------
-    Array
-        One row in the order of ``RESPONSE_FEATURES``; averages weigh claims by their
-        length in words, sums are given as ``log(1 + sum)``.
+    *claims* has at least one row of ``CLAIM_FEATURES``, *odds* the log odds of each of being
+    supported. Averages weigh claims by their length in words, sums are given as ``log(1 + sum)``.
     """
-    weights = np.exp(claims[:, _LENGTH])
-    return np.concatenate(
-        [
-            (odds.min(), odds.mean(), math.log(len(odds))),
-            weights @ claims[:, _AT["mean"]] / weights.sum(),
-            claims[:, _AT["least"]].min(axis=0),
-            claims[:, _AT["most"]].max(axis=0),
-            np.log1p(claims[:, _AT["sum"]].sum(axis=0)),
-        ]
-    )
+    columns = dict(zip(CLAIM_FEATURES, zip(*claims, strict=True), strict=True))
+    lengths = [*map(math.exp, columns["log_length"])]
+    words = sum(lengths)
+    pool: dict[str, Callable[[Sequence[float]], float]] = {
+        "mean": lambda column: sum(map(mul, lengths, column)) / words,
+        "least": min,
+        "most": max,
+        "sum": lambda column: math.log1p(sum(column)),
+    }
+    pooled = [pool[how](columns[name]) for how, names in _POOLS.items() for name in names]
+    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *pooled]

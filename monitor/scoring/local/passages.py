@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -26,22 +27,30 @@ class Passages:
     def __init__(self, contexts: Sequence[str]) -> None:
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
-        self.stems: list[set[str]] = []  #: of each sentence
+        self.order: list[list[str]] = []  #: stems of each sentence, as they stand there
+        self.stems: list[set[str]] = []  #: the same, each once
         self.records: list[Any] = []  #: the passages that are JSON
-        self.index: dict[str, list[int]] = {}  #: the sentences that hold a stem, ascending
+        self.index: defaultdict[str, list[int]] = defaultdict(
+            list
+        )  #: sentences of a stem, ascending
         self.pairs: set[tuple[str, str]] = set()  #: stems side by side
-        for index, context in enumerate(contexts):
+        index = self.index
+        for number, context in enumerate(contexts):
             record, read = (keep if len(context) <= _LONGEST_KEPT else read_passage)(context)
             self.records += [record] if record is not None else []
-            for sentence, tokens in read[: _MOST_SENTENCES - len(self.words)]:
+            read = read[: _MOST_SENTENCES - len(self.words)]
+            self.sentences += [(number, sentence) for sentence, _ in read]
+            for _, tokens in read:
                 stems = [word.stem for word in tokens]
                 unique = {*stems}
                 for stem in unique:
-                    self.index.setdefault(stem, []).append(len(self.words))
+                    index[stem].append(len(self.words))
                 self.pairs.update(pairwise(stems))
+                self.order.append(stems)
                 self.stems.append(unique)
-                self.sentences.append((index, sentence))
                 self.words.append(tokens)
+        total = len(self.words) + 8.0
+        self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(_MOST_HOLDERS + 1)]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -52,25 +61,21 @@ class Passages:
 
     def weigh(self, tokens: Iterable[Word]) -> dict[str, float]:
         """Return how much every content stem tells, each once: rare ones more than common ones."""
-        total, index = len(self.words) + 8.0, self.index
-        unique = dict.fromkeys([word.stem for word in tokens if word.content])
-        held = [min(len(index[each]), _MOST_HOLDERS) if each in index else 0 for each in unique]
-        return {
-            stem: math.log(1.0 + total / (number + 1.0))
-            for stem, number in zip(unique, held, strict=True)
-        }
+        stems = dict.fromkeys([word.stem for word in tokens if word.content])
+        return {stem: self._tells[len(self.holders(stem))] for stem in stems}
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
-            if word[at:] in self.index and (Word.read(word[:at]).stem, word[at:]) in self.pairs:
+        for at in range(len(word) - 1, 0, -1):
+            known = word[at:] in self.index and word in self.squeezed
+            if known and (Word.read(word[:at]).stem, word[at:]) in self.pairs:
                 return at
         return 0
 
     def near_each_other(self, one: str, other: str, before: int, behind: int) -> bool:
         """Return whether *other* stands at most so many words before or behind *one* somewhere."""
         for number in {*self.holders(one)}.intersection(self.holders(other)):
-            stems = [word.stem for word in self.words[number]]
+            stems = self.order[number]
             for at in [n for n, stem in enumerate(stems) if stem == one][:_MOST_HOLDERS]:
                 if other in stems[max(at - before, 0) : at + behind + 1]:
                     return True
@@ -110,9 +115,8 @@ class Passages:
     @cached_property
     def squeezed(self) -> str:
         """All letters without spaces: a word that is there in two parts is in it."""
-        return (
-            "".join([text for _, text in self.sentences]).replace(" ", "").replace("-", "").lower()
-        )
+        whole = "".join([text for _, text in self.sentences])
+        return whole.replace(" ", "").replace("-", "").lower()
 
 
 def read_passage(text: str) -> tuple[Any, tuple[tuple[str, tuple[Word, ...]], ...]]:
@@ -124,8 +128,7 @@ def read_passage(text: str) -> tuple[Any, tuple[tuple[str, tuple[Word, ...]], ..
     record = read_json(text)
     flat = text if record is None else "\n".join(_lines(record))
     sentences = split_sentences(flat)
-    plain = map(plain_times, sentences) if _may_hold_time(flat) else sentences
-    return record, tuple(zip(sentences, words_of([*plain]), strict=True))
+    return record, tuple(zip(sentences, words_of([*map(plain_times, sentences)]), strict=True))
 
 
 #: What one app retrieves it often retrieves again.
@@ -137,17 +140,14 @@ _TIME = re.compile(
     r"|(\d{1,2}):(\d{1,2})(?![\d:])|\bnoon\b|\bmidday\b|\bmidnight\b)",
     re.IGNORECASE,
 )
+#: What every time of day has; ten times as fast as finding it.
 _CLOCK = re.compile(r"\d(?::\d|\s?[apAP]\.?[mM]\b|\s?o'clock)")
-
-
-def _may_hold_time(text: str) -> bool:
-    """Return whether *text* may name a time of day; ten times as fast as finding it."""
-    return "oon" in text or "idday" in text or "idnight" in text or _CLOCK.search(text) is not None
 
 
 def plain_times(text: str) -> str:
     """Return *text* with its times of day in one form: 8 PM and 20:0 are 20:00."""
-    return _TIME.sub(_plain_time, text) if _may_hold_time(text) else text
+    named = "oon" in text or "idday" in text or "idnight" in text
+    return _TIME.sub(_plain_time, text) if named or _CLOCK.search(text) else text
 
 
 def _plain_time(match: re.Match[str]) -> str:
@@ -164,18 +164,17 @@ def _plain_time(match: re.Match[str]) -> str:
 
 _LONG_VALUE = 120  # characters; longer values are texts with sentences of their own
 _LONGEST_PATH = 120  # characters of the keys around a value; nesting would repeat them for ever
+_SAID = {None: "not known", True: "yes", False: "no"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def read_json(context: str) -> Any:
     """Return the object or list that a passage in JSON is; None when it is not JSON."""
     text = context.strip()
-    if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    with contextlib.suppress(ValueError, RecursionError):
+        if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
+            return json.loads(text)
+    return None
 
 
 def flatten(context: str) -> str:
@@ -205,8 +204,7 @@ def _lines(record: Any) -> Iterator[str]:
             elif isinstance(inner, str) and len(inner) > _LONG_VALUE:
                 yield f"{path} {name}: {inner}".strip()
             else:
-                said = {None: "not known", True: "yes", False: "no"}
-                text = said[inner] if inner is None or isinstance(inner, bool) else str(inner)
+                text = _SAID[inner] if inner is None or isinstance(inner, bool) else str(inner)
                 plain.append(f"{name}: {text}" if name else text)
         if plain:
             yield f"{path}: {'; '.join(plain)}" if path else "; ".join(plain)

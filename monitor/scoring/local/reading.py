@@ -5,14 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from monitor.scoring.local.alignment import Aligned, Rewrite, as_written
 from monitor.scoring.local.changes import WordChange, changed_details
 from monitor.scoring.local.passages import PREFIX, Passages
-from monitor.scoring.local.records import Attribute, Compared, compare, read_attributes
+from monitor.scoring.local.records import NOTHING, Attribute, compare, read_attributes
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
@@ -46,17 +45,15 @@ class ReadSentence(NamedTuple):
     """A sentence of an output; ``claim`` is None where nothing is stated or compared."""
 
     text: str
-    states: bool
     refuses: bool
     claim: ReadClaim | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What there is to judge in one interaction."""
 
     passages: Passages
-    sentences: tuple[ReadSentence, ...]
+    sentences: Sequence[ReadSentence]
     kind: str  #: about a record, answer (to a query), brief or longer text: they differ in style
     not_judged: int  #: sentences after the first ``MOST_SENTENCES``
     read_part: Callable[[str], ReadClaim]  #: reads a statement of a sentence by itself
@@ -86,12 +83,12 @@ def read(
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text)
         claim = read_part(text) if states and len(passages) else None
-        sentences.append(ReadSentence(text, states, not states and is_refusal(text), claim))
-    length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
-    kind = "brief" if length < _BRIEF else "text"
-    if passages.records or (query or "").strip():
-        kind = "record" if passages.records else "answer"
-    return Reading(passages, tuple(sentences), kind, len(found) - len(sentences), read_part)
+        sentences.append(ReadSentence(text, not states and is_refusal(text), claim))
+    kind = "record" if passages.records else "answer"
+    if kind == "answer" and not (query or "").strip():
+        length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
+        kind = "brief" if length < _BRIEF else "text"
+    return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
 
 
 def read_claim(
@@ -103,11 +100,11 @@ def read_claim(
 ) -> ReadClaim:
     """Compare one claim with the passages; *query* holds the stems of the question."""
     aligned = Aligned.of(claim, passages, rewrite)
-    if passages.records:
-        compared = compare(aligned, attributes)
-    else:
-        compared = Compared(changes=changed_details(aligned))
-    absent = not passages.records and len(aligned.missing()) >= FEWEST_MISSING  # in other words
+    figures = aligned.figures(query)
+    if passages.records:  # a record tells the same in other words: nothing is absent
+        values, changes = compare(aligned, attributes)
+        return ReadClaim(aligned, (*figures, *values), changes, absent=False)
+    absent = len(aligned.missing()) >= FEWEST_MISSING
     if absent:
         near = sum(
             weight
@@ -115,8 +112,7 @@ def read_claim(
             if len(stem) >= PREFIX - 1 and stem[:PREFIX] in passages.prefixes
         )
         absent = near < ABSENT_BELOW * sum(aligned.weights.values())
-    values = (*aligned.figures(query), *compared.values)
-    return ReadClaim(aligned, values, compared.changes, absent)
+    return ReadClaim(aligned, (*figures, *NOTHING), changed_details(aligned), absent)
 
 
 def script(text: str) -> str | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from monitor.scoring.local.alignment import Aligned
@@ -12,6 +12,7 @@ from monitor.scoring.local.passages import spaced_key
 from monitor.scoring.words import Word, denies, language, listed, stem, words
 
 FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
+NOTHING = (0.0,) * len(FEATURES)  #: where no passage is a record
 
 _MOST = 2_000  # attributes read of one interaction
 _YES = {"yes": True, "true": True, "free": True, "paid": True}
@@ -64,27 +65,38 @@ def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
 class Compared(NamedTuple):
     """The figures of a claim in the order of ``FEATURES``, and what it surely changes."""
 
-    values: tuple[float, ...] = (0.0,) * len(FEATURES)
-    changes: tuple[WordChange, ...] = ()
+    values: tuple[float, ...]
+    changes: tuple[WordChange, ...]
 
 
 def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
     """Compare one claim with all records of the passages."""
-    tokens = aligned.tokens
-    places: dict[str, list[int]] = {}
+    tokens, places = aligned.tokens, defaultdict[str, list[int]](list)
     for place, word in enumerate(tokens):
-        places.setdefault(word.stem, []).append(place)
-    found = {"agree": 0, "conflict": 0, "unknown": 0, "": 0}
+        places[word.stem].append(place)
+    found = Counter[str]()
     certain: list[tuple[WordChange, bool]] = []
     for attribute in attributes:
-        verdict, said = _verdict(attribute, aligned, places)
-        found[verdict] += 1
-        if verdict == "conflict":
-            named = not attribute.group or not attribute.group.isdisjoint(places)
+        way = next((each for each in attribute.ways if each <= places.keys()), None)
+        if way is None:
+            continue
+        at = [place for each in way for place in places[each]]
+        elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
+        is_name = any(tokens[place].capital for place in at)  # such as an address' street
+        named = not attribute.group or not attribute.group.isdisjoint(places)
+        if not named and (elsewhere or is_name):
+            continue
+        said = not _denied(tokens, at)
+        if said in attribute.values:
+            found["agree"] += 1
+        elif (not said) in attribute.values:
+            found["conflict"] += 1
             denying = said and any(denies(word, _DENIALS) for word in tokens)
             if named and (not denying if said else "," not in aligned.text):
                 told = f"{attribute.name}: {'no' if said else 'yes'}"
                 certain.append((WordChange("", told), said))
+        elif not (said and elsewhere):
+            found["unknown"] += 1
     values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
     changes = {change.said: change for change in (*_numbers(aligned), *_hours(aligned))}
     # of several attributes it may be another that a claim denies
@@ -92,82 +104,57 @@ def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
     return Compared(values, (*changes.values(), *plain))
 
 
-def _verdict(
-    attribute: Attribute, aligned: Aligned, places: Mapping[str, Sequence[int]]
-) -> tuple[str, bool]:
-    """Return what a claim makes of one attribute (nothing is ""), and whether it affirms it."""
-    way = next((each for each in attribute.ways if each <= places.keys()), None)
-    if way is None:
-        return "", False
-    at = [place for each in way for place in places[each]]
-    elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
-    is_name = any(aligned.tokens[place].capital for place in at)  # such as an address' street
-    named = not attribute.group or not attribute.group.isdisjoint(places)
-    if not named and (elsewhere or is_name):
-        return "", False
-    said = not _denied(aligned.tokens, at)
-    if said in attribute.values:
-        return "agree", said
-    if (not said) in attribute.values:
-        return "conflict", said
-    return ("" if said and elsewhere else "unknown"), said
-
-
 def _denied(tokens: Sequence[Word], places: Sequence[int]) -> bool:
     """Return whether a denial stands close to one of the words, before the sentence turns."""
     for place in places:
         before, after = tokens[max(place - _BEFORE, 0) : place], tokens[place + 1 :][:_AFTER]
         for side, ends in ((before[::-1], _TURNS), (after, _BREAKS)):
-            for word in side:
-                if word.surface.lower() in ends:
-                    break
-                if denies(word, _DENIALS):
-                    return True
+            turns = (n for n, word in enumerate(side) if word.surface.lower() in ends)
+            if any(denies(word, _DENIALS) for word in side[: next(turns, None)]):
+                return True
     return False
 
 
 def _numbers(aligned: Aligned) -> Iterator[WordChange]:
     """Compare numbers with the one that the best line of a record has behind the same key."""
-    text = aligned.best_sentence()[1]
-    said, told = aligned.tokens, aligned.found
-    if text is None or not any(word.number for word in said):
-        return
-    keys = {
-        m: told[m - 1].stem
-        for m, word in enumerate(told)
+    said, told, text = aligned.tokens, aligned.found, aligned.best_sentence()[1] or ""
+    numbers = [n for n, word in enumerate(said) if word.number]
+    keys = [
+        (m, told[m - 1].stem)
+        for m, word in enumerate(told if numbers else ())
         if m and word.number and f": {word.surface}" in text
-    }
-    for n, word in enumerate(said):
-        if word.number:
-            beside = {w.stem for w in (*said[max(n - 2, 0) : n], *said[n + 1 : n + 2])}
-            same = [m for m, key in keys.items() if key in beside]
-            if len(same) == 1 and (change := changed_number(aligned, n, same[0])):
-                yield surely(aligned, change)
+    ]
+    for n in numbers:
+        beside = {w.stem for w in (*said[max(n - 2, 0) : n], *said[n + 1 : n + 2])}
+        same = [m for m, key in keys if key in beside]
+        if len(same) == 1 and (change := changed_number(aligned, n, same[0])):
+            yield surely(aligned, change)
 
 
 def _hours(aligned: Aligned) -> Iterator[WordChange]:
     """Compare the hours of a claim with those that the lines of its evidence have for its days."""
-    times = [word.stem for word in aligned.tokens if ":" in word.stem]
-    days = _days_of([word.stem for word in aligned.tokens]) if len(times) == 2 else []  # noqa: PLR2004 - from one to the other
+    stems = [word.stem for word in aligned.tokens]
+    times = [each for each in stems if ":" in each]
+    days = _days_of(stems) if len(times) == 2 else []  # noqa: PLR2004 - from one to the other
     for number in aligned.evidence if days else ():
-        told = [word.stem for word in aligned.passages.words[number]]
-        known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in _WEEK}
-        hours = [known[_WEEK[day]] for day in days if _WEEK[day] in known]
+        told = aligned.passages.order[number]
+        known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in days}
+        hours = [known[day] for day in days if day in known]
         hours = [each for each in hours if each[0] != each[1] and all(":" in t for t in each)]
         if hours and times not in hours:
             yield WordChange(" to ".join(times), " to ".join(hours[0]))
 
 
-def _days_of(stems: Sequence[str]) -> list[int]:
-    """Return the days (0 is Monday) that a simple claim about hours is about."""
+def _days_of(stems: Sequence[str]) -> Sequence[str]:
+    """Return the days, as stems, that a simple claim about hours is about."""
     if not listed("hedged_hours").isdisjoint(stems):
         return []
-    named = [(place, _WEEK.index(each)) for place, each in enumerate(stems) if each in _WEEK]
+    named = [place for place, each in enumerate(stems) if each in _WEEK]
     if not named:
-        return [*range(7)] if {"dai", "day"} & {*stems} else []
-    (place, first), (end, last) = named[0], named[-1]
-    if len(named) > 2 or end - place > 2:  # noqa: PLR2004 - one day, or from one to another
+        return _WEEK if {"dai", "day"} & {*stems} else []
+    first, last = (_WEEK.index(stems[place]) for place in (named[0], named[-1]))
+    if len(named) > 2 or named[-1] - named[0] > 2:  # noqa: PLR2004 - one, or from one to another
         return []
-    if stems[end - 1] == "and":
-        return [first, last]
-    return [(first + step) % 7 for step in range((last - first) % 7 + 1)]
+    if stems[named[-1] - 1] == "and":
+        return [_WEEK[first], _WEEK[last]]
+    return [_WEEK[(first + step) % 7] for step in range((last - first) % 7 + 1)]

@@ -14,8 +14,6 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from monitor.scoring.local.model import Logistic, probability
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
@@ -24,21 +22,17 @@ from monitor.scoring.words import Word, language, listed, words
 RELEVANCE_FEATURES = (
     "query_covered",  # share of the query's information that the answer takes up
     "query_covered_near",  # the same, where words that begin alike count
-    "query_any",  # whether it takes up any of it
     "query_bigrams",  # share of its pairs of words that the answer repeats
-    "all_echo",  # the answer is the query again
     "novel_share",  # share of the answer's informative words that the query does not have
     "refusal",  # share of its sentences that decline
     "passages_on_query",  # share of its new words from passages that speak of the query
     "type_misses",  # the kind of thing that is asked for (a person, a number) is not there
     "no_type",  # no such kind is asked for
-    "name_shared",  # share of the query's names in the answer
     "repeats",  # share of the answer's words that it said before
     "first_person",
 )
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
-_VERBATIM = 0.95
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
@@ -57,8 +51,8 @@ class Settled(NamedTuple):
 
 
 @cache
-def pattern(name: str, form: str = "{}") -> re.Pattern[str]:
-    """Return a turn of phrase of ``language.toml``, by name, within *form*."""
+def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
+    """Return a turn of phrase of ``language.toml``, by name: as whole words, or within *form*."""
     known = language()["requests"] | language()["conversation"]
     phrases = known[name] if isinstance(known[name], str) else "|".join(known[name])
     return re.compile(form.format(phrases), re.IGNORECASE)
@@ -71,7 +65,7 @@ def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) 
     if _only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
         return Settled(0.0, "It adds nothing to the question.")
     values = relevance_features(query, output, reading.sentences, reading.passages)
-    score = probability(float(model.log_odds(np.array(values))))
+    score = probability(model.log_odds(values))
     named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
     if named["refusal"] >= 1:
         return Settled(score, "It declines to answer.")
@@ -95,39 +89,29 @@ def relevance_features(
     speaking = {number for word in question for number in passages.holders(word)}
     on_query = sum(not speaking.isdisjoint(passages.holders(word)) for word in new)
     pairs, others = ({*pairwise([w.stem for w in side])} for side in (asked, said))
-    verbatim = len(pairs & others) / max(len(pairs), 1)
-    names = {word.stem for word in asked[1:] if word.capital}
     fits, misses = type_of_answer(query, output, said)
     return [
         covered / total,
         near / total,
-        float(near > 0),
-        verbatim,
-        float(verbatim >= _VERBATIM or _only_echoes(query, asked, said)),
+        len(pairs & others) / max(len(pairs), 1),
         len(new) / max(len(answer), 1),
         sum(each.refuses for each in sentences) / max(len(sentences), 1),
         on_query / max(len(new), 1),
         misses,
         float(not (fits or misses)),
-        len(names & answer) / max(len(names), 1),
         1 - len({word.stem for word in said}) / max(len(said), 1),
         sum(word.stem in listed("first_person") for word in said) / max(len(said), 1),
     ]
 
 
+def named(query: str) -> str:
+    """Return *query* without what asks for a figure and names nothing, such as "how long"."""
+    return pattern("how_much").sub(" ", query[:MOST_QUERY_CHARS])
+
+
 def names_anything(query: str) -> bool:
-    """Return whether *query* names what an answer can take up, as "how long?" does not."""
-    return any(word.content for word in words(without_how_much(query[:MOST_QUERY_CHARS])))
-
-
-def without_how_much(query: str) -> str:
-    """Return *query* without what asks for a figure and names nothing."""
-    return pattern("how_much", r"\b(?:{})\b").sub(" ", query)
-
-
-def asks_number(query: str) -> bool:
-    """Return whether *query* asks for a number, a date or an amount."""
-    return pattern("asks_number", r"\b(?:{})\b").search(query) is not None
+    """Return whether *query* names what an answer can take up."""
+    return any(word.content for word in words(named(query)))
 
 
 def _asks_yes_or_no(query: str) -> bool:
@@ -144,9 +128,9 @@ def _only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> boo
 
 def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
     """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
-    if pattern("asks_name", r"\b(?:{})\b").search(query):
+    if pattern("asks_name").search(query):
         fits = any(word.capital for word in said)
-    elif asks_number(query):
+    elif pattern("asks_number").search(query):
         fits = any(word.number for word in said)
     else:
         says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
@@ -179,10 +163,8 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
 def _worked_on(query: str, task: str, output: str, taken: list[float]) -> Settled:
     """Judge a summary or another form of a text: of the passages, else of the request itself."""
     if not taken:
-        brought, said = (
-            {word.stem for word in words(text) if word.content} for text in (query, output)
-        )
-        taken = [len(said & brought) / len(said)] if said and len(brought) >= _OWN_TEXT else []
+        own, said = ({w.stem for w in words(text) if w.content} for text in (query, output))
+        taken = [len(said & own) / len(said)] if said and len(own) >= _OWN_TEXT else []
     if not taken or asks_translation(task) or _NOT_TAKEN < max(taken) < _TAKEN:
         return Settled(None, "instruction")
     if max(taken) >= _TAKEN:
@@ -192,19 +174,15 @@ def _worked_on(query: str, task: str, output: str, taken: list[float]) -> Settle
 
 def asks_translation(query: str) -> bool:
     """Return whether *query* wants a text in other words than those of its passages."""
-    return pattern("translate", r"\b(?:{})\b").search(" ".join(query.split()[:_BARE])) is not None
+    return pattern("translate").search(" ".join(query.split()[:_BARE])) is not None
 
 
 def _is_small_talk(query: str) -> bool:
     """Return whether *query* only greets, thanks, agrees or asks who is there."""
-    if pattern("talk_phrases", r"(?:{})\W*").fullmatch(query):
-        return True
     said = re.findall(r"[\w']+", query.replace("\u2019", "'"))
-    return (
-        0 < len(said) <= _MOST_TALK
-        and all(pattern("talk", r"(?:{})").fullmatch(word) for word in said)
-        and pattern("talk_core", r"\b(?:{})\b").search(query) is not None
-    )
+    only_talks = 0 < len(said) <= _MOST_TALK and all(map(pattern("talk", "{}").fullmatch, said))
+    greets = only_talks and pattern("talk_core").search(query)
+    return bool(greets or pattern("talk_phrases", r"(?:{})\W*").fullmatch(query))
 
 
 def _only_yes_or_no(query: str, output: str) -> bool:
@@ -214,7 +192,7 @@ def _only_yes_or_no(query: str, output: str) -> bool:
     if len(said) > _BARE or not query.endswith("?") or not yes_or_no.match(output):
         return False
     beyond = [w for w in words(yes_or_no.sub("", output)) if w.content and w.stem not in known]
-    asks_what = pattern("wh", r"\b(?:{})\b").search(query) and not _asks_yes_or_no(query)
+    asks_what = pattern("wh").search(query) and not _asks_yes_or_no(query)
     return not beyond and not asks_what
 
 
@@ -225,9 +203,9 @@ def _terse(query: str, output: str, reading: Reading, relevance: float) -> Settl
     told = {word.stem for claim in reading.claims for word in claim.aligned.found}
     new = [word for word in said if word.content and word.stem not in asked]
     terse = 0 < len(new) <= len(said) <= _TERSE and all(word.stem in told for word in new)
-    if asks_number(" ".join(query.split()[:_FIRST])):
+    if pattern("asks_number").search(" ".join(query.split()[:_FIRST])):
         if not any(word.number for word in said):
-            if pattern("quantities", r"\b(?:{})\b").search(output):
+            if pattern("quantities").search(output):
                 return None
             lacks = "It lacks the number or the time that is asked for."
             return Settled(min(relevance, _NO_FIGURE), lacks)

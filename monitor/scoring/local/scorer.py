@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
-
-import numpy as np
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
@@ -29,7 +27,6 @@ from monitor.scoring.local.reading import (
     FEWEST_MISSING,
     ReadClaim,
     Reading,
-    ReadSentence,
     read,
     read_claim,
     script,
@@ -39,9 +36,9 @@ from monitor.scoring.local.relevance import (
     Settled,
     asks_translation,
     by_shared_words,
+    named,
     settle,
     type_of_answer,
-    without_how_much,
 )
 from monitor.scoring.sentences import split_statements
 from monitor.scoring.words import Word, has_words, language
@@ -106,7 +103,7 @@ class LocalJudge:
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True)
-        self.version = f"local-5-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-6-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -121,10 +118,12 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevance, reason = self._relevance(interaction, reading)
-        declines = bool(len(reading.passages)) and not reading.claims
+        claims, groundedness = self._groundedness(reading)
+        declines = groundedness is None and bool(len(reading.passages))
         declines = declines and any(each.refuses for each in reading.sentences)
         wrong = _wrong_refusal(reading, query) if declines and query else None
-        claims, groundedness = ((wrong,), wrong.support) if wrong else self._groundedness(reading)
+        if wrong is not None:
+            claims, groundedness = (wrong,), wrong.support
         translated = relevance is None and reason == "instruction" and asks_translation(query)
         return Judgement(
             readable=not translated,  # of other words nothing is found in the passages
@@ -141,33 +140,41 @@ class LocalJudge:
     def support(self, passage: str, claims: Sequence[str]) -> list[float]:
         """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
         passages = Passages([passage])
-        return self._supports(
-            [read_claim(each, passages, rewrite=self._rewrite) for each in claims], "text"
-        )
+        return self._supports([read_claim(c, passages, rewrite=self._rewrite) for c in claims])
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
     def _groundedness(self, reading: Reading) -> tuple[tuple[Claim, ...], float | None]:
         """Judge every sentence, and the response as a whole; None if it states nothing."""
-        read_claims = reading.claims
-        if not read_claims:
-            return tuple(_no_claim(each) for each in reading.sentences), None
-        values = np.array([each.values for each in read_claims])
-        odds = self._claim[reading.kind].log_odds(values)
-        supports = _held_down(odds, read_claims)
-        pooled = self._response[reading.kind].log_odds(response_features(values, odds))
-        groundedness = probability(float(pooled)) * most_left(read_claims, supports)
-        shifted = iter(_shifted(supports, groundedness))
+        groundedness: float | None = None
+        shifted: Iterator[float] = iter(())
+        if read_claims := reading.claims:
+            values = [each.values for each in read_claims]
+            odds = [*map(self._claim[reading.kind].log_odds, values)]
+            supports = _held_down(odds, read_claims)
+            pooled = self._response[reading.kind].log_odds(response_features(values, odds))
+            groundedness = probability(pooled) * most_left(read_claims, supports)
+            shifted = iter(_shifted(supports, groundedness))
         claims: list[Claim] = []
         for sentence in reading.sentences:
-            if sentence.claim is None:
-                claims.append(_no_claim(sentence))
+            text, claim = sentence.text, sentence.claim
+            if claim is None:
+                reason = "declines to answer" if sentence.refuses else "states nothing to check"
+                claims.append(_claim(text, ClaimVerdict.NO_CLAIM, 0.0, reason))
                 continue
-            judged = [(sentence.text, sentence.claim, next(shifted))]
-            if judged[0][2] < self._pass_score:
-                judged = self._parted(sentence.text, reading, *judged[0][1:])
-            claims += [self._verdict(*one) for one in judged]
+            support = next(shifted)
+            parts = split_statements(text) if support < self._pass_score else (text,)
+            if len(parts) == 1:
+                claims.append(self._verdict(text, claim, support))
+                continue
+            # The least supported statement has the support of the sentence, and the others stand
+            # above it as the model of a claim says.
+            judged = [reading.read_part(each) for each in parts]
+            if not claim.changes:  # a piece alone is nearer to what it does not copy
+                judged = [part._replace(changes=()) for part in judged]
+            above = _shifted(self._supports(judged, reading.kind), support)
+            claims += map(self._verdict, parts, judged, above)
         return tuple(claims), groundedness
 
     def _relevance(self, interaction: Interaction, reading: Reading) -> Settled:
@@ -182,51 +189,27 @@ class LocalJudge:
             settled = follow(query, interaction.history, output, reading, found.relevance)
         return settled or found
 
-    def _supports(self, claims: Sequence[ReadClaim], kind: str) -> list[float]:
+    def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:
         """Return the support of claims, each by itself."""
-        if not claims:
-            return []
-        values = np.array([each.values for each in claims])
-        return _held_down(self._claim[kind].log_odds(values), claims)
-
-    def _parted(
-        self, text: str, reading: Reading, claim: ReadClaim, support: float
-    ) -> list[tuple[str, ReadClaim, float]]:
-        """
-        Return the statements of a sentence that is not supported, if it joins several.
-
-        The least supported has the *support* of the sentence, and the others stand above it as
-        the model of a claim says.
-        """
-        texts = split_statements(text)
-        if len(texts) == 1:
-            return [(text, claim, support)]
-        parts = [reading.read_part(each) for each in texts]
-        if not claim.changes:  # a piece alone is nearer to what it does not copy
-            parts = [part._replace(changes=()) for part in parts]
-        shifted = _shifted(self._supports(parts, reading.kind), support)
-        return [*zip(texts, parts, shifted, strict=True)]
+        return _held_down([self._claim[kind].log_odds(each.values) for each in claims], claims)
 
     def _verdict(self, text: str, claim: ReadClaim, support: float) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
         aligned = claim.aligned
-        share = 100 * aligned.shares[1]
-        reason = f"{share:.0f} % of its information is in the nearest sentences"
-        verdict = ClaimVerdict.NOT_FOUND
-        if support >= self._pass_score:
-            verdict = ClaimVerdict.SUPPORTED
-        elif claim.changes:
+        verdict = ClaimVerdict.SUPPORTED if support >= self._pass_score else ClaimVerdict.NOT_FOUND
+        reason = f"{100 * aligned.shares[1]:.0f} % of its information is in the nearest sentences"
+        if support < self._pass_score and claim.changes:
             said, told, certain = claim.changes[0]
-            verdict = ClaimVerdict.CONTRADICTED if certain else ClaimVerdict.NOT_FOUND
             reason = f'it says "{said}", the passage "{told}"'
             if not said:
                 otherwise = "says otherwise" if certain else "does not state it"
                 reason = f"the passage {otherwise}: {told}"
-        elif missing := aligned.missing():
-            more = len(missing) - _MAX_NAMED
+            verdict = ClaimVerdict.CONTRADICTED if certain else verdict
+        elif support < self._pass_score and (missing := aligned.missing()):
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
-            reason += f" and {more} more" if more > 0 else ""
-        return _claim_beside(aligned, text, verdict, support, reason)
+            if len(missing) > _MAX_NAMED:
+                reason += f" and {len(missing) - _MAX_NAMED} more"
+        return _claim(text, verdict, support, reason, aligned)
 
 
 def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
@@ -245,13 +228,13 @@ def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
     return 1.0
 
 
-def _held_down(odds: Sequence[float] | np.ndarray, claims: Sequence[ReadClaim]) -> list[float]:
+def _held_down(odds: Iterable[float], claims: Sequence[ReadClaim]) -> list[float]:
     """Return log odds as probabilities, lowered for claims that are changed or from nowhere."""
-    most = [
-        CONTRADICTED_AT_MOST if each.changes else ABSENT_AT_MOST if each.absent else 1.0
-        for each in claims
+    return [
+        probability(o)
+        * (CONTRADICTED_AT_MOST if c.changes else ABSENT_AT_MOST if c.absent else 1.0)
+        for o, c in zip(odds, claims, strict=True)
     ]
-    return [probability(float(o)) * left for o, left in zip(odds, most, strict=True)]
 
 
 def _shifted(supports: Sequence[float], least: float) -> list[float]:
@@ -260,11 +243,11 @@ def _shifted(supports: Sequence[float], least: float) -> list[float]:
     return [probability(log_odds(each) + shift) for each in supports]
 
 
-def _claim_beside(
-    aligned: Aligned, text: str, verdict: ClaimVerdict, support: float, reason: str
+def _claim(
+    text: str, verdict: ClaimVerdict, support: float, reason: str, beside: Aligned | None = None
 ) -> Claim:
     """Return a claim with its nearest sentence."""
-    index, quote = aligned.best_sentence()
+    index, quote = beside.best_sentence() if beside else (None, None)
     return Claim(
         text=text,
         verdict=verdict,
@@ -275,15 +258,10 @@ def _claim_beside(
     )
 
 
-def _no_claim(sentence: ReadSentence) -> Claim:
-    reason = "declines to answer" if sentence.refuses else "states nothing to check"
-    return Claim(text=sentence.text, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=reason)
-
-
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages = reading.passages
-    asked = Aligned.of(without_how_much(query), passages)
+    asked = Aligned.of(named(query), passages)
     told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
@@ -293,4 +271,4 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     verdict = ClaimVerdict.CONTRADICTED if held >= _HELD_SURELY else ClaimVerdict.NOT_FOUND
     text = next(each.text for each in reading.sentences if each.refuses)
     reason = "it declines to answer, but the passages speak of what is asked"
-    return _claim_beside(asked, text, verdict, 1.0 - held, reason)
+    return _claim(text, verdict, 1.0 - held, reason, asked)
