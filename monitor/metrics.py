@@ -30,15 +30,6 @@ __all__ = ["aevaluate", "evaluate", "to_rows"]
 Record = Interaction | Mapping[str, Any]
 
 
-def _records(records: Any) -> Iterable[Record]:
-    """Return the rows of a data frame of pandas or Polars, without empty cells; else *records*."""
-    if not (hasattr(records, "to_dicts") or hasattr(records, "to_dict")):
-        return records  # type: ignore[no-any-return]
-    rows = records.to_dicts() if hasattr(records, "to_dicts") else records.to_dict("records")
-    # An empty cell is None or a float that is not itself.
-    return [{k: v for k, v in row.items() if v is not None and v == v} for row in rows]  # noqa: PLR0124
-
-
 def evaluate(
     records: Iterable[Record],
     metrics: Iterable[str] = ("groundedness", "relevance"),
@@ -78,11 +69,16 @@ def evaluate(
         If a record lacks its output or has a field of the wrong type.
     """
     wanted = (settings or Settings.from_env()).model_copy(update={"metrics": tuple(metrics)})
+    frame: Any = records
+    if hasattr(frame, "to_dicts") or hasattr(frame, "to_dict"):
+        rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
+        # An empty cell is None or a float that is not itself.
+        records = [{k: v for k, v in row.items() if v is not None and v == v} for row in rows]  # noqa: PLR0124
     interactions = [
         each
         if isinstance(each, Interaction)
         else Interaction.model_validate({"id": str(n)} | {**each})
-        for n, each in enumerate(_records(records), start=1)
+        for n, each in enumerate(records, start=1)
     ]
     scorer = make_scorer(wanted, client=client, once=True, parameters=parameters)
     try:

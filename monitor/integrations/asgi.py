@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ..hook import sender
-from .wsgi import RequestMiddleware, current
+from .wsgi import RequestMiddleware, Visit, current
 
 __all__ = ["InteractionMiddleware", "current"]
 
@@ -54,7 +54,7 @@ class InteractionMiddleware(RequestMiddleware):
                     return str(value.decode("latin-1"))
             return None
 
-        visit = self._visited(header)
+        visit = Visit(self._hook, header, self._names, self._fields)
         try:
             await self.app(scope, receive, send)
         except BaseException as error:

@@ -101,9 +101,6 @@ class RequestMiddleware:
         self._names = {field: name.lower() for field, name in names.items() if name}
         self._fields = fields
 
-    def _visited(self, header: Header) -> Visit:
-        return Visit(self._hook, header, self._names, self._fields)
-
 
 class InteractionMiddleware(RequestMiddleware):
     """
@@ -119,7 +116,7 @@ class InteractionMiddleware(RequestMiddleware):
         def header(name: str) -> str | None:
             return environ.get("HTTP_" + name.upper().replace("-", "_"))
 
-        visit = self._visited(header)
+        visit = Visit(self._hook, header, self._names, self._fields)
         try:
             body: Iterable[bytes] = self.app(environ, start_response)
         except BaseException as error:
