@@ -78,7 +78,7 @@ def forget_user(
         quotes: set[str] = set()
         for batch in batched(sample_ids, _PAGE):
             said = (
-                select(evaluations.c.evaluation_id, evaluations.c.record, samples.c.payload)
+                select(evaluations, samples.c.payload)
                 .join(samples, samples.c.sample_id == evaluations.c.sample_id)
                 .where(evaluations.c.sample_id.in_(batch))
             )

@@ -281,7 +281,7 @@ class StreamStates:
             score
             for score in arrived.get((app, metric, version), ())
             if score.received_at_ms > from_ms
-            and score.evaluation_id not in known
+            and score.sample_id not in known
             and score.received_at_ms / 1000 - score.occurred_at_ms // 1000 // width_s * width_s
             <= self.news_s + width_s
         ]
@@ -290,7 +290,7 @@ class StreamStates:
         newest_ms = max(after_ms, *(score.received_at_ms for score in new))
         self._looked_at[stream.stream_id] = {
             key: at_ms
-            for key, at_ms in (known | {s.evaluation_id: s.received_at_ms for s in new}).items()
+            for key, at_ms in (known | {s.sample_id: s.received_at_ms for s in new}).items()
             if at_ms > newest_ms - _COMMIT_MS
         }
         rates = self._rates.get(app, RateSchedule())

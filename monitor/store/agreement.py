@@ -149,7 +149,6 @@ def drawn_labels(
             e.score,
             e.occurred_at_ms,
             e.judged.label("asked"),
-            e.evaluation_id,
             e.record,
             case((e.judged == 1, samples.c.payload)).label("payload"),
         )

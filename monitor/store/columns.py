@@ -96,7 +96,14 @@ def record_of(row: Any, payload: Mapping[str, Any] | None = None) -> dict[str, A
     if row.record is not None:
         return dict(row.record)
     records = (row.payload if payload is None else payload).get("evaluations", ())
-    return next((r for r in records if r["evaluation_id"] == row.evaluation_id), {})
+    return next((each for each in records if _is_of(each, row)), {})
+
+
+def _is_of(record: Mapping[str, Any], row: Any) -> bool:
+    """Return whether a record is that of a row, whose version also says what passes."""
+    version = record.get("evaluator_version") or "unversioned"
+    of_version = f"{row.evaluator_version} ".startswith(f"{version} ")
+    return bool(record["evaluator_name"] == row.metric) and of_version
 
 
 class _NamedJson(LargeBinary):

@@ -235,13 +235,14 @@ def blank(
     e = evaluations.c
     records: dict[str, list[str]] = {}
     moved = []
-    of_samples = select(e.evaluation_id, e.sample_id, e.record, e.reason)
-    for said in connection.execute(of_samples.where(e.sample_id.in_(sample_ids))).all():
+    key = (e.sample_id, e.metric, e.evaluator_version)
+    of_samples = select(*key, e.record, e.reason).where(e.sample_id.in_(sample_ids))
+    for said in connection.execute(of_samples).all():
         record = shorten(record_of(said, payloads[said.sample_id]))
         records.setdefault(said.sample_id, []).append(compact_json(record))
         reason = CustomEvaluation.model_validate(record).reason
         if said.record is not None or said.reason != reason:
-            moved.append({"of": said.evaluation_id, "why": reason})
+            moved.append({"of": said.sample_id, "by": said[1], "version": said[2], "why": reason})
     for row in rows:
         bare = without_texts(sample_of(row["payload"]), why)
         row["payload"] = pack(
@@ -258,7 +259,10 @@ def blank(
     else:
         put(connection, samples, rows)
     if moved:
-        these = evaluations.update().where(e.evaluation_id == bindparam("of"))
+        these = evaluations.update().where(
+            e.sample_id == bindparam("of"), e.metric == bindparam("by"),
+            e.evaluator_version == bindparam("version"),
+        )  # fmt: skip
         connection.execute(these.values(record=WITH_SAMPLE, reason=bindparam("why")), moved)
     index_stored(connection, sample_ids)
 

@@ -34,7 +34,6 @@ class Terms(NamedTuple):
     """What the index holds of one sample."""
 
     position: int
-    sample_id: str
     facets: frozenset[int]
     words: str
     release: int = 0  #: its facet; 0 without one
@@ -67,7 +66,7 @@ def terms_of(
     it = sample.interaction
     fields = {
         "app": it.app, "release": it.release, "user": it.user_id, "session": it.session_id,
-        "trace": it.trace_id, "id": it.id,
+        "trace": it.trace_id,
     }  # fmt: skip
     found = {facet(name, value) for name, value in fields.items() if value}
     found |= {facet("segment", segment) for segment in segments}
@@ -91,7 +90,7 @@ def terms_of(
     words = f"{(it.query or '')[:_MOST_QUERY_CHARS]}\n{it.output[:_MOST_OUTPUT_CHARS]}"
     plain = words.replace("\0", " ").encode("utf-8", "replace").decode().strip()
     release = facet("release", it.release) if it.release else 0
-    return Terms(position, sample.sample_id, frozenset(found), plain, release)
+    return Terms(position, frozenset(found), plain, release)
 
 
 def allot_positions(connection: Connection, times_ms: Mapping[str, int]) -> dict[str, int]:
@@ -125,18 +124,16 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
         rows = [_as_fts5(item) for item in ordered]
     else:
         statement = (
-            f"INSERT INTO {TERMS} (position, sample_id, facets, words)"  # noqa: S608  # ours
-            " SELECT p, s, f, to_tsvector('simple', w)"
+            f"INSERT INTO {TERMS} (position, facets, words)"  # noqa: S608  # ours
+            " SELECT p, f, to_tsvector('simple', w)"
             " FROM jsonb_to_recordset(CAST(:rows AS jsonb))"
-            " AS given(p bigint, s text, f bigint[], w text)"
-            " ON CONFLICT (sample_id) DO UPDATE SET position = excluded.position,"
-            " facets = excluded.facets, words = excluded.words"
+            " AS given(p bigint, f bigint[], w text) ON CONFLICT (position)"
+            " DO UPDATE SET facets = excluded.facets, words = excluded.words"
         )
         # Releases follow each other in time: their own index, on the first element, finds an old
         # one.
         given = [
-            {"p": item.position, "s": item.sample_id, "f": [item.release, *sorted(item.facets)],
-             "w": item.words}
+            {"p": item.position, "f": [item.release, *sorted(item.facets)], "w": item.words}
             for item in ordered
         ]  # fmt: skip
         rows = [{"rows": json.dumps(given, ensure_ascii=False)}]
@@ -158,8 +155,10 @@ def remove_terms(connection: Connection, sample_ids: Sequence[str]) -> None:
         )
         rows = [_as_fts5(item) for item in _stored_terms(connection, sample_ids)]
     else:
-        statement = f"DELETE FROM {TERMS} WHERE sample_id = :s"  # noqa: S608  # ours
-        rows = [{"s": sample_id} for sample_id in sample_ids]
+        statement = f"DELETE FROM {TERMS} WHERE position = :p"  # noqa: S608  # ours
+        placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
+        positions = connection.execute(select(samples.c.position).where(placed)).scalars()
+        rows = [{"p": position} for position in positions]
     if rows:
         connection.execute(text(statement), rows)
 

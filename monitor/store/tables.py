@@ -43,7 +43,7 @@ _CHARS = {
     "sample_id": 64, "interaction_id": 200, "app": 200, "metric": 100, "segment": 200,
     "evaluator_version": 200, "dimension": 60, "feature": 32, "test": 32, "kind": 16,
     "reason": 100, "outcome": 16, "status": 16, "release": 200, "trace_id": 200, "state": 16,
-    "labelled_by": 200, "hook_id": 64, "feedback_id": 64, "entry_id": 64, "evaluation_id": 64,
+    "labelled_by": 200, "hook_id": 64, "feedback_id": 64, "entry_id": 64,
     "level": 16, "source": 16, "purpose": 16, "model": 200, "who": 200, "act": 50, "target": 400,
     "name": 64, "owner": 255, "host": 255, "after": 32,
 }  # fmt: skip
@@ -103,8 +103,8 @@ samples = Table(
     Index("ix_groundwatch_samples_app_time", "app", "occurred_at_ms"),
     # The oldest samples, for retention; by our clock, not by that of an app.
     Index("ix_groundwatch_samples_received", "received_at_ms"),
-    Index("ix_groundwatch_samples_trace", "trace_id"),
-    Index("ix_groundwatch_samples_session", "session_id"),
+    Index("ix_groundwatch_samples_trace", "trace_id", postgresql_using="hash"),
+    Index("ix_groundwatch_samples_session", "session_id", postgresql_using="hash"),
     Index("ix_groundwatch_samples_position", "position"),
     # Samples of before there was an index.
     Index(
@@ -115,13 +115,13 @@ samples = Table(
     ),
 )
 
-#: One row an evaluation; the unique key is what makes sums exact under redelivery.
+#: One row an evaluation; the key is what makes sums exact under redelivery.
 evaluations = Table(
     "groundwatch_evaluations",
     metadata,
-    *_key("evaluation_id"),
-    Column("sample_id", String(64), ForeignKey(samples.c.sample_id), nullable=False),
-    *_texts("app", "metric", "evaluator_version", "status"),
+    Column("sample_id", String(64), ForeignKey(samples.c.sample_id), primary_key=True),
+    *_key("metric", "evaluator_version"),
+    *_texts("app", "status"),
     Column("score", Float),
     Column("passed", SmallInteger),
     *required(BigInt, "occurred_at_ms"),
@@ -131,9 +131,9 @@ evaluations = Table(
     Column("reason", Text, nullable=False),
     # Of a cascade, whether its judge was asked.
     Column("judged", SmallInteger),
-    UniqueConstraint("sample_id", "metric", "evaluator_version"),
     # The worst samples of a metric in a window, for reports and alerts.
     Index("ix_groundwatch_evaluations_worst", "app", "metric", "occurred_at_ms"),
+    sqlite_with_rowid=False,
 )
 
 streams = Table(

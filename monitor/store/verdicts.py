@@ -197,7 +197,7 @@ def fleet_falls(connection: Connection) -> list[FleetFall]:
 class StoredScore(NamedTuple):
     """A completed evaluation of a stream; times in epoch milliseconds."""
 
-    evaluation_id: str
+    sample_id: str
     received_at_ms: int
     occurred_at_ms: int
     sample_rate: float
@@ -219,12 +219,12 @@ def scores_since(
         .select_from(samples.join(evaluations, of.sample_id == c.sample_id))
         .where(of.received_at_ms > after_ms, c.passed.is_not(None))
         .where(matches(c.app, app), matches(c.metric, metric))
-        .order_by(of.received_at_ms, c.evaluation_id)
+        .order_by(of.received_at_ms, c.sample_id)
     )
     found: dict[tuple[str, str, str], list[StoredScore]] = {}
     for row in connection.execute(query):
         score = StoredScore(
-            row.evaluation_id, row.received_at_ms, row.occurred_at_ms, row.sample_rate,
+            row.sample_id, row.received_at_ms, row.occurred_at_ms, row.sample_rate,
             bool(row.passed), record_of(row).get("metadata"),
         )  # fmt: skip
         found.setdefault((row.app, row.metric, row.evaluator_version), []).append(score)

@@ -91,7 +91,6 @@ class Result:
             judged = (evaluation.metadata or {}).get("judged")
             rows.append(
                 {
-                    "evaluation_id": evaluation.evaluation_id,
                     "sample_id": self.scored.sample.sample_id,
                     "app": item.stream.app,
                     "metric": item.stream.metric,

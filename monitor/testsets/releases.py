@@ -149,7 +149,7 @@ def _from_samples(
         read += len(batch)
         of = {row.sample_id: row for row in batch}
         completed = select(
-            e.evaluation_id, e.sample_id, e.metric, e.evaluator_version, e.record, e.occurred_at_ms
+            e.sample_id, e.metric, e.evaluator_version, e.record, e.occurred_at_ms
         ).where(e.status == EvaluationStatus.COMPLETED.value, e.sample_id.in_(list(of)))
         for row in connection.execute(completed.order_by(e.occurred_at_ms.desc())):
             sample = of[row.sample_id]

@@ -80,7 +80,7 @@ def everywhere(context):
             record = {
                 **record_of(row), "explanation": explanation, "metadata": {"quote": explanation},
             }  # fmt: skip
-            this = evaluations.c.evaluation_id == row.evaluation_id
+            this = of & (evaluations.c.metric == row.metric)
             # As a release that kept records in their own rows left it.
             old = evaluations.update().where(this).values(record=json.dumps(record).encode())
             connection.execute(old)

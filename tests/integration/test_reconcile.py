@@ -101,8 +101,8 @@ def test_all_sums_agree_when_nothing_is_wrong(settled):
 
 
 CORRUPTIONS = {
-    "DELETE FROM groundwatch_evaluations WHERE evaluation_id ="
-    " (SELECT max(evaluation_id) FROM groundwatch_evaluations"
+    "DELETE FROM groundwatch_evaluations WHERE score IS NOT NULL AND sample_id ="
+    " (SELECT max(sample_id) FROM groundwatch_evaluations"
     " WHERE score IS NOT NULL AND app = 'shop')": {
         "buckets = evaluations", "segments = evaluations",
     },

@@ -2,10 +2,11 @@
 
 import json
 from base64 import b64decode
+from types import SimpleNamespace
 
 import pytest
 
-from monitor.store.columns import pack, unpack
+from monitor.store.columns import pack, record_of, unpack
 
 SAMPLE = {"sample_id": "s1", "interaction": {"output": "It costs 4 euros."}}
 RECORD = {"evaluation_id": "e1", "score": 0.5}
@@ -26,6 +27,28 @@ OF_BEFORE = "ASi1L/0gcp0BALh7czEiSXQgcyA0IGV1cm9zLiJ9NX1dfQgAWmZBhQPINy2Aopq4yXb
 )
 def test_every_form_in_which_samples_were_ever_kept_is_read(stored):
     assert unpack(stored) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("metric", "version", "score"),
+    [
+        ("relevance", "local-5 pass 0.2", 0.1),
+        ("groundedness", "local-5 pass 0.2", 0.2),
+        ("groundedness", "local-5-b pass 0.7", 0.3),
+        ("groundedness", "unversioned own", 0.4),
+    ],
+)
+def test_the_record_of_an_evaluation_is_found_whatever_passes_in_it(metric, version, score):
+    records = [
+        {"evaluator_name": "relevance", "evaluator_version": "local-5", "score": 0.1},
+        {"evaluator_name": "groundedness", "evaluator_version": "local-5", "score": 0.2},
+        {"evaluator_name": "groundedness", "evaluator_version": "local-5-b", "score": 0.3},
+        {"evaluator_name": "groundedness", "score": 0.4},
+    ]
+    row = SimpleNamespace(
+        metric=metric, evaluator_version=version, record=None, payload={"evaluations": records}
+    )
+    assert record_of(row)["score"] == score
 
 
 def test_common_words_cost_little():
