@@ -108,6 +108,8 @@ def main() -> None:
         print_row(f"a tenth judged, model switched, {name}: alarms", row, goal)
     good, of = modern(rows, judge, rng)
     print_row("modern models >= 90 % faithful that read healthy", f"{good} of {of}", ">= 95 %")
+    seen, _ = later(sources, rng, 0.60, 4 * n, 2, labelled_at=0.60)
+    print_row("born at 60%, 50 labels: warning within 2 days", f"{seen:.3f}", ">= 0.99")
 
 
 def sources_of(rows: Sequence[Row], judge: LocalJudge) -> Iterator[Source]:
@@ -356,13 +358,21 @@ def switches(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -
 
 
 def later(
-    sources: Sequence[Source], rng: np.random.Generator, now: float, streams: int, days: int
+    sources: Sequence[Source],
+    rng: np.random.Generator,
+    now: float,
+    streams: int,
+    days: int,
+    labelled_at: float = 0.95,
 ) -> tuple[float, str]:
-    """Return how often the shipped bets see a later level, against translated thresholds."""
+    """Return how often 50 labels, or bets against thresholds that they translate, see a level."""
     found = []
     for source in sources:
         for _ in range(streams):
-            rates, _, lines_ = _after_50(source, rng, 0.95)
+            rates, _, lines_ = _after_50(source, rng, labelled_at)
+            if rates[0].labelled_level()[1].high < _WARNING:
+                found.append(0.0)
+                continue
             scores, _ = source.stream(rng, days * _DAY, now)
             at = np.inf
             for line, of_line in zip(lines_, rates, strict=True):
