@@ -12,7 +12,7 @@ from alerts.message import render
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from alerts.state import Timers
-from alerts.store import acknowledge, open_groups
+from alerts.store import Ack, acknowledge, acknowledgement, open_groups
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.testing import make_verdict
@@ -187,6 +187,16 @@ def test_acknowledging_stops_reminders_and_no_escalation(world):
     world.tell(1, a=W, b=C)
     world.tell(62, a=W, b=C)
     assert world.events() == ["fired", "escalated", "repeated"]
+
+
+def test_long_words_of_an_acknowledgement_are_cut(world):
+    world.tell(0, a=W)
+    until = NOW + timedelta(hours=8)
+    with world.store.write() as connection:
+        (incident,) = queries.open_incidents(connection)
+        key = incident.group_id
+        acknowledge(connection, key, by="a" * 300, note="n" * 600, now=NOW, until=until)
+        assert acknowledgement(connection, key) == Ack("a" * 200, "n" * 500, until)
 
 
 def test_nobody_is_reminded_of_what_is_acknowledged_until_that_runs_out(world):

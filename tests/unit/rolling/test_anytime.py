@@ -268,6 +268,15 @@ def test_nothing_is_learned_from_nothing():
     assert memory.baseline == Baseline()
 
 
+def test_minute_in_which_an_incident_ended_stays_out_of_the_reference():
+    minute = np.arange(8 * 1440)
+    n, passed = np.full(minute.size, 25.0), np.where(minute <= 2000, 0.0, 23.0)
+    ended = EvidenceState.fresh(0.0).but(incidents=(ReferenceSpan(0, 2000 * 60 + 1),))
+    past = History(minute, n, n, n, passed, passed, passed)
+    found = relearn(ended, past, 8 * 86_400.0, RULES)
+    assert found.baseline.rate == pytest.approx(0.92, abs=1e-9)
+
+
 def test_budget_is_shared_and_never_more_than_a_tenth_for_one():
     assert stream_budget(1.0, roots=2) == 0.1
     assert stream_budget(1.0, roots=1000) == 0.001

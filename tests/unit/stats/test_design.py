@@ -39,6 +39,7 @@ def test_day_and_night_are_no_dependence():
 
 def test_little_is_known_of_a_young_stream():
     found = design_effect(np.arange(40), np.ones(40), np.ones(40))
+    assert design_effect(np.arange(40), np.zeros(40), np.ones(40)) == found
     assert found == (USUAL_EFFECT, False)
     assert design_effect(np.arange(0), np.zeros(0), np.zeros(0)) == (USUAL_EFFECT, False)
 
