@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import select
 
 from alerts import queries
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
@@ -12,9 +13,10 @@ from alerts.message import render
 from alerts.routing import Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from alerts.state import Timers
-from alerts.store import Ack, acknowledge, acknowledgement, open_groups
+from alerts.store import Ack, acknowledge, acknowledgement, groups_of, open_groups
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
+from monitor.store.alert_tables import incidents
 from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -187,6 +189,19 @@ def test_acknowledging_stops_reminders_and_no_escalation(world):
     world.tell(1, a=W, b=C)
     world.tell(62, a=W, b=C)
     assert world.events() == ["fired", "escalated", "repeated"]
+
+
+def test_group_keeps_its_beginning_while_it_is_open_and_starts_over_once_it_was_over(world):
+    def began(minute):
+        now = NOW + timedelta(minutes=minute)
+        with world.store.read() as connection:
+            ids = list(connection.execute(select(incidents.c.incident_id)).scalars())
+            return {group.opened_at for group in groups_of(connection, ids, now).values()}
+
+    world.tell(0, a=W)
+    assert began(5) == {NOW}
+    world.tell(6, a=H)
+    assert began(8) == {NOW + timedelta(minutes=8)}
 
 
 def test_long_words_of_an_acknowledgement_are_cut(world):

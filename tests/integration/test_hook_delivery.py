@@ -117,6 +117,16 @@ def test_counts_balance_when_eight_threads_sample_while_flushing(client, make_ho
     assert not unbalanced
 
 
+def test_passage_that_is_no_text_arrives_from_a_plain_call(client, make_hook):
+    hook = make_hook()
+    hook.sample(query="q?", contexts=["one", {"text": "two", "id": "7"}], output="a")
+    assert hook.flush(60)
+    (sample,) = delivered(client)
+    assert [(each.text, each.id) for each in sample.interaction.contexts] == [
+        ("one", None), ("two", "7"),
+    ]  # fmt: skip
+
+
 def test_counters_in_redis_are_those_of_the_app(client, make_hook):
     began = datetime.now(UTC) - timedelta(milliseconds=1)
     hook = make_hook(sample_rate=0.5)

@@ -10,6 +10,7 @@ from monitor.hook.delivery import IDLE_POLL_S, POLL_S, SenderLoop
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
 from monitor.queue import names
+from monitor.queue.producer import Producer
 
 
 def make(redis_url, **options):
@@ -67,3 +68,35 @@ def test_app_without_logs_reads_once_of_a_redis_that_is_away_for_five_seconds(mo
         sender.step(now + later)
         said.append("Redis cannot be reached" in capsys.readouterr().err)
     assert said == [False, False, True, False]
+
+
+def test_batch_is_given_up_after_a_minute_without_redis():
+    recorder, sender = make("redis://127.0.0.1:1/0")
+    recorder.record({"output": "a"}, 1.0)
+    now, dropped = time.monotonic(), []
+    for later in (0.0, 59.9, 60.0):
+        sender.step(now + later)
+        dropped.append(dict(recorder.dropped))
+    assert dropped == [{}, {}, {"redis_unavailable": 1}]
+
+
+def test_rate_that_was_asked_for_ends_with_the_redis_that_asked(redis_url):
+    recorder, sender = make(redis_url, sample_rate=0.2)
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(names.rate("bot"), "0.5")
+    now = time.monotonic()
+    sender.step(now)
+    assert recorder.rate == 0.5
+    sender._producer = Producer("redis://127.0.0.1:1/0", queue_limit=10)
+    sender.step(now + 20.0)
+    assert (recorder.connected, recorder.rate) == (False, 0.2)
+
+
+def test_rate_that_is_no_longer_asked_for_is_the_apps_own(redis_url):
+    recorder, sender = make(redis_url, sample_rate=0.2)
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(names.rate("bot"), "0.5", ex=60)
+        sender.step(1000.0)
+        client.delete(names.rate("bot"))
+        sender.step(1020.0)
+    assert recorder.rate == 0.2

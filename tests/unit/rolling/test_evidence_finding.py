@@ -5,6 +5,7 @@ import pytest
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance
+from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import EvidenceState
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
@@ -43,6 +44,21 @@ def test_too_few_samples_are_told_how_many_are_missing():
     found = evidence([1] * 20)
     assert (found.status, found.more_n) == (Status.INSUFFICIENT_DATA, 11)
     assert (found.phase, found.reason) == ("collecting", "20 of 30 scores")
+
+
+def test_first_sample_has_figures_already():
+    found = evidence([1]).headline
+    assert (found.pass_rate, found.n) == (1.0, 1)
+
+
+def test_stream_in_which_only_a_collapse_would_be_seen_is_not_called_healthy():
+    one = np.ones(40)
+    state, _ = advance(EvidenceState.fresh(0.0), Looks(60.0 * np.arange(40), one, one, one), RULES)
+    tally = Tally(n=40, passed=40, sum_w=40, sum_w2=40, sum_wy=40, sum_w2y=40)
+    alike = state.but(baseline=Baseline(effect=4.0, effect_known=True))  # ten independent ones
+    found = evidence_finding(alike, window_stats(tally), RULES)
+    assert (state.status, found.status) == (HEALTHY, Status.INSUFFICIENT_DATA)
+    assert found.reason.startswith("low power: only a pass rate below ")
 
 
 def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
