@@ -19,8 +19,6 @@ from monitor.store.tables import metadata
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 
-#: Read before any test, as tests see no such variable.
-POSTGRES_URL = os.environ.get("GROUNDWATCH_TEST_POSTGRES_URL")
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
 
 # A busy machine is not the fault of the code: time is measured in benchmarks. And what a change
@@ -83,8 +81,9 @@ def redis_url(redis_urls: Iterator[str]) -> str:
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real PostgreSQL: the URL given, else the machine's own, else the one from the wheel."""
-    if POSTGRES_URL:
-        yield POSTGRES_URL
+    given = os.environ.get("TEST_POSTGRES_URL")  # no setting of ours, which tests would not see
+    if given:
+        yield given
         return
     with PostgresServer(tmp_path_factory.mktemp("postgres"), durable=False) as server:
         yield server.url
