@@ -152,7 +152,7 @@ def trace(tree: Path, modules: Sequence[str], room: Mapping[str, list[str]], int
         watching.start()
         files = [str(path) for name in room["tests"] for path in sorted(tree.glob(name))]
         without = [f"--deselect={name}" for name in room.get("untraced", ())]
-        run_tests(tree, files, watch, "--timeout=120", *without)
+        code = run_tests(tree, files, watch, "--timeout=120", *without)
         watching.stop()
         data = watching.get_data()
         lines = {
@@ -164,7 +164,7 @@ def trace(tree: Path, modules: Sequence[str], room: Mapping[str, list[str]], int
         }
         found = Traced(lines, watch.seconds, sorted(watch.failed), sorted(sys.modules))
         into.write_text(json.dumps(found._asdict()), encoding="utf-8")
-        return 0
+        return 0 if code in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} else code
 
     if forked(call, silent=False, timeout_s=3_600):
         raise SystemExit("the tests could not be traced")
