@@ -11,6 +11,7 @@ from monitor.rolling.looks import (
     stream_sample,
     weighted_looks,
 )
+from monitor.stats.evidence import Samples
 
 
 @pytest.mark.parametrize(("prediction", "passed"), [(0.9, True), (0.9, False), (0.25, True)])
@@ -75,3 +76,13 @@ def test_each_sample_adds_its_weight_and_its_unbiased_estimate_to_the_bucket_it_
     y = 0.8 - 0.8 / 0.5  # the prediction, corrected by the error over its probability
     rows = [(1, 3, 9, 3 * y, 9 * y, 9 * y * y), (1, 2, 4, 1.6, 3.2, 4 * 0.64)]
     assert list(zip(*found[1:], strict=True)) == [pytest.approx(row) for row in rows]
+
+
+def test_estimates_are_unbiased_over_asking():
+    """A prediction of 0.8, asked one time in four; where the judge says no, the estimate is 0."""
+    found = Samples(
+        np.zeros(2, dtype=np.int64), np.full(2, 0.8), np.full(2, 0.25), np.array([True, False]),
+        np.array([False, False]), np.ones(2),
+    ).estimates()  # fmt: skip
+    assert found == pytest.approx([0.8 - 0.8 / 0.25, 0.8])
+    assert 0.25 * found[0] + 0.75 * found[1] == pytest.approx(0.0)

@@ -79,3 +79,11 @@ def test_mean_and_variance_count_each_score_by_its_weight():
     size = 4**2 / 6  # as many equal ones (Kish)
     spread = np.average((scores - 0.65) ** 2, weights=weights)
     assert moments(tally) == pytest.approx((size, 0.65, spread * size / (size - 1)))
+
+
+@pytest.mark.parametrize(
+    ("n", "by_hour", "minutes"), [(199, False, 30), (200, False, 360), (3000, True, 60)]
+)
+def test_reference_is_taken_again_sooner_while_it_is_small_or_of_like_hours(n, by_hour, minutes):
+    state = replace(START, baseline=ScoreReference(0.85, 0.1, n), by_hour=by_hour)
+    assert state.refresh_buckets == minutes

@@ -118,3 +118,13 @@ def test_trend_of_a_course_leaves_gaps_out():
         3600 * hour: Tally(n=50, passed=45, sum_w=50, sum_w2=50, sum_wy=45) for hour in range(12)
     }
     assert trend_of(steps | {3600 * 40: Tally()}).points == 12
+
+
+def test_trend_is_never_surer_than_its_samples_allow():
+    """Points right on a line: the interval is that of the binomial noise alone."""
+    days, n = np.arange(10.0), np.full(10, 400.0)
+    found = robust_trend(days, n * 0.9, n)
+    level = (3600 + 0.5) / 4001
+    half = 1.96 / np.sqrt(400 / (level * (1 - level)) * ((days - 4.5) ** 2).sum())
+    assert (found.low, found.high) == (pytest.approx(-half), pytest.approx(half))
+    assert found.stability == 1.0
