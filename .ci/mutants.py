@@ -369,13 +369,13 @@ def main() -> None:
             print(f"left out, fails on the unchanged code: {name}")
         preload(tree, traced.loaded, modules)
         noticed = sample(tree, modules, traced, given)
-    from monitor.stats.intervals import wilson_interval  # noqa: PLC0415  # not before the forks
+        from monitor.stats.intervals import wilson_interval  # noqa: PLC0415  # not before the forks
 
-    low, high = wilson_interval(sum(noticed), len(noticed))
-    print(
-        f"{given.room}: {sum(noticed)} of {len(noticed)} noticed, "
-        f"{sum(noticed) / len(noticed):.1%} [{low:.1%}, {high:.1%}]"
-    )
+        low, high = wilson_interval(sum(noticed), len(noticed))
+        print(
+            f"{given.room}: {sum(noticed)} of {len(noticed)} noticed, "
+            f"{sum(noticed) / len(noticed):.1%} [{low:.1%}, {high:.1%}]"
+        )
 
 
 if __name__ == "__main__":
