@@ -6,8 +6,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
+from monitor.errors import SettingsError
 from monitor.models import ErrorInfo, Evaluation
-from monitor.store.ledger import Booking, DeadLetter, Kind, read_between, read_totals
+from monitor.store.ledger import (
+    Booking,
+    DeadLetter,
+    Kind,
+    find_dead_letter,
+    read_between,
+    read_totals,
+    set_aside,
+)
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.samples import unscored, worst_samples
 from monitor.store.tables import dead_letters, evaluations, samples
@@ -158,6 +167,27 @@ def test_buried_entry_is_counted_once_as_failed(store):
             record(connection, [], [letter], now=NOW, bucket_s=60)
     assert count(store, dead_letters) == 1
     assert totals(store)[Booking(Kind.FAILED, "worker_died")] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("1700-0", "1700-0"), ("1700", "1700-0"), ("18", None), ("1800", None), ("1800-1", "1800-1"),
+     ("1700_0", None), ("17%0", None), ("1900", None)],
+)  # fmt: skip
+def test_dead_letter_is_found_by_the_beginning_of_its_id_where_that_is_clear(store, name, found):
+    letters = [
+        DeadLetter(
+            entry_id=key, sample_id=None, app="bot", at=NOW, reason="bad", detail="", body=b"{"
+        )
+        for key in ("1700-0", "1800-0", "1800-1")
+    ]
+    with store.write() as connection:
+        set_aside(connection, letters)
+        if found:
+            assert find_dead_letter(connection, name).entry_id == found
+        else:
+            with pytest.raises(SettingsError, match="named"):
+                find_dead_letter(connection, name)
 
 
 def test_worst_samples_come_first_and_tell_different_things(store):
