@@ -53,3 +53,21 @@ def test_fast_transaction_leaves_and_answers_what_the_plain_one_does(redis_url, 
             found.append((send(entries, **about), state(client)))
         producer.close()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("rate", "shares", "expected"),
+    [(b"0.25", b"{}", (0.25, b"{}")), (b"fast", None, (None, None)), (None, b"x", (None, b"x"))],
+)
+def test_answer_has_the_rate_and_the_shares_that_are_asked_for(redis_url, rate, shares, expected):
+    with redis.Redis.from_url(redis_url) as client:
+        for key, value in ((names.rate("bot"), rate), (names.experiments("bot"), shares)):
+            if value is not None:
+                client.set(key, value)
+    producer = Producer(redis_url, queue_limit=LIMIT)
+    about = {"app": "bot", "hook_id": "h", "counters": COUNTERS, "heartbeat_at_ms": 1}
+    asked = producer.send(ENTRIES, experiments=True, **about)
+    others = producer.send([], **about)
+    producer.close()
+    assert asked == (len(ENTRIES), *expected)
+    assert others == (len(ENTRIES), expected[0], None)

@@ -10,8 +10,8 @@ DAY = 1440  # buckets of a minute
 
 
 def slack(rates):
-    """Learn from 25 scores a minute at these rates; return how far the limit is below Wilson's."""
-    n = np.full(rates.size, 25.0)
+    """Learn from 5 scores a minute at these rates; return how far the limit is below Wilson's."""
+    n = np.full(rates.size, 5.0)
     history = History(np.arange(rates.size), n, n, n, *[n * rates] * 3)
     found = learn(history, now_bucket=rates.size, begun_bucket=0, bucket_s=60, warning_rate=0.5)
     (limit,) = found.fallen_below
@@ -33,10 +33,10 @@ def test_longer_a_rate_was_steady_the_less_it_may_wander(minutes, expected):
 
 
 def test_slack_is_half_as_much_again_as_the_largest_spread_that_the_past_allows():
-    """24 blocks of 9,000, a point up or down; 13.09 is the 5 % point of chi-square."""
+    """24 blocks of 1,800, a point up or down; 13.09 is the 5 % point of chi-square."""
     rates = np.repeat(np.tile([0.93, 0.91], 16), 360)
-    distance = 24 * 9000 * 0.01**2 / (0.92 * 0.08)
-    spread = np.sqrt((distance / 13.09 - 1) * 0.92 * 0.08 / 9000)
+    distance = 24 * 1800 * 0.01**2 / (0.92 * 0.08)
+    spread = np.sqrt((distance / 13.09 - 1) * 0.92 * 0.08 / 1800)
     assert slack(rates) == pytest.approx(1.5 * spread, rel=1e-3)
 
 
