@@ -1,10 +1,12 @@
 """The id of a sample is found in whatever else stands in its entry, and can always be stored."""
 
 import json
+from uuid import UUID
 
 import pytest
 
 from monitor.queue.snapshot import sample_id_of
+from monitor.queue.wire import sample_id
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,11 @@ def test_id_is_a_short_text_that_databases_hold(body, found):
 @pytest.mark.parametrize("fields", [{}, {b"body": b"{"}, {b"body": b"[" * 100_000}])
 def test_entry_that_cannot_be_read_has_no_id(fields):
     assert sample_id_of(fields) is None
+
+
+@pytest.mark.parametrize("at_ms", [0, 1_700_000_000_000, 2**48 - 1, 2**48, 2**64])
+@pytest.mark.parametrize("randomness", [0, 2**74 - 1])
+def test_id_is_one_of_version_seven_whatever_the_clock_says(at_ms, randomness):
+    made = UUID(sample_id(at_ms, randomness))
+    assert (made.version, str(made)) == (7, sample_id(at_ms, randomness))
+    assert made.int >> 80 == at_ms % 2**48
