@@ -153,6 +153,21 @@ def test_backlog_counts_what_waits_and_what_was_lost(client):
     assert 0 <= found.oldest_age_s < 60
 
 
+def test_all_that_was_trimmed_is_lost_before_the_first_acknowledgement(client):
+    put(client, 5)
+    client.xtrim(names.SAMPLES, maxlen=2, approximate=False)
+    assert (backlog(client).waiting, backlog(client).lost) == (2, 3)
+
+
+def test_other_readers_of_the_stream_change_nothing(client):
+    put(client, 2)
+    client.xgroup_create(names.SAMPLES, "another", id="$")
+    client.xgroup_create(names.SAMPLES, names.GROUP, id="0")
+    client.lpush(names.LATER, "0-0 0-1")
+    found = backlog(client)
+    assert found.news_age_s == found.oldest_age_s is not None
+
+
 def test_backlog_of_an_unused_redis_is_empty(client):
     found = backlog(client)
     assert (found.waiting, found.lost, found.oldest_age_s) == (0, 0, None)

@@ -22,3 +22,18 @@ def test_name_of_any_length_is_bounded():
     draft = captured(id="x" * 1_000_000)
     assert "id" in draft.cut
     assert draft.chars <= 1_000 + MARGIN + 2_000
+
+
+@pytest.mark.parametrize("query", [object(), (word for word in "ab")])
+def test_question_that_cannot_be_read_is_said_to_be_unreadable(query):
+    draft = captured(query=query, metadata={"k": 1})
+    assert draft.query is None
+    assert draft.rest["metadata"] == {
+        "k": 1,
+        "unreadable": {"query": f"<{type(query).__name__}>"},
+    }
+
+
+def test_question_may_read_like_a_placeholder():
+    draft = captured(query="<generator>")
+    assert (draft.query, "metadata" in draft.rest) == ("<generator>", False)
