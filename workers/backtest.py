@@ -40,8 +40,16 @@ from monitor.rolling.tuning import RateSchedule
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.scoring.metric_config import resolve_metrics
 from monitor.settings import Settings
-from monitor.store.query import BASELINE_SUMS, active_streams, series, shared_values
-from monitor.store.rollup import DAY_S, HOUR_S, HOURS, read_marks
+from monitor.store.query import (
+    BASELINE_SUMS,
+    DAY_S,
+    HOUR_S,
+    HOURS,
+    active_streams,
+    read_marks,
+    series,
+    shared_values,
+)
 from monitor.store.verdicts import scores_since
 from workers.stream_states import read_schedules, sample_of
 

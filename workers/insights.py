@@ -33,8 +33,18 @@ from monitor.store.insights import (
     version_since,
 )
 from monitor.store.lease import Lease, fence
-from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
-from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOURS, compact_inputs, read_inputs, roll_up
+from monitor.store.query import (
+    BUCKETS,
+    DAY_S,
+    DAYS,
+    HOURS,
+    Stream,
+    active_streams,
+    bucket_sums,
+    series,
+    window_tallies,
+)
+from monitor.store.rollup import compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_verdicts
 from workers.drift import SCORES_SHARE, DriftWatch, References, Watched, locate_onset
 

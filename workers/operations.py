@@ -27,6 +27,7 @@ from monitor.queue.wire import decode, user_of
 from monitor.store.columns import record_of
 from monitor.store.engine import Store, batched
 from monitor.store.ledger import DEAD, Kind, drop_dead_letter, read_totals
+from monitor.store.query import HOUR_S, read_marks
 from monitor.store.reconcile import (
     ENDED,
     Reconciliation,
@@ -36,7 +37,6 @@ from monitor.store.reconcile import (
     window_start,
 )
 from monitor.store.retention import blank
-from monitor.store.rollup import HOUR_S, read_marks
 from monitor.store.sample_index import samples_of_user
 from monitor.store.samples import note_act
 from monitor.store.tables import dead_letters, evaluations, feedback, hooks, labels, samples

@@ -243,10 +243,9 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
     """Check the store, the scheduler and the hooks, and what they dropped."""
     from monitor.models.status import OTHER
     from monitor.report.words import first_run_hint, reasons
-    from monitor.stats.multiplicity import PLACES
     from monitor.store.ledger import Kind, last_heartbeat, read_between
     from monitor.store.retention import size_bytes
-    from monitor.store.write import read_app_names
+    from monitor.store.segments import PLACES, read_app_names
     from workers.reports import read_status
 
     with closing(console.open_store(settings)) as store:

@@ -19,7 +19,7 @@ from monitor.models.interaction import Figure, RunRecord
 from monitor.models.status import ROOT
 from monitor.store.columns import epoch_ms, matches, record_of, time_of
 from monitor.store.engine import batched, put, rows_of
-from monitor.store.rollup import BUCKETS, LEVELS
+from monitor.store.query import BUCKETS, LEVELS
 from monitor.store.tables import (
     bucket_bins,
     drift_findings,

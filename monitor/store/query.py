@@ -1,10 +1,14 @@
-"""What the product reads from the buckets: streams, windows, series over time and costs."""
+"""
+What the product reads from the buckets: streams, windows, series over time and costs.
+
+A window is summed from the widest rows that hold it: `pieces` cuts it into minutes, hours and days.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,9 +17,20 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, fun
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.status import TALLY_SUMS
 from monitor.store.columns import matches
-from monitor.store.rollup import BUCKETS, HOURS, Piece, pieces, read_marks
-from monitor.store.tables import pass_lines, streams
+from monitor.store.engine import insert_new
+from monitor.store.tables import (
+    bucket_bins,
+    buckets,
+    day_bins,
+    day_buckets,
+    hour_bins,
+    hour_buckets,
+    levels,
+    pass_lines,
+    streams,
+)
 
+HOUR_S, DAY_S = 3600, 86_400
 #: Sums that a stream keeps of all it ever counted.
 STREAM_SUMS = ("sum_w", "sum_w2", "sum_wy")
 #: Sums of a bucket from which a baseline is learned.
@@ -109,6 +124,106 @@ def active_streams(
     )
     speaking = {stream.key[:3]: stream for stream in found}
     return [speaking[key] for key in sorted(speaking)]
+
+
+class Level(NamedTuple):
+    """Rows of one width; those of the finest level are as wide as the setting says."""
+
+    name: str
+    width_s: int
+    sums: Table
+    bins: Table
+    keep_s: int
+
+
+BUCKETS = Level("bucket", 1, buckets, bucket_bins, 48 * HOUR_S)
+HOURS = Level("hour", HOUR_S, hour_buckets, hour_bins, 35 * DAY_S)
+DAYS = Level("day", DAY_S, day_buckets, day_bins, 400 * DAY_S)
+LEVELS: Sequence[Level] = (BUCKETS, HOURS, DAYS)
+
+
+class RollupMark(NamedTuple):
+    """A level holds everything in [kept_from_s, complete_to_s), in epoch seconds."""
+
+    complete_to_s: int = 0
+    kept_from_s: int = 0
+
+
+class Piece(NamedTuple):
+    """A stretch that is read from one level; without an end it is open."""
+
+    level: Level
+    from_s: int
+    to_s: int | None
+
+
+def read_marks(
+    connection: Connection, *, lock: bool = False, names: Sequence[str] = ("bucket", "hour", "day")
+) -> dict[str, RollupMark]:
+    """
+    Read how far each level goes, by its name.
+
+    A writer locks the marks, shared, for as long as its transaction lasts: none may
+    move between its reading and its writing.
+    """
+    query = select(levels)
+    found = {
+        row.level: RollupMark(row.complete_to_s, row.kept_from_s)
+        for row in connection.execute(query.with_for_update(read=True) if lock else query)
+    }
+    return {name: found.get(name, RollupMark()) for name in names}
+
+
+def ensure_marks(connection: Connection) -> None:
+    """Insert the rows of the marks, so that there is something to lock."""
+    rows = [{"level": level.name, "complete_to_s": 0, "kept_from_s": 0} for level in LEVELS]
+    insert_new(connection, levels, rows, returning=levels.c.level)
+
+
+def pieces(
+    from_s: int, to_s: int | None, marks: Mapping[str, RollupMark], *, widest_s: int = DAY_S
+) -> list[Piece]:
+    """
+    Cut [from_s, to_s) into pieces, each read from the widest level that holds it.
+
+    A beginning for which the narrow rows are gone is moved back to the hour or the day
+    that holds it.
+
+    Parameters
+    ----------
+    from_s, to_s
+        Epoch seconds; without an end the window is open.
+    marks
+        How far each level goes, by its name.
+    widest_s
+        No level wider than this is used, as long as a narrower one is kept.
+    """
+    for level, wider in ((BUCKETS, HOURS), (HOURS, DAYS)):
+        if from_s < marks[level.name].kept_from_s:
+            from_s = from_s // wider.width_s * wider.width_s
+            widest_s = max(widest_s, wider.width_s)
+    usable = [level for level in LEVELS if level.width_s <= widest_s]
+    return list(_cut(from_s, to_s, marks, usable))
+
+
+def _cut(
+    from_s: int, to_s: int | None, marks: Mapping[str, RollupMark], usable: Sequence[Level]
+) -> Iterator[Piece]:
+    if to_s is not None and to_s <= from_s:
+        return
+    *narrower, level = usable
+    if not narrower:
+        yield Piece(level, from_s, to_s)
+        return
+    width_s, complete_to_s = level.width_s, marks[level.name].complete_to_s
+    end_s = complete_to_s if to_s is None else min(to_s, complete_to_s)
+    first_s, last_s = -(-from_s // width_s) * width_s, end_s // width_s * width_s
+    if last_s <= first_s:
+        yield from _cut(from_s, to_s, marks, narrower)
+        return
+    yield from _cut(from_s, first_s, marks, narrower)
+    yield Piece(level, first_s, last_s)
+    yield from _cut(last_s, to_s, marks, narrower)
 
 
 def window_tallies(

@@ -20,8 +20,16 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, s
 from monitor.models import ROOT, Tally
 from monitor.store.columns import time_of
 from monitor.store.ledger import Kind, read_totals
-from monitor.store.query import window_tallies
-from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, LEVELS, read_marks
+from monitor.store.query import (
+    BUCKETS,
+    DAY_S,
+    DAYS,
+    HOUR_S,
+    HOURS,
+    LEVELS,
+    read_marks,
+    window_tallies,
+)
 from monitor.store.tables import counts, dead_letters, evaluations, hooks, samples, streams, totals
 
 #: The ledger is kept by the hour at least for longer than this.

@@ -23,7 +23,8 @@ from monitor.models.interaction import without_texts
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
 from monitor.store.columns import WITH_SAMPLE, pack, record_of, sample_of, time_of
 from monitor.store.engine import Store, add, compact_json, put
-from monitor.store.rollup import DAY_S, HOUR_S, Guard, read_marks
+from monitor.store.query import DAY_S, HOUR_S, read_marks
+from monitor.store.rollup import Guard
 from monitor.store.sample_index import index_older, index_stored, remove_terms
 from monitor.store.tables import (
     audit,

@@ -1,166 +1,46 @@
 """
-Buckets, hours and days: how sums get wider as they age, and which rows a window is summed from.
+How sums get wider as they age: buckets to hours, hours to days.
 
 An hour is summed once it is closed, in one transaction that also moves the mark up to
 which hours are complete. Whatever is written later for a time before the mark goes into
-the bucket and into the hour, in one transaction too. So each level is exact at any
-moment, and a window may be put together from all three. The histograms of inputs, which
-only become whole hours, follow at the end.
+the bucket and into the hour, in one transaction too (`add_late` in `write.py`). So each level is
+exact at any moment, and a window may be put together from all three. The histograms of inputs,
+which only become whole hours, follow at the end.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Select, Table, delete, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.models.status import TALLY_SUMS
-from monitor.store.engine import Row, Store, add, batched, insert_new
-from monitor.store.tables import (
-    bucket_bins,
-    buckets,
-    day_bins,
-    day_buckets,
-    hour_bins,
-    hour_buckets,
-    input_bins,
-    levels,
-    streams,
+from monitor.store.engine import Store, batched
+from monitor.store.query import (
+    BUCKETS,
+    DAY_S,
+    DAYS,
+    HOUR_S,
+    HOURS,
+    LEVELS,
+    Level,
+    RollupMark,
+    ensure_marks,
+    read_marks,
 )
+from monitor.store.tables import input_bins, levels, streams
+from monitor.store.write import InputKey, add_input_counts
 
-HOUR_S, DAY_S = 3600, 86_400
 #: Streams whose old rows are deleted in one transaction.
 _STREAMS_AT_ONCE = 200
 #: Histograms of inputs: hours are kept this long, and single buckets until they are this old.
 _INPUTS_KEEP_S, _INPUTS_FINE_S = 35 * DAY_S, 3 * HOUR_S
 
 Guard = Callable[[Connection], object]
-
-
-class Level(NamedTuple):
-    """Rows of one width; those of the finest level are as wide as the setting says."""
-
-    name: str
-    width_s: int
-    sums: Table
-    bins: Table
-    keep_s: int
-
-
-BUCKETS = Level("bucket", 1, buckets, bucket_bins, 48 * HOUR_S)
-HOURS = Level("hour", HOUR_S, hour_buckets, hour_bins, 35 * DAY_S)
-DAYS = Level("day", DAY_S, day_buckets, day_bins, 400 * DAY_S)
-LEVELS: Sequence[Level] = (BUCKETS, HOURS, DAYS)
-
-
-class RollupMark(NamedTuple):
-    """A level holds everything in [kept_from_s, complete_to_s), in epoch seconds."""
-
-    complete_to_s: int = 0
-    kept_from_s: int = 0
-
-
-class Piece(NamedTuple):
-    """A stretch that is read from one level; without an end it is open."""
-
-    level: Level
-    from_s: int
-    to_s: int | None
-
-
-def read_marks(
-    connection: Connection, *, lock: bool = False, names: Sequence[str] = ("bucket", "hour", "day")
-) -> dict[str, RollupMark]:
-    """
-    Read how far each level goes, by its name.
-
-    A writer locks the marks, shared, for as long as its transaction lasts: none may
-    move between its reading and its writing.
-    """
-    query = select(levels)
-    found = {
-        row.level: RollupMark(row.complete_to_s, row.kept_from_s)
-        for row in connection.execute(query.with_for_update(read=True) if lock else query)
-    }
-    return {name: found.get(name, RollupMark()) for name in names}
-
-
-def ensure_marks(connection: Connection) -> None:
-    """Insert the rows of the marks, so that there is something to lock."""
-    rows = [{"level": level.name, "complete_to_s": 0, "kept_from_s": 0} for level in LEVELS]
-    insert_new(connection, levels, rows, returning=levels.c.level)
-
-
-def add_late(connection: Connection, sums: Iterable[Row], bins: Iterable[Row]) -> None:
-    """Add rows of buckets to the hours and days that were summed before they came."""
-    marks = read_marks(connection, lock=True)
-    if not any(mark.complete_to_s for mark in marks.values()):
-        ensure_marks(connection)
-        marks = read_marks(connection, lock=True)
-    sums, bins = list(sums), list(bins)
-    for level in (HOURS, DAYS):
-        complete_to_s = marks[level.name].complete_to_s
-        for table, rows, names in ((level.sums, sums, TALLY_SUMS), (level.bins, bins, ("count",))):
-            wider: dict[tuple[Any, ...], dict[str, Any]] = {}
-            for row in rows:
-                if row["start_s"] < complete_to_s:
-                    start_s = row["start_s"] // level.width_s * level.width_s
-                    place = (row["stream_id"], start_s, row.get("bin"))
-                    if place in wider:
-                        wider[place] |= {name: wider[place][name] + row[name] for name in names}
-                    else:
-                        wider[place] = {**row, "start_s": start_s}
-            add(connection, table, wider.values(), sums=names)
-
-
-def pieces(
-    from_s: int, to_s: int | None, marks: Mapping[str, RollupMark], *, widest_s: int = DAY_S
-) -> list[Piece]:
-    """
-    Cut [from_s, to_s) into pieces, each read from the widest level that holds it.
-
-    A beginning for which the narrow rows are gone is moved back to the hour or the day
-    that holds it.
-
-    Parameters
-    ----------
-    from_s, to_s
-        Epoch seconds; without an end the window is open.
-    marks
-        How far each level goes, by its name.
-    widest_s
-        No level wider than this is used, as long as a narrower one is kept.
-    """
-    for level, wider in ((BUCKETS, HOURS), (HOURS, DAYS)):
-        if from_s < marks[level.name].kept_from_s:
-            from_s = from_s // wider.width_s * wider.width_s
-            widest_s = max(widest_s, wider.width_s)
-    usable = [level for level in LEVELS if level.width_s <= widest_s]
-    return list(_cut(from_s, to_s, marks, usable))
-
-
-def _cut(
-    from_s: int, to_s: int | None, marks: Mapping[str, RollupMark], usable: Sequence[Level]
-) -> Iterator[Piece]:
-    if to_s is not None and to_s <= from_s:
-        return
-    *narrower, level = usable
-    if not narrower:
-        yield Piece(level, from_s, to_s)
-        return
-    width_s, complete_to_s = level.width_s, marks[level.name].complete_to_s
-    end_s = complete_to_s if to_s is None else min(to_s, complete_to_s)
-    first_s, last_s = -(-from_s // width_s) * width_s, end_s // width_s * width_s
-    if last_s <= first_s:
-        yield from _cut(from_s, to_s, marks, narrower)
-        return
-    yield from _cut(from_s, first_s, marks, narrower)
-    yield Piece(level, first_s, last_s)
-    yield from _cut(last_s, to_s, marks, narrower)
 
 
 def roll_up(
@@ -295,28 +175,6 @@ def _sum(
     connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
 
 
-class Inputs(NamedTuple):
-    """What one sample adds: so many in each bin of each feature."""
-
-    app: str
-    start_s: int
-    bins: Mapping[str, Mapping[int, int]]
-
-
-#: App, start of the bucket in epoch seconds, feature and bin.
-_InputKey = tuple[str, int, str, int]
-
-
-def add_inputs(connection: Connection, items: Iterable[Inputs]) -> None:
-    """Add to the histograms, within the transaction that stores the samples."""
-    counts: Counter[_InputKey] = Counter()
-    for app, start_s, bins in items:
-        for feature, histogram in bins.items():
-            for position, count in histogram.items():
-                counts[app, start_s, feature, position] += count
-    _add_input_counts(connection, counts)
-
-
 def read_inputs(
     connection: Connection, app: str, *, from_s: int, to_s: int | None = None
 ) -> dict[str, Counter[int]]:
@@ -360,18 +218,12 @@ def compact_inputs(
                     & (columns.start_s < hour_s + HOUR_S)
                 )
                 taken = (columns.feature, columns.bin, columns.count)
-                counts: Counter[_InputKey] = Counter()
+                counts: Counter[InputKey] = Counter()
                 gone = connection.execute(delete(input_bins).where(within).returning(*taken))
                 for feature, position, count in gone:
                     counts[app, hour_s, feature, position] += count
-                _add_input_counts(connection, counts)
+                add_input_counts(connection, counts)
         with store.write() as connection:
             guard(connection)
             old = (columns.app == app) & (columns.start_s < now_s - _INPUTS_KEEP_S)
             connection.execute(delete(input_bins).where(old))
-
-
-def _add_input_counts(connection: Connection, counts: Mapping[_InputKey, int]) -> None:
-    names = ("app", "start_s", "feature", "bin")
-    rows = [dict(zip(names, key, strict=True)) | {"count": n} for key, n in counts.items()]
-    add(connection, input_bins, rows, sums=["count"])

@@ -4,8 +4,8 @@ Write what workers found: exactly once, however often it is delivered.
 Samples are inserted where they are not there yet, and only for those that were new
 do buckets and counters move, in the same transaction. A crash between the commit and
 the acknowledgement means a redelivery that changes nothing. `record` is the door;
-`place` decides in which segments a sample counts, within the same transaction, and
-`bounded` under which app, so that no flood of names makes streams without end.
+`bounded` decides under which app a sample counts, so that no flood of names makes streams without
+end; `add_late` keeps hours and days exact that were summed before a sample came.
 """
 
 from __future__ import annotations
@@ -14,37 +14,32 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Self
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, select, tuple_
 
 from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.queue.wire import OUTSIDE
-from monitor.stats.multiplicity import PLACES, Census, Seen, admit
 from monitor.store.columns import WITH_SAMPLE, pack
-from monitor.store.engine import add, insert, insert_new, put, rows_of
+from monitor.store.engine import Row, add, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside
-from monitor.store.query import STREAM_SUMS, past_name
-from monitor.store.rollup import Inputs, add_inputs, add_late
+from monitor.store.query import DAYS, HOURS, STREAM_SUMS, ensure_marks, past_name, read_marks
 from monitor.store.sample_index import allot_positions, terms_of, write_terms
+from monitor.store.segments import APPS, Placed, place
 from monitor.store.tables import (
     bucket_bins,
     buckets,
     dead_letters,
-    dimensions,
     evaluations,
+    input_bins,
     pass_lines,
     samples,
     streams,
 )
-
-#: The names of apps are bounded like the values of a dimension; this one belongs to no app.
-APPS: Final = ("", "app")
-_DimensionKey = tuple[str, str]  # app and dimension
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,10 +196,12 @@ def record(
     )
     _learn_lines(connection, [item for result in fresh for item in result.contributions])
     counted = [item for item in fresh if item.scored.sample.interaction.app != DOCTOR_APP]
-    add_inputs(
-        connection,
-        [Inputs(item.scored.sample.interaction.app, item.start_s, item.inputs) for item in fresh],
-    )
+    inputs: Counter[InputKey] = Counter()
+    for item in fresh:
+        for feature, histogram in item.inputs.items():
+            for position, n in histogram.items():
+                inputs[item.scored.sample.interaction.app, item.start_s, feature, position] += n
+    add_input_counts(connection, inputs)
     terms = [
         terms_of(positions[key], item.scored.sample, segments[key], item.scored.reason, ended[key])
         for item in counted
@@ -263,9 +260,37 @@ def bounded(
     )
 
 
-def read_app_names(connection: Connection) -> Census:
-    """Return which apps count under their own names, and which wait for a place."""
-    return _read_censuses(connection, [APPS]).get(APPS, Census())
+#: App, start of the bucket in epoch seconds, feature and bin.
+InputKey = tuple[str, int, str, int]
+
+
+def add_input_counts(connection: Connection, counts: Mapping[InputKey, int]) -> None:
+    """Add to the histograms of what apps are asked, within the transaction of the samples."""
+    names = ("app", "start_s", "feature", "bin")
+    rows = [dict(zip(names, key, strict=True)) | {"count": n} for key, n in counts.items()]
+    add(connection, input_bins, rows, sums=["count"])
+
+
+def add_late(connection: Connection, sums: Iterable[Row], bins: Iterable[Row]) -> None:
+    """Add rows of buckets to the hours and days that were summed before they came."""
+    marks = read_marks(connection, lock=True)
+    if not any(mark.complete_to_s for mark in marks.values()):
+        ensure_marks(connection)
+        marks = read_marks(connection, lock=True)
+    sums, bins = list(sums), list(bins)
+    for level in (HOURS, DAYS):
+        complete_to_s = marks[level.name].complete_to_s
+        for table, rows, names in ((level.sums, sums, TALLY_SUMS), (level.bins, bins, ("count",))):
+            wider: dict[tuple[Any, ...], dict[str, Any]] = {}
+            for row in rows:
+                if row["start_s"] < complete_to_s:
+                    start_s = row["start_s"] // level.width_s * level.width_s
+                    place = (row["stream_id"], start_s, row.get("bin"))
+                    if place in wider:
+                        wider[place] |= {name: wider[place][name] + row[name] for name in names}
+                    else:
+                        wider[place] = {**row, "start_s": start_s}
+            add(connection, table, wider.values(), sums=names)
 
 
 def _learn_lines(connection: Connection, items: Iterable[Contribution]) -> None:
@@ -347,93 +372,3 @@ def _add_to_buckets(
     add(connection, bucket_bins, bin_rows, sums=["count"])
     if bucket_rows:
         add_late(connection, bucket_rows, bin_rows)
-
-
-class Placed(NamedTuple):
-    """Where one sample belongs: its app, its value in each dimension, and its time."""
-
-    app: str
-    places: Sequence[tuple[str, str]]
-    start_s: int
-
-
-def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ...]]:
-    """
-    Return the segments of each sample; a value without a segment of its own goes to the others.
-
-    Only a value that was not known yet costs a lock, on its dimension: writers that see
-    known values do not wait for each other.
-    """
-    counts: dict[_DimensionKey, Counter[str]] = {}
-    latest: dict[_DimensionKey, int] = {}
-    for item in items:
-        for dimension, value in item.places:
-            key = (item.app, dimension)
-            counts.setdefault(key, Counter())[value] += 1
-            latest[key] = max(item.start_s, latest.get(key, 0))
-    known = _read_censuses(connection, counts)
-    new = sorted(
-        key
-        for key, values in counts.items()
-        if key not in known or not known[key].named.keys() >= values.keys()
-    )
-    if new:
-        empty: dict[str, Any] = {"named": {}, "waiting": {}}
-        rows = [{"app": key[0], "dimension": key[1], "census": empty} for key in new]
-        insert_new(connection, dimensions, rows, returning=dimensions.c.dimension)
-        locked = _read_censuses(connection, new, lock=True)
-        for key in new:
-            seen: dict[str, Seen] = {}
-            if len(locked[key].named) + len(counts[key]) > PLACES:
-                # How often and when the values with a segment were counted, from their streams.
-                app, dimension = key
-                n_total, last_s = func.max(streams.c.n_total), func.max(streams.c.last_bucket_s)
-                if key == APPS:
-                    named = {value: value for value in locked[key].named}
-                    column, among = streams.c.app, streams.c.segment == ROOT
-                else:
-                    named = {segment_name(dimension, value): value for value in locked[key].named}
-                    column, among = streams.c.segment, streams.c.app == app
-                query = (
-                    select(column, n_total, last_s)
-                    .where(among, column.in_(list(named)))
-                    .group_by(column)
-                )
-                seen = {
-                    named[segment]: Seen(int(n), int(at_s))
-                    for segment, n, at_s in connection.execute(query)
-                }
-            known[key] = admit(locked[key], counts[key], seen, now_s=latest[key])
-        rows = [
-            {"app": key[0], "dimension": key[1], "census": {
-                "named": dict(known[key].named),
-                "waiting": {value: list(pair) for value, pair in known[key].waiting.items()},
-            }}
-            for key in new
-        ]  # fmt: skip
-        put(connection, dimensions, rows)
-    return [
-        tuple(
-            segment_name(dimension, value if value in known[item.app, dimension].named else OTHER)
-            for dimension, value in item.places
-        )
-        for item in items
-    ]
-
-
-def _read_censuses(
-    connection: Connection, keys: Iterable[_DimensionKey], *, lock: bool = False
-) -> dict[_DimensionKey, Census]:
-    wanted = sorted(keys)
-    if not wanted:
-        return {}
-    columns = (dimensions.c.app, dimensions.c.dimension)
-    query = select(dimensions).where(tuple_(*columns).in_(wanted)).order_by(*columns)
-    rows = connection.execute(query.with_for_update() if lock else query)
-    return {
-        (row.app, row.dimension): Census(
-            {value: int(count) for value, count in row.census["named"].items()},
-            {value: (int(n), int(error)) for value, (n, error) in row.census["waiting"].items()},
-        )
-        for row in rows
-    }

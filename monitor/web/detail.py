@@ -24,9 +24,17 @@ from monitor.stats.intervals import wilson_interval
 from monitor.store.agreement import Agreement, agreements
 from monitor.store.engine import Store
 from monitor.store.insights import read_marks
-from monitor.store.query import Stream, active_streams, read_pass_lines, series, window_tallies
-from monitor.store.rollup import BUCKETS, HOURS, LEVELS
-from monitor.store.rollup import read_marks as read_levels
+from monitor.store.query import (
+    BUCKETS,
+    HOURS,
+    LEVELS,
+    Stream,
+    active_streams,
+    read_pass_lines,
+    series,
+    window_tallies,
+)
+from monitor.store.query import read_marks as read_levels
 from monitor.store.samples import Unscored, WorstSample, unscored, worst_samples
 from monitor.store.tables import streams
 from monitor.store.verdicts import read_changes

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.settings import Settings
-from monitor.store.query import active_streams
-from monitor.store.rollup import BUCKETS, roll_up
+from monitor.store.query import BUCKETS, active_streams
+from monitor.store.rollup import roll_up
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.backtest import POLICY_NAMES, of_store, read_history, rules_from

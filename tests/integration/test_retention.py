@@ -19,9 +19,10 @@ from monitor.store.ledger import (
     read_between,
     read_totals,
 )
+from monitor.store.query import BUCKETS, read_marks
 from monitor.store.reconcile import sums_of_store
 from monitor.store.retention import Ages, Retention, size_bytes
-from monitor.store.rollup import BUCKETS, read_marks, roll_up
+from monitor.store.rollup import roll_up
 from monitor.store.samples import note_act
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
 from monitor.store.write import record

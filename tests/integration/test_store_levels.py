@@ -7,8 +7,18 @@ import pytest
 from sqlalchemy import func, select
 
 from monitor.models import Tally
-from monitor.store.query import active_streams, series, window_tallies
-from monitor.store.rollup import BUCKETS, DAYS, HOURS, RollupMark, pieces, read_marks, roll_up
+from monitor.store.query import (
+    BUCKETS,
+    DAYS,
+    HOURS,
+    RollupMark,
+    active_streams,
+    pieces,
+    read_marks,
+    series,
+    window_tallies,
+)
+from monitor.store.rollup import roll_up
 from monitor.store.tables import bucket_bins, buckets, day_buckets, hour_bins, hour_buckets
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
