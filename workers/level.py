@@ -8,12 +8,13 @@ numbers of labels only; `Levels.apply` turns the finding of a stream into one ab
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row, case, select
 
 from monitor.models import AppLevel, Status, StreamKey, Tally
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT
@@ -36,9 +37,11 @@ from monitor.stats.agreement import (
     learn,
     learn_lines,
     level_lines,
+    majority,
     renewed_at,
 )
-from monitor.store.agreement import DrawnLabel, drawn_labels, present_release
+from monitor.stats.intervals import answered_probability
+from monitor.store.columns import record_of
 from monitor.store.insights import read_marks
 from monitor.store.query import (
     Stream,
@@ -46,7 +49,10 @@ from monitor.store.query import (
     read_first_scores,
     window_tallies,
 )
+from monitor.store.tables import evaluations, labels, samples
 
+#: So many of the newest samples tell the present release.
+_PRESENT: Final = 50
 #: Labels that verify a level at first, and those that do so after a change of the release.
 FIRST_LABELS, NEW_LABELS = 50, 30
 #: A level expires so long after the last label that it is based on.
@@ -79,6 +85,18 @@ class _Learnt(NamedTuple):
 
     basis: tuple[object, ...]
     level: VerifiedLevel | None  #: None: it does not tell good answers from bad ones
+
+
+class DrawnLabel(NamedTuple):
+    """What people say of a sample that was drawn at random, beside what its evaluator said."""
+
+    score: float
+    passed: bool
+    good: bool
+    release: str
+    occurred_s: float
+    labelled_s: float
+    weight: float = 1.0  #: of a cascade, the inverse probability with which its judge answered
 
 
 @dataclass(slots=True)
@@ -224,3 +242,62 @@ class Levels:
         self._evidence[stream.key] = (verified, evidence)
         alarmed = [level for level in levels if level.status in ALARMED]
         return worse_of(found, (alarmed or levels)[0]), described(verified, found, rules)
+
+
+def drawn_labels(
+    connection: Connection, *, since: datetime
+) -> dict[tuple[str, str, str], list[DrawnLabel]]:
+    """
+    Read the majority's labels since *since* by app, metric and evaluator version, the oldest first.
+
+    Of samples drawn at random whose evaluation is still there; of a cascade, of those that its
+    judge was asked about, which weigh the more the less likely that was.
+    """
+    c, e = labels.c, evaluations.c
+    same = (c.sample_id == e.sample_id) & (c.metric == e.metric)
+    recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at >= since)
+    query = (
+        select(
+            labels,
+            e.score,
+            e.occurred_at_ms,
+            e.judged.label("asked"),
+            e.record,
+            case((e.judged == 1, samples.c.payload)).label("payload"),
+        )
+        .join(samples, samples.c.sample_id == c.sample_id)
+        .join(evaluations, same & (c.evaluator_version == e.evaluator_version))
+        .where(e.score.is_not(None), c.sample_id.in_(recent))
+        .order_by(c.labelled_at, c.sample_id)
+    )
+    by_sample: dict[tuple[str, ...], list[Row[Any]]] = defaultdict(list)
+    for row in connection.execute(query):
+        if row.asked != 0:
+            by_sample[row.app, row.metric, row.evaluator_version, row.sample_id].append(row)
+    found: dict[tuple[str, str, str], list[DrawnLabel]] = defaultdict(list)
+    for (app, metric, version, _), rows in by_sample.items():
+        passes = sum(row.human_passed for row in rows)
+        good = majority(passes, len(rows) - passes)
+        if good is not None and any(row.drawn for row in rows):
+            first, last = rows[0], rows[-1]
+            noted = (record_of(first).get("metadata") or {}) if first.asked else {}
+            probability = answered_probability(
+                noted.get("judge_probability", 1.0), noted.get("answered_share", 1.0)
+            )
+            found[app, metric, version].append(
+                DrawnLabel(
+                    first.score, bool(first.judge_passed), good, first.release,
+                    first.occurred_at_ms / 1000, last.labelled_at.timestamp(), 1.0 / probability,
+                )
+            )  # fmt: skip
+    for many in found.values():
+        many.sort(key=lambda label: label.labelled_s)
+    return dict(found)
+
+
+def present_release(connection: Connection, app: str) -> str:
+    """Return the release that most of an app's newest samples are of; empty if they name none."""
+    query = select(samples.c.release).where(samples.c.app == app)
+    newest = connection.execute(query.order_by(samples.c.occurred_at_ms.desc()).limit(_PRESENT))
+    counts = Counter(of or "" for of in newest.scalars())
+    return counts.most_common(1)[0][0] if counts else ""

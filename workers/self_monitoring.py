@@ -208,14 +208,18 @@ class VitalsReader:
                 )
                 ill = system_conditions(system)
                 found = verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
-                for vitals in read_apps(connection, now, status_window_s=window_s):
+                for vitals in read_apps(
+                    connection, now, status_window_s=window_s, asks_judge=self.settings.asks_judge
+                ):
                     ill = app_conditions(vitals)
                     found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
             self._found, self._read_at = found, now
         return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
 
 
-def read_apps(connection: Connection, now: datetime, *, status_window_s: int) -> list[AppVitals]:
+def read_apps(
+    connection: Connection, now: datetime, *, status_window_s: int, asks_judge: bool = True
+) -> list[AppVitals]:
     """Read the vitals of every app that reported within a day."""
     now_s = now.timestamp()
     # The age of each app's newest sign of life. Not grouped, and a whole number: else no database
@@ -227,7 +231,7 @@ def read_apps(connection: Connection, now: datetime, *, status_window_s: int) ->
     recent = read_between(connection, now_s - SPAN_S, now_s + 60)
     week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
     judges = _judges(connection, now_s - status_window_s)
-    moved = judge_sentences(connection, datetime.fromtimestamp(now_s, UTC))
+    moved = judge_sentences(connection, now) if asks_judge else {}
     missed: dict[str, tuple[str, ...]] = {}
     for (app, metric), proof in sorted(read_proofs(connection).items()):
         if proof.met is False:

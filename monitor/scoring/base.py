@@ -1,21 +1,11 @@
-"""
-What a judge and a scorer are, and what they say of one interaction.
-
-`cpu_budget` and `compared_by` are in force while one sample is scored.
-"""
+"""What a judge and a scorer are, and what they say of one interaction."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from monitor.errors import TooExpensiveError
 from monitor.models import Evaluation, Interaction
 
 
@@ -111,51 +101,3 @@ class Scorer(Protocol):
 
     def close(self) -> None:
         """Close connections."""
-
-
-_CPU_ENDS_S: ContextVar[float] = ContextVar("cpu_ends_s", default=math.inf)
-
-
-@contextmanager
-def cpu_budget(budget_s: float) -> Iterator[None]:
-    """Give this thread's work within the block so much CPU time; `check_cpu` keeps it."""
-    token = _CPU_ENDS_S.set(time.thread_time() + budget_s)
-    try:
-        yield
-    finally:
-        _CPU_ENDS_S.reset(token)
-
-
-def check_cpu() -> None:
-    """Raise ``TooExpensiveError`` once the sample in work has used up its CPU time."""
-    if time.thread_time() > _CPU_ENDS_S.get():
-        raise TooExpensiveError("scoring this sample takes more CPU time than a sample may")
-
-
-class Similarity(Protocol):
-    """How near two texts are in meaning, as an embedding model sees it."""
-
-    version: str
-
-    def __call__(self, one: str, other: str) -> float:
-        """Return the cosine of two texts, in [0, 1]."""
-
-
-#: Why a metric that compares meanings has no score where no embedding model is configured.
-NEEDS_EMBEDDING = "needs_embedding_model"
-_SIMILARITY: ContextVar[Similarity | None] = ContextVar("similarity", default=None)
-
-
-def configured_similarity() -> Similarity | None:
-    """Return the similarity by which metrics compare meanings now; None without a model."""
-    return _SIMILARITY.get()
-
-
-@contextmanager
-def compared_by(similarity: Similarity | None) -> Iterator[None]:
-    """Compare meanings by *similarity* within the block."""
-    token = _SIMILARITY.set(similarity)
-    try:
-        yield
-    finally:
-        _SIMILARITY.reset(token)

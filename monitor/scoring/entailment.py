@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement, check_cpu
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.declaration import check_cpu
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read_claim
 from monitor.scoring.local.scorer import LocalJudge

@@ -43,8 +43,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from monitor.errors import SettingsError, own_words
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction, PassRule
-from monitor.scoring.base import NEEDS_EMBEDDING, Finding
+from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
+    NEEDS_EMBEDDING,
     Combined,
     Computed,
     ConfiguredMetric,

@@ -38,16 +38,7 @@ from monitor.errors import (
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
 from monitor.models.evaluation import Direction, advice_for
 from monitor.queue.wire import unscorable
-from monitor.scoring.base import (
-    Finding,
-    Judge,
-    Judgement,
-    Scorer,
-    Similarity,
-    check_cpu,
-    compared_by,
-    cpu_budget,
-)
+from monitor.scoring.base import Finding, Judge, Judgement, Scorer
 from monitor.scoring.declaration import (
     Combined,
     Computed,
@@ -56,6 +47,10 @@ from monitor.scoring.declaration import (
     JudgementMetric,
     Reply,
     RubricMetric,
+    Similarity,
+    check_cpu,
+    compared_by,
+    cpu_budget,
 )
 from monitor.scoring.limits.budget import BudgetWatch
 

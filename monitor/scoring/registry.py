@@ -13,10 +13,10 @@ import structlog
 
 from monitor.errors import SettingsError
 from monitor.queue.consumer import connect
-from monitor.scoring.base import Judge, Scorer, Similarity
+from monitor.scoring.base import Judge, Scorer
 from monitor.scoring.calibration import Calibration, VerdictHistory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
-from monitor.scoring.declaration import ConfiguredMetric, JudgementMetric, RubricMetric
+from monitor.scoring.declaration import ConfiguredMetric, JudgementMetric, RubricMetric, Similarity
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import Meter, caps_from
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits

@@ -9,7 +9,7 @@ a judge moved for each metric and evaluator version, over all apps, and attribut
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,18 +17,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
-from sqlalchemy import Connection, Row, Select, case, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from monitor.models import ROOT, Interaction
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
-from monitor.stats.intervals import answered_probability
 from monitor.stats.judge_shift import Cause, ShiftEvidence
-from monitor.store.columns import epoch_ms, matches, record_of, sample_of
+from monitor.store.columns import epoch_ms, matches, sample_of
 from monitor.store.engine import insert_new, put
 from monitor.store.tables import evaluations, judge_checks, labels, rejudged, samples, streams
-
-#: So many of the newest samples tell the present release.
-_PRESENT = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,77 +113,6 @@ def verdicts_of_people(
     ).group_by(voted.c.sample_id)
     found = {i: majority(int(p), int(f)) for i, p, f in connection.execute(query)}
     return {sample_id: good for sample_id, good in found.items() if good is not None}
-
-
-class DrawnLabel(NamedTuple):
-    """What people say of a sample that was drawn at random, beside what its evaluator said."""
-
-    score: float
-    passed: bool
-    good: bool
-    release: str
-    occurred_s: float
-    labelled_s: float
-    weight: float = 1.0  #: of a cascade, the inverse probability with which its judge answered
-
-
-def drawn_labels(
-    connection: Connection, *, since: datetime
-) -> dict[tuple[str, str, str], list[DrawnLabel]]:
-    """
-    Read the majority's labels since *since* by app, metric and evaluator version, the oldest first.
-
-    Of samples drawn at random whose evaluation is still there; of a cascade, of those that its
-    judge was asked about, which weigh the more the less likely that was.
-    """
-    c, e = labels.c, evaluations.c
-    same = (c.sample_id == e.sample_id) & (c.metric == e.metric)
-    recent = select(c.sample_id).where(c.drawn == 1, c.labelled_at >= since)
-    query = (
-        select(
-            labels,
-            e.score,
-            e.occurred_at_ms,
-            e.judged.label("asked"),
-            e.record,
-            case((e.judged == 1, samples.c.payload)).label("payload"),
-        )
-        .join(samples, samples.c.sample_id == c.sample_id)
-        .join(evaluations, same & (c.evaluator_version == e.evaluator_version))
-        .where(e.score.is_not(None), c.sample_id.in_(recent))
-        .order_by(c.labelled_at, c.sample_id)
-    )
-    by_sample: dict[tuple[str, ...], list[Row[Any]]] = defaultdict(list)
-    for row in connection.execute(query):
-        if row.asked != 0:
-            by_sample[row.app, row.metric, row.evaluator_version, row.sample_id].append(row)
-    found: dict[tuple[str, str, str], list[DrawnLabel]] = defaultdict(list)
-    for (app, metric, version, _), rows in by_sample.items():
-        passes = sum(row.human_passed for row in rows)
-        good = majority(passes, len(rows) - passes)
-        if good is not None and any(row.drawn for row in rows):
-            first, last = rows[0], rows[-1]
-            noted = (record_of(first).get("metadata") or {}) if first.asked else {}
-            probability = answered_probability(
-                noted.get("judge_probability", 1.0), noted.get("answered_share", 1.0)
-            )
-            found[app, metric, version].append(
-                DrawnLabel(
-                    first.score, bool(first.judge_passed), good, first.release,
-                    first.occurred_at_ms / 1000, last.labelled_at.timestamp(), 1.0 / probability,
-                )
-            )  # fmt: skip
-    for many in found.values():
-        many.sort(key=lambda label: label.labelled_s)
-    return dict(found)
-
-
-def present_release(connection: Connection, app: str) -> str:
-    """Return the release that most of an app's newest samples are of; empty if they name none."""
-    query = select(samples.c.release).where(samples.c.app == app)
-    newest = connection.execute(query.order_by(samples.c.occurred_at_ms.desc()).limit(_PRESENT))
-    counts = Counter(of or "" for of in newest.scalars())
-    return counts.most_common(1)[0][0] if counts else ""
 
 
 def agreements(

@@ -11,7 +11,6 @@ from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.stats.agreement import level_lines
-from monitor.store.agreement import drawn_labels
 from monitor.store.labels import LabelRecord, draw, take_labels
 from monitor.store.lease import acquire
 from monitor.store.query import read_first_scores
@@ -19,6 +18,7 @@ from monitor.store.verdicts import read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
+from workers.level import drawn_labels
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

@@ -14,14 +14,16 @@ from typing import Any
 from pydantic import Field
 
 from monitor.models import FactualAccuracyEvaluation, Interaction
-from monitor.scoring.base import NEEDS_EMBEDDING, Finding, configured_similarity
+from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
+    NEEDS_EMBEDDING,
     Answers,
     Criterion,
     Form,
     NoParameters,
     asked,
     computed,
+    configured_similarity,
     named_share,
 )
 from monitor.scoring.measures import share, weighted_mean

@@ -17,8 +17,15 @@ from pydantic import Field
 
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
-from monitor.scoring.base import NEEDS_EMBEDDING, Finding, Similarity, configured_similarity
-from monitor.scoring.declaration import Computed, NoParameters, computed
+from monitor.scoring.base import Finding
+from monitor.scoring.declaration import (
+    NEEDS_EMBEDDING,
+    Computed,
+    NoParameters,
+    Similarity,
+    computed,
+    configured_similarity,
+)
 from monitor.scoring.measures import (
     entropy_bits,
     normalised_entropy,

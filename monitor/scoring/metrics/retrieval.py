@@ -20,7 +20,7 @@ from pydantic import Field
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.models.status import WINDOW_WEIGHT
-from monitor.scoring.base import Claim, Finding, check_cpu
+from monitor.scoring.base import Claim, Finding
 from monitor.scoring.declaration import (
     Answers,
     Computed,
@@ -28,6 +28,7 @@ from monitor.scoring.declaration import (
     Form,
     NoParameters,
     asked,
+    check_cpu,
     computed,
     named_share,
 )

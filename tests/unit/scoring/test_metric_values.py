@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement, compared_by
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import (
     Answers,
     Combined,
@@ -18,6 +18,7 @@ from monitor.scoring.declaration import (
     Form,
     JudgementMetric,
     Reply,
+    compared_by,
 )
 from monitor.scoring.measures import lexical_cosine
 from monitor.scoring.metric_config import resolve_metrics

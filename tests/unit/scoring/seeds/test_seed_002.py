@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement, compared_by
-from monitor.scoring.declaration import Answers, CriterionAnswer
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.declaration import Answers, CriterionAnswer, compared_by
 from monitor.scoring.measures import (
     entropy_bits,
     lexical_cosine,
