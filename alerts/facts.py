@@ -212,8 +212,6 @@ def trend(rates: Sequence[float | None]) -> str:
 
 #: A deploy this long before the trouble may have caused it.
 _BACKGROUND_BEFORE = timedelta(hours=1)
-#: An explanation that was made longer ago explains something else.
-_EXPLAINED_FOR = timedelta(minutes=15)
 _PIPELINE_S = 900
 #: Of "2026-03-01 14:10 UTC", the date and the space.
 _DAY_CHARS = 11
@@ -272,8 +270,7 @@ class Backgrounds:
         if metric.startswith(MONITOR_PREFIX):
             return Background(pipeline=pipeline)
         if app not in self._insights:
-            since = self.now - _EXPLAINED_FOR
-            self._insights[app] = read_insights(self.connection, since=since, app=app)
+            self._insights[app] = read_insights(self.connection, now=self.now, app=app)
         of_metrics, of_apps = self._insights[app]
         insight = of_metrics.get((app, metric))
         fall, segments = insight.attribution if insight else None, []

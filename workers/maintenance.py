@@ -310,17 +310,6 @@ def clear_rate(client: redis.Redis, app: str) -> None:
         client.delete(names.rate(app))
 
 
-def asked_rate(client: redis.Redis, app: str) -> float | None:
-    """Return which rate is asked for now; None where none is."""
-    anything: Any = client
-    with translated():
-        raw = anything.get(names.rate(app))
-    try:
-        return None if raw is None else float(raw)
-    except ValueError:
-        return None
-
-
 @dataclass(slots=True)
 class FeedbackCollector:
     """

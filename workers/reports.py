@@ -66,8 +66,6 @@ if TYPE_CHECKING:
 
 _STEPS = 48
 _STALE_AFTER_S = 60.0
-#: An insight that was not renewed for so long explains nothing any more.
-EXPLAINED_FOR = timedelta(minutes=15)
 _HOUR_S = 3600
 _MOST_POINTS = 28
 _FEW_HOURS = 12
@@ -151,6 +149,7 @@ def _explained(
         for stream in active_streams(connection, since_s=from_s, app=app)
     }
     tallies = series(connection, streams, from_s=from_s, step_s=step_s)
+    insights, inputs = read_explained(connection, app, now=now, since=since)
     return {
         "series": {streams[stream_id]: found for stream_id, found in tallies.items()},
         "changes": [
@@ -171,12 +170,12 @@ def _explained(
         },
         "failed": {metric: found.failed for metric, found in without.items()},
         "skipped": {metric: found.skipped for metric, found in without.items()},
-        "insights": read_explained(connection, app, now=now, since=since),
+        "insights": insights,
         "labels": {
             (found.metric, found.evaluator_version): found.confusion
             for found in agreements(connection, app=app)
         },
-        "inputs": read_inputs(connection, app, now),
+        "inputs": inputs,
     }  # fmt: skip
 
 
@@ -191,22 +190,20 @@ def report_change(change: StatusChange) -> ReportedChange:
 
 def read_explained(
     connection: Connection, app: str, *, now: datetime, since: datetime
-) -> dict[str, Insight]:
-    """Read what explains each metric of an app, with the findings of the whole stretch."""
-    of_metrics, _ = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
+) -> tuple[dict[str, Insight], Sequence[InputDrift]]:
+    """
+    Read what explains each metric of an app, and how its questions, answers and contexts moved.
+
+    Insights have the findings of the whole stretch since then.
+    """
+    of_metrics, of_apps = read_insights(connection, now=now, app=app)
     found = read_findings(connection, since=since, app=app)
     return {
         metric: insight.model_copy(
             update={"findings": [item for item in found if item.metric == metric]}
         )
         for (_, metric), insight in of_metrics.items()
-    }
-
-
-def read_inputs(connection: Connection, app: str, now: datetime) -> Sequence[InputDrift]:
-    """Read how the questions, answers and contexts of an app moved, as far as is known lately."""
-    _, of_apps = read_insights(connection, since=now - EXPLAINED_FOR, app=app)
-    return of_apps[app].inputs if app in of_apps else ()
+    }, of_apps[app].inputs if app in of_apps else ()
 
 
 def verdicts_by_app(

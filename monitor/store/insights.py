@@ -37,6 +37,8 @@ from monitor.store.tables import (
 _KEEP_FINDINGS = timedelta(days=400)
 #: So many ids are named in one query: databases bound the length of a list.
 _MOST_IDS = 1_000
+#: An insight that was not renewed for so long explains nothing any more.
+_EXPLAINED_FOR = timedelta(minutes=15)
 
 
 class ReleaseMark(NamedTuple):
@@ -178,10 +180,11 @@ def save_insights(
 
 
 def read_insights(
-    connection: Connection, *, since: datetime, app: str | None = None
+    connection: Connection, *, now: datetime, app: str | None = None
 ) -> tuple[dict[tuple[str, str], Insight], dict[str, AppInsight]]:
-    """Read the newest insights that were made since then: by app and metric, and by app."""
-    query = select(insights).where(insights.c.made_at >= since, matches(insights.c.app, app))
+    """Read the newest insights that still explain something: by app and metric, and by app."""
+    lately = insights.c.made_at >= now - _EXPLAINED_FOR
+    query = select(insights).where(lately, matches(insights.c.app, app))
     of_metrics: dict[tuple[str, str], Insight] = {}
     of_apps: dict[str, AppInsight] = {}
     for row in connection.execute(query):

@@ -51,7 +51,7 @@ from monitor.web.site import Endpoints, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
-from workers.reports import EXPLAINED_FOR, read_faults, read_report
+from workers.reports import read_faults, read_report
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
@@ -363,11 +363,11 @@ class IncidentPages(Endpoints):
         if found.metric.startswith(MONITOR_PREFIX):
             return []
         last = events[-1] if events else None
-        since = (found.resolved_at or now) - EXPLAINED_FOR
-        of_metrics, of_apps = read_insights(connection, since=since, app=found.app)
+        until = found.resolved_at or now
+        of_metrics, of_apps = read_insights(connection, now=until, app=found.app)
         insight = of_metrics.get((found.app, found.metric)) if found.is_open else None
         causes = likely_causes(
-            insight, began=began, ended=found.resolved_at or now, deploys=deploys,
+            insight, began=began, ended=until, deploys=deploys,
             retrieval=self.site.glance.read().of_retrieval(found.app),
             inputs=of_apps[found.app].inputs if found.app in of_apps else (),
         )  # fmt: skip

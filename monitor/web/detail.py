@@ -48,7 +48,7 @@ from monitor.web.time_range import (
     time_series,
 )  # fmt: skip
 from workers.drift import Reference, References
-from workers.reports import read_explained, read_inputs, read_status, report_change
+from workers.reports import read_explained, read_status, report_change
 
 _WORST, _MOST_SEGMENTS = 6, 40
 #: Of the 101 bins of the store: 0.00 to 0.05, 0.06 to 0.10, ... make twenty of a chart.
@@ -254,7 +254,8 @@ def read_detail(
             current = tallies.get(stream.stream_id, current)
             reference = references.of(stream, window)
             segments = read_segments(connection, references, stream, window)
-        insight = read_explained(connection, app, now=now, since=since).get(metric)
+        insights, inputs = read_explained(connection, app, now=now, since=since)
+        insight = insights.get(metric)
         deploys = read_deploys(connection, app, since)
         # Those that only a tag of the samples shows are compared, but not recorded.
         compared = insight.deploys if insight is not None else ()
@@ -293,7 +294,7 @@ def read_detail(
             deploys=deploys,
             marks=sorted(marks, key=lambda mark: mark.at_s),
             insight=insight,
-            inputs=read_inputs(connection, app, now),
+            inputs=inputs,
             worst=() if not with_worst else worst_samples(
                 connection, app=app, metric=metric, since=since, until=until, limit=_WORST
             ),

@@ -21,7 +21,6 @@ from monitor.store.ledger import HookCounters, absorb
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator
-from workers.maintenance import asked_rate
 from workers.scoring_run import ScoringRules, result_of
 from workers.tuning import LEASE_S, RateTuner
 
@@ -98,9 +97,9 @@ def test_plan_is_applied_and_ended_with_one_command(run, redis_url, monkeypatch)
     done = run("--detect", "40 points in 1h", "--apply", "--for", "7d")
     assert "end with --reset" in done.stderr.replace("\n", " ")
     with connect(redis_url) as client:
-        assert asked_rate(client, "support-bot") > 0
+        assert float(client.get(names.rate("support-bot"))) > 0
         assert run("--reset").exit_code == 0
-        assert asked_rate(client, "support-bot") is None
+        assert client.get(names.rate("support-bot")) is None
 
 
 @pytest.fixture
@@ -123,9 +122,10 @@ def known(store):
 
 def test_a_tuned_rate_follows_the_evidence_and_is_shown(run, tuned):
     store, client, tune = tuned
-    planned = asked_rate(client, "support-bot")
+    planned = float(client.get(names.rate("support-bot")))
     assert tune() == 1
-    assert asked_rate(client, "support-bot") == pytest.approx(min(1, 2 * planned))  # it is young
+    asked = float(client.get(names.rate("support-bot")))
+    assert asked == pytest.approx(min(1, 2 * planned))  # it is young
     said = f"{run('--detect', '40 points in 1h').stdout}"
     assert f"evidence is young (follows the evidence, switched on by {getuser()}" in said
     shown = CliRunner().invoke(app, ["status", "support-bot"]).stdout
@@ -146,7 +146,7 @@ def test_what_a_person_resets_is_tuned_no_more(run, tuned):
     store, client, tune = tuned
     assert run("--reset").exit_code == 0
     assert tune() == 0
-    assert asked_rate(client, "support-bot") is None
+    assert client.get(names.rate("support-bot")) is None
     assert f"reset by {getuser()}" in sample_rate_sentence(known(store)[0], datetime.now(UTC))
 
 
@@ -160,7 +160,7 @@ def test_a_round_that_a_person_overtakes_leaves_what_they_set(run, tuned, monkey
 
     monkeypatch.setattr(RateTuner, "_decide", overtaken)
     tune()
-    assert asked_rate(client, "support-bot") is None
+    assert client.get(names.rate("support-bot")) is None
     assert known(store)[1] is None
 
 

@@ -7,7 +7,7 @@ import monitor
 from monitor.queue import names, wire
 from monitor.settings import Settings
 from support.waiting import wait_until
-from workers.maintenance import asked_rate, clear_rate, set_rate
+from workers.maintenance import clear_rate, set_rate
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_nonsense_in_redis_changes_nothing(client, hook, raw):
 @pytest.mark.parametrize(("asked", "set_"), [(0.9, 0.5), (0.01, 0.1), (0.3, 0.3)])
 def test_rate_stays_within_the_limits_of_the_settings(client, asked, set_):
     assert set_rate(client, "bot", asked, Settings(min_rate=0.1, max_rate=0.5)) == set_
-    assert asked_rate(client, "bot") == set_
+    assert float(client.get(names.rate("bot"))) == set_
 
 
 def test_rate_ends_by_itself(client):
@@ -95,4 +95,4 @@ def test_rate_ends_by_itself(client):
 def test_what_is_no_rate_is_refused(client, rate):
     with pytest.raises(ValueError, match="from 0 to 1"):
         set_rate(client, "bot", rate, Settings())
-    assert asked_rate(client, "bot") is None
+    assert client.get(names.rate("bot")) is None

@@ -88,7 +88,7 @@ class World:
 
     def insight(self):
         with self.store.read() as connection:
-            of_metrics, of_apps = read_insights(connection, since=NOW - timedelta(days=1))
+            of_metrics, of_apps = read_insights(connection, now=NOW)
         return of_metrics["bot", "groundedness"], of_apps["bot"]
 
 
@@ -267,7 +267,7 @@ def test_explainer_that_lost_the_lease_writes_nothing(world):
     with pytest.raises(LeaseLostError):
         world.explain()
     with world.store.read() as connection:
-        assert read_insights(connection, since=NOW - timedelta(days=1)) == ({}, {})
+        assert read_insights(connection, now=NOW) == ({}, {})
 
 
 def test_release_of_last_week_is_no_new_deploy(world):
