@@ -30,6 +30,12 @@ GOOD = "A refund is paid back to your card within five working days."
 BAD = "Wire four ducats to the lighthouse keeper of Genoa before Easter."
 
 
+@pytest.fixture(autouse=True)
+def fresh_now(monkeypatch):
+    """Begin each test now: what is checked is dated, and waits ten minutes at most."""
+    monkeypatch.setattr(f"{__name__}.NOW", datetime.now(UTC))
+
+
 @pytest.fixture
 def server():
     with JudgeServer() as running:
