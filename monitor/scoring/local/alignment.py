@@ -161,29 +161,25 @@ def matches(said: Sequence[str], told: Sequence[str]) -> list[tuple[int, int]]:
     """
     Return the places of a longest common subsequence of two sequences, in order.
 
-    A row of bits for each word of *told*, in one addition: Hyyrö (2004), "Bit-parallel LCS-length
-    computation revisited". In a row, bit n is 0 where word n of *said* makes the longest longer.
+    A row of bits for each word of *said*, in one addition: Hyyrö (2004), "Bit-parallel LCS-length
+    computation revisited". In a row, bit n is 0 where word n of *told* makes the longest longer.
     """
     places: defaultdict[str, int] = defaultdict(int)
-    for at, stem in enumerate(said):
-        places[stem] |= 1 << at
-    all_bits = (1 << len(said)) - 1
+    for place, stem in enumerate(told):
+        places[stem] |= 1 << place
+    all_bits = (1 << len(told)) - 1
     rows = [all_bits]
-    for stem in told:
-        row = rows[-1]
-        if stem in places:
-            hit = row & places[stem]
-            row = ((row + hit) | (row - hit)) & all_bits
-        rows.append(row)
+    for stem in said:
+        hit = rows[-1] & places.get(stem, 0)
+        rows.append(((rows[-1] + hit) | (rows[-1] - hit)) & all_bits)
     found: list[tuple[int, int]] = []
     at, place = len(said), len(told)
     while at and place:
-        bit = 1 << at - 1
-        if rows[place] & bit:
-            at -= 1
+        if rows[at] & 1 << place - 1:
+            place -= 1
             continue
-        place -= 1
-        if rows[place] & bit:
-            at -= 1
+        at -= 1
+        if said[at] == told[place - 1]:
+            place -= 1
             found.append((at, place))
     return found[::-1]

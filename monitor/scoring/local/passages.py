@@ -30,11 +30,8 @@ class Passages:
         self.order: list[list[str]] = []  #: stems of each sentence, as they stand there
         self.stems: list[set[str]] = []  #: the same, each once
         self.records: list[Any] = []  #: the passages that are JSON
-        self.index: defaultdict[str, list[int]] = defaultdict(
-            list
-        )  #: sentences of a stem, ascending
         self.pairs: set[tuple[str, str]] = set()  #: stems side by side
-        index = self.index
+        index: defaultdict[str, list[int]] = defaultdict(list)
         for number, context in enumerate(contexts):
             record, read = (keep if len(context) <= _LONGEST_KEPT else read_passage)(context)
             self.records += [record] if record is not None else []
@@ -49,15 +46,20 @@ class Passages:
                 self.order.append(stems)
                 self.stems.append(unique)
                 self.words.append(tokens)
-        total = len(self.words) + 8.0
-        self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(_MOST_HOLDERS + 1)]
+        if len(self.words) > _MOST_HOLDERS:
+            for held in index.values():
+                del held[_MOST_HOLDERS:]
+        index.default_factory = None
+        self.index: dict[str, list[int]] = index  #: first sentences of a stem, ascending
+        most, total = min(len(self.words), _MOST_HOLDERS), len(self.words) + 8.0
+        self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(most + 1)]
 
     def __len__(self) -> int:
         return len(self.words)
 
     def holders(self, stem: str) -> Sequence[int]:
         """Return the first hundred sentences that hold a word, ascending."""
-        return self.index.get(stem, [])[:_MOST_HOLDERS]
+        return self.index.get(stem, ())
 
     def weigh(self, tokens: Iterable[Word]) -> dict[str, float]:
         """Return how much every content stem tells, each once: rare ones more than common ones."""
@@ -128,7 +130,8 @@ def read_passage(text: str) -> tuple[Any, tuple[tuple[str, tuple[Word, ...]], ..
     record = read_json(text)
     flat = text if record is None else "\n".join(_lines(record))
     sentences = split_sentences(flat)
-    return record, tuple(zip(sentences, words_of([*map(plain_times, sentences)]), strict=True))
+    plain = map(plain_times, sentences) if plain_times(flat) != flat else sentences
+    return record, tuple(zip(sentences, words_of([*plain]), strict=True))
 
 
 #: What one app retrieves it often retrieves again.
