@@ -159,6 +159,15 @@ def test_all_that_was_trimmed_is_lost_before_the_first_acknowledgement(client):
     assert (backlog(client).waiting, backlog(client).lost) == (2, 3)
 
 
+def test_entry_in_work_is_news_until_something_is_left_for_later(client):
+    put(client)
+    consumer(client).take(1)
+    found = backlog(client)
+    assert found.news_age_s == found.oldest_age_s is not None
+    client.lpush(names.LATER, "0-0 0-1")
+    assert backlog(client).news_age_s is None
+
+
 def test_other_readers_of_the_stream_change_nothing(client):
     put(client, 2)
     client.xgroup_create(names.SAMPLES, "another", id="$")

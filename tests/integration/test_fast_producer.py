@@ -1,8 +1,12 @@
 """What the hand-packed transaction does to Redis is what redis-py's own pipeline does."""
 
+import socket
+import threading
+
 import pytest
 import redis
 
+from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.producer import COUNTERS_KEPT_S, Answer, Producer
 
@@ -71,3 +75,23 @@ def test_answer_has_the_rate_and_the_shares_that_are_asked_for(redis_url, rate, 
     producer.close()
     assert asked == (len(ENTRIES), *expected)
     assert others == (len(ENTRIES), expected[0], None)
+
+
+def test_error_that_quotes_the_password_is_shown_without_it():
+    """Whether Redis, or what stands in its place, says it as it was sent or as it was written."""
+
+    def refuse(server):
+        connection = server.accept()[0]
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"-ERR ann may not use open sesame, written open%20sesame\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        refusing = threading.Thread(target=refuse, args=(server,))
+        refusing.start()
+        url = f"redis://ann:open%20sesame@127.0.0.1:{server.getsockname()[1]}/0"
+        producer = Producer(url, queue_limit=LIMIT)
+        with pytest.raises(QueueUnavailableError) as caught:
+            producer.send([], app="a", hook_id="h", counters=COUNTERS, heartbeat_at_ms=0)
+        refusing.join()
+    assert "*** may not use ***, written ***" in str(caught.value)
