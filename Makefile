@@ -36,7 +36,7 @@ libraries:  ## the tests of DeepEval's and RAGAS' metrics, and of promtool, with
 
 mutants: $(DEV)  ## the share of small breaks that the tests of one room notice: make mutants ROOM=hook
 	@test -d $(VENV)/mutants || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(VENV)/mutants cosmic-ray coverage
-	@nice -n 10 $(BIN)/python .ci/mutants.py $(or $(ROOM),hook) --seed $(or $(SEED),1)
+	@nice -n 10 $(BIN)/python .ci/mutants.py $(or $(ROOM),hook) --draw 60 --seed $(or $(SEED),1)
 
 audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
 	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }
