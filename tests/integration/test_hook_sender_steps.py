@@ -100,3 +100,14 @@ def test_rate_that_is_no_longer_asked_for_is_the_apps_own(redis_url):
         client.delete(names.rate("bot"))
         sender.step(1020.0)
     assert recorder.rate == 0.2
+
+
+def test_short_absences_of_redis_do_not_add_up(redis_url, monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    _, sender = make(redis_url)
+    now = time.monotonic()
+    for away_at, back_at in ((0.0, 4.0), (15.0, 19.0)):
+        sender._producer = Producer("redis://127.0.0.1:1/0", queue_limit=10)
+        sender.step(now + away_at)
+        sender.step(now + back_at)
+    assert "Redis cannot be reached" not in capsys.readouterr().err

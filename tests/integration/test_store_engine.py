@@ -71,6 +71,12 @@ def test_sqlite_keeps_what_was_committed_through_a_power_cut_and_readers_do_not_
     assert found == expected
 
 
+def test_folders_of_a_new_database_are_made_for_its_owner_alone(tmp_path):
+    with closing(Store(f"sqlite:///{tmp_path / 'a' / 'b' / 'new.db'}")) as store:
+        migrate(store)
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_whole_database_has_no_problems(store):
     assert store.problems() == []
 

@@ -50,3 +50,10 @@ def test_stream_that_fails_under_way_counts_as_failed_and_keeps_its_beginning(ho
         list(stream("q"))
     assert counted(hook) == (1, 1, {}, {"ValueError": 1})
     assert hook.stats()["buffered"] == 1
+
+
+def test_field_that_no_record_has_is_named_in_the_log(hook, caplog):
+    hook.watch(lokale="de", release="v1")(lambda query: "a")
+    assert [record.getMessage() for record in caplog.records] == [
+        "watch_unknown_field name='lokale'"
+    ]

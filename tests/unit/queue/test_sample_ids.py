@@ -38,3 +38,4 @@ def test_id_is_one_of_version_seven_whatever_the_clock_says(at_ms, randomness):
     made = UUID(sample_id(at_ms, randomness))
     assert (made.version, str(made)) == (7, sample_id(at_ms, randomness))
     assert made.int >> 80 == at_ms % 2**48
+    assert (made.int >> 64) % 2**12 << 62 | made.int % 2**62 == randomness

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from monitor.models import Tally
-from monitor.rolling.drift import DOWN, UP, ScoreDriftState, ScoreReference, moments, take_in
+from monitor.rolling.drift import (
+    DOWN,
+    QUIET_BUCKETS,
+    UP,
+    ScoreDriftState,
+    ScoreReference,
+    moments,
+    take_in,
+)
 
 START = ScoreDriftState(
     at_s=0,
@@ -87,3 +95,9 @@ def test_mean_and_variance_count_each_score_by_its_weight():
 def test_reference_is_taken_again_sooner_while_it_is_small_or_of_like_hours(n, by_hour, minutes):
     state = replace(START, baseline=ScoreReference(0.85, 0.1, n), by_hour=by_hour)
     assert state.refresh_buckets == minutes
+
+
+def test_second_fall_is_found_once_the_quiet_after_the_first_is_over():
+    means = [0.85] * 30 + [0.7] * 60 + [0.85] * (2 * QUIET_BUCKETS) + [0.7] * 60
+    _, alarms = run(course(6, means), 60 * len(means))
+    assert [alarm.test for alarm in alarms] == [DOWN, DOWN]
