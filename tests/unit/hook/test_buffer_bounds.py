@@ -5,7 +5,7 @@ import pytest
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
 
-LONG = {"query": "abc", "contexts": ["de", "f"], "output": "ghij"}  # ten characters
+LONG = {"query": "abcde", "contexts": ["d"], "output": "ghij"}  # ten characters
 
 
 def recorder(**options):
