@@ -170,7 +170,7 @@ def slow_judge(bench: Bench, n: int) -> dict[str, float]:
             hook.sample(query=f"q{number}", contexts=["It is so."], output=f"It is {number}.")
         wait_until(lambda: not bench.client.xlen(names.SAMPLES))
     waited_ms = (samples.c.received_at_ms - samples.c.occurred_at_ms).label("ms")
-    columns = waited_ms, samples.c.payload, evaluations.c.evaluation_id, evaluations.c.record
+    columns = waited_ms, samples.c.payload, evaluations
     with bench.store.read() as connection:
         rows = connection.execute(
             select(*columns).join(evaluations, evaluations.c.sample_id == samples.c.sample_id)

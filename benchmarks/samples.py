@@ -32,8 +32,8 @@ _BATCH = 2_000
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _EVERY_MS = 500
 _METRICS = ("groundedness", "relevance")
-_WORDS = [f"word{number}" for number in range(20_000)]
-_WEIGHTS = list(itertools.accumulate(1 / (number + 1) for number in range(len(_WORDS))))
+WORDS = [f"word{number}" for number in range(20_000)]
+WORD_WEIGHTS = list(itertools.accumulate(1 / (number + 1) for number in range(len(WORDS))))
 
 
 def main() -> None:
@@ -52,9 +52,9 @@ def main() -> None:
             with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as plain:
                 plain.execute(text("VACUUM ANALYZE"))
         print(f"{'milliseconds for':26} first page   page 1,000   samples")
-        for name, wanted, sort in _filters(count):
-            first, n = _measure(store, SampleFilter(**wanted), sort, far=False)
-            thousandth, _ = _measure(store, SampleFilter(**wanted), sort, far=True)
+        for name, wanted, sort in filters(count):
+            first, n = measure(store, SampleFilter(**wanted), sort, far=False)
+            thousandth, _ = measure(store, SampleFilter(**wanted), sort, far=True)
             print(f"{name:26} {first:10.1f}   {thousandth:10.1f}   {n:7}")
 
 
@@ -67,7 +67,7 @@ def _fill(store: Store, numbers: range) -> None:
         positions = allot_positions(connection, times)
         for number, sample_id in ids.items():
             app, at_ms, position = f"app-{number % 20}", times[sample_id], positions[sample_id]
-            asked = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=40))
+            asked = " ".join(chance.choices(WORDS, cum_weights=WORD_WEIGHTS, k=40))
             language = "fr" if chance.random() < 0.001 else "en"
             segments = (f"language={language}",)
             known = {
@@ -79,7 +79,7 @@ def _fill(store: Store, numbers: range) -> None:
             for metric in _METRICS:
                 score = round(chance.betavariate(8, 1.2), 3)
                 found.append({
-                    "evaluation_id": f"{sample_id}-{metric}", "sample_id": sample_id, "app": app,
+                    "sample_id": sample_id, "app": app,
                     "metric": metric, "evaluator_version": "local-1", "status": "completed",
                     "score": score, "passed": int(score >= 0.7), "occurred_at_ms": at_ms,
                     "record": WITH_SAMPLE, "reason": "",
@@ -102,7 +102,8 @@ def _fill(store: Store, numbers: range) -> None:
         write_terms(connection, terms)
 
 
-def _filters(count: int) -> Iterator[tuple[str, dict[str, Any], Sort]]:
+def filters(count: int) -> Iterator[tuple[str, dict[str, Any], Sort]]:
+    """Yield what is looked for in *count* samples: its name, the filter, the order."""
     middle = _BEGAN + timedelta(milliseconds=_EVERY_MS * (count // 2))
     hour = {"since": middle, "until": middle + timedelta(hours=1)}
     scored, app = {"metric": "groundedness"}, {"app": "app-3"}
@@ -126,7 +127,7 @@ def _filters(count: int) -> Iterator[tuple[str, dict[str, Any], Sort]]:
     yield "labelled (none)", {"label": "any"}, Sort.NEWEST
 
 
-def _measure(store: Store, wanted: SampleFilter, sort: Sort, *, far: bool) -> tuple[float, int]:
+def measure(store: Store, wanted: SampleFilter, sort: Sort, *, far: bool) -> tuple[float, int]:
     """Return the fewest milliseconds of three tries, and how many samples the page has."""
     taken_ms = []
     with store.read() as connection:
