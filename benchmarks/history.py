@@ -72,6 +72,7 @@ class History:
 
     def __init__(self, store: Store, per_day: int, end: datetime) -> None:
         self.store, self.per_day, self.end, self.days = store, per_day, end, 1
+        self.now = end + timedelta(minutes=15)
         self._rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
         self._chance, self._numbers = random.Random(1), itertools.count()
         for n in range(_FIRST_BATCH, per_day + 1, _FIRST_BATCH):
@@ -221,7 +222,7 @@ def cpu_s(store: Store) -> float:
 
 def look(history: History, context: Components) -> Iterator[tuple[str, float]]:
     """Do what the product does all the time; yield milliseconds of CPU by what was done."""
-    store, at, settings = history.store, history.end + timedelta(minutes=15), context.settings
+    store, settings = history.store, context.settings
     evaluator = Evaluator(
         store=store, settings=settings, thresholds=context.thresholds,
         recipients=context.wiring.plan, policies=context.policies,
@@ -229,16 +230,15 @@ def look(history: History, context: Components) -> Iterator[tuple[str, float]]:
     explainer = Explainer(store=store, settings=settings)
     lease = acquire(store, "scheduler", "benchmark", ttl_s=1e6)
     assert lease is not None
-    now = [at]
-    glance = GlanceReader(store, settings, lambda: now[0], lambda: PipelineState(by_app={}))
+    glance = GlanceReader(store, settings, lambda: history.now, lambda: PipelineState(by_app={}))
     steps: dict[str, Callable[[], object]] = {
-        "writing 50 samples": lambda: history.write(now[0]),
-        "status tick": lambda: evaluator.run(lease, now=now[0]),
+        "writing 50 samples": lambda: history.write(history.now),
+        "status tick": lambda: evaluator.run(lease, now=history.now),
         "glance": glance.read,
-        "insights": lambda: explainer.run(lease, now=now[0]),
+        "insights": lambda: explainer.run(lease, now=history.now),
     }
     for number in range(_LOOKS):
-        now[0] += timedelta(seconds=15)
+        history.now += timedelta(seconds=15)
         for name, step in steps.items():
             began_s = cpu_s(store)
             step()

@@ -202,9 +202,13 @@ def weighted_looks(
 
 
 def stakes_of(before_s: Floats, time_s: Floats, bucket_s: int) -> Floats:
-    """Return the new bets of looks at *time_s*, in buckets that went by since *before_s*."""
+    """
+    Return the new bets of looks at *time_s*, in buckets that went by since *before_s*.
+
+    None while a clock that was set back has not caught up.
+    """
     before, now = before_s / bucket_s, time_s / bucket_s
-    buckets = np.floor(now) - np.floor(before)
+    buckets = np.maximum(np.floor(now) - np.floor(before), 0.0)
     gone = np.maximum(now - before, 0.0)
     return np.asarray(_STAKE_AT_BUCKET * buckets + (1.0 - _STAKE_AT_BUCKET) * gone)
 

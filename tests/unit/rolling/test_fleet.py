@@ -71,6 +71,19 @@ def test_fifty_apps_that_fall_together_are_found_after_a_few_samples_each():
     assert np.median(delays) <= 10
 
 
+def test_a_clock_that_is_set_back_spoils_no_evidence():
+    fleet = Fleet()
+    fleet.minutes(60, 0.92)
+    fleet.now_s -= 1800.0
+    fleet.minutes(20, 0.92)
+    assert np.isfinite(fleet.pool.bets.log_r).all()
+    assert finding_of(fleet.pool) is None
+    assert fleet.minutes(50, 0.80, until_found=True) < 50
+    fleet.now_s -= 1800.0
+    fleet.minutes(20, 0.80)
+    assert finding_of(fleet.pool) is not None
+
+
 def test_one_or_two_apps_alone_are_never_the_fleet():
     fleet = Fleet(seed=2)
     rates = np.full(50, 0.92)
