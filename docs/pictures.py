@@ -57,9 +57,11 @@ from workers.scoring_run import ScoringRules, result_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.page import served_page
+from support.redis_server import RedisServer
 
 IMAGES = Path(__file__).parent / "images"
-_COLOURS = 96
+_COLOURS = 192
+_HIGHEST = 1500  #: pixels; the rest of a longer page is left out
 _DAYS = 7
 _SPOIL, _NOTICE = timedelta(hours=3), timedelta(minutes=5)
 _COARSE, _FINE, _FINE_FROM = timedelta(minutes=30), timedelta(minutes=6), timedelta(hours=4)
@@ -258,25 +260,31 @@ def paths(story: Story) -> dict[str, str]:
         "samples": samples_path(**failed),
         "sample": samples_path(worst[0].sample_id, **failed),
         "labels": f"/labels?app={newest.app}&metric={newest.metric}",
+        "incidents": "/incidents",
+        "silences": "/silences",
+        "alert-quality": "/noise",
+        "channels": "/channels",
+        "settings": "/config",
     }
 
 
 def take(url: str, pages: dict[str, str], browser: str) -> None:
     """Write a picture of each page, wide and light; and of the incident narrow and dark."""
-    looks = [(name, path, 1000, 760, "light") for name, path in pages.items()]
+    looks = [(name, path, 1000, _HIGHEST, "light") for name, path in pages.items()]
     looks.append(("phone", pages["incident"], 390, 780, "dark"))
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        for name, path, width, height, scheme in looks:
+        for name, path, width, highest, scheme in looks:
             context = chromium.new_context(
-                viewport={"width": width, "height": height}, color_scheme=scheme
+                viewport={"width": width, "height": 400}, color_scheme=scheme
             )
             page = context.new_page()
             page.goto(url + path)
-            drawn = Image.open(BytesIO(page.screenshot())).convert("RGB")
+            whole = Image.open(BytesIO(page.screenshot(full_page=True))).convert("RGB")
+            drawn = whole.crop((0, 0, width, min(highest, whole.height)))
             # A palette is enough for a page, and a third of the size.
-            drawn.quantize(_COLOURS, dither=Image.Dither.NONE).save(
+            drawn.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
                 IMAGES / f"page-{name}.png", optimize=True
             )
             context.close()
@@ -292,8 +300,9 @@ def main() -> None:
     if asked.only_store:
         build(asked.only_store).store.close()
         return
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, RedisServer(Path(home), durable=False) as redis:
         story = build(home)
+        (Path(home) / "redis.url").write_text(redis.url)  # as `groundwatch up` leaves it
         with served_page(home) as page:
             take(page.url, paths(story), shutil.which(asked.browser) or asked.browser)
         story.store.close()

@@ -55,7 +55,8 @@ def stack(tmp_path_factory):
                               stdout=subprocess.PIPE, text=True)  # fmt: skip
         try:
             said = list(itertools.takewhile(lambda line: "to stop" not in line, up.stdout))
-            page = next(line.split()[-1] for line in said if "the page" in line)
+            # Where the usual port is taken, words follow the address.
+            page = next(re.search(r"http://\S+", line)[0] for line in said if "the page" in line)
 
             def run(script, code=0, **more):
                 script = re.sub(r"https://hooks\.slack\.com/\S+", slack.url, script)
