@@ -18,6 +18,7 @@ from random import Random
 
 from ..errors import QueueError
 from ..queue.producer import Producer
+from ..queue.wire import as_json
 from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
@@ -52,6 +53,9 @@ with contextlib.suppress(importlib.metadata.PackageNotFoundError):
     # As redis-py does when it connects: this way all that it needs is imported by now, and no
     # child can be forked amid an import that it could never finish.
     importlib.metadata.version("redis")
+# Nor while pydantic sets up what it needs to write JSON, for which such a child waits for ever.
+with contextlib.suppress(Exception):  # a sample that cannot be written says why
+    as_json({"at": datetime.fromtimestamp(0, UTC), "rate": 0.5, "texts": ["a"], "metadata": {}})
 
 
 class SenderLoop:

@@ -284,9 +284,12 @@ class IncidentPages(Endpoints):
             silences = [s for s in silences_after(connection, now) if s.covers(labels, now)]
             may_read = principal.role >= Role.READER
             worst = _worst(connection, found, began, now) if may_read else []
+            # Without evidence of when the fall began, those of the window on which it fired.
+            window = timedelta(seconds=site.settings.windows.status_window_s)
+            fell = any(e.verdict.onset for e in events)
             segments = read_app_segments(
-                connection, site.settings, found.app, found.metric, now, since=began,
-                until=found.resolved_at,
+                connection, site.settings, found.app, found.metric, now,
+                since=began if fell else began - window, until=found.resolved_at,
             )  # fmt: skip
         if worst:
             site.note_view(request, "saw worst samples", f"incident {found.incident_id}")
