@@ -21,7 +21,7 @@ from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.evaluation import OWN_LEARNT_AT, PassRule, own_line
-from monitor.models.status import TALLY_SUMS
+from monitor.models.status import TALLY_SUMS, score_bin
 from monitor.rolling import backtest as rolling_backtest
 from monitor.rolling.backtesting import backtest_buckets, backtest_samples
 from monitor.rolling.baseline import History
@@ -255,7 +255,7 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
             passed[i] = rule.passes(value)
             # An app's own pass line is learnt as its scores come.
             if rule.own and i < OWN_LEARNT_AT[-1]:
-                bins[int(value * 100 + 0.5)] += 1
+                bins[score_bin(value)] += 1
                 if i + 1 in OWN_LEARNT_AT:
                     rule = rule._replace(line=own_line(bins))
         if isinstance(find_policy(rules.policy), EvidencePolicy):

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Row, case, select
 
 from monitor.models import AppLevel, Status, StreamKey, Tally
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT
+from monitor.models.status import score_bin
 from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.level import (
     BucketPasses,
@@ -29,7 +30,7 @@ from monitor.rolling.level import (
     worse_of,
 )
 from monitor.rolling.policies import Rules, Thresholds
-from monitor.rolling.tallies import WindowStats, score_bin, window_stats
+from monitor.rolling.tallies import WindowStats, window_stats
 from monitor.rolling.verdicts import EvidenceFinding, evidence_finding
 from monitor.stats.agreement import (
     confusion,

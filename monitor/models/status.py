@@ -19,6 +19,11 @@ from pydantic import AwareDatetime, BaseModel, Field, model_validator
 BINS = 101
 
 
+def score_bin(score: float) -> int:
+    """Return the bin of a score, 0 to 100; scores outside [0, 1] are in the nearest."""
+    return min(BINS - 1, max(0, int(score * (BINS - 1) + 0.5)))
+
+
 class StreamKey(NamedTuple):
     """
     Whose scores are summed together.

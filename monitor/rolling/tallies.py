@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from monitor.models import ROOT, Drift, Evaluation, EvaluationStatus, Interaction, StreamKey, Tally
 from monitor.models.evaluation import PassRule
 from monitor.models.insight import CategoryFigures, Figures, HistogramBin, Trend
-from monitor.models.status import BINS, WINDOW_WEIGHT, Movement
+from monitor.models.status import BINS, WINDOW_WEIGHT, Movement, score_bin
 from monitor.stats.distance import Histogram, kolmogorov_smirnov, population_stability_index
 from monitor.stats.intervals import Interval, effective_size, newcombe_interval, wilson_interval
 from monitor.stats.multiplicity import benjamini_hochberg
@@ -130,11 +130,6 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
         cost_microusd=cost,
         histogram=Counter({score_bin(local): 1}),
     )
-
-
-def score_bin(score: float) -> int:
-    """Return the bin of a score in [0, 1], centred on hundredths: 0 to 100."""
-    return min(BINS - 1, int(score * (BINS - 1) + 0.5))
 
 
 def stream_key(app: str, evaluation: Evaluation, *, pass_score: float) -> StreamKey:

@@ -102,8 +102,10 @@ def record_of(row: Any, payload: Mapping[str, Any] | None = None) -> dict[str, A
 def _is_of(record: Mapping[str, Any], row: Any) -> bool:
     """Return whether a record is that of a row, whose version also says what passes."""
     version = record.get("evaluator_version") or "unversioned"
-    of_version = f"{row.evaluator_version} ".startswith(f"{version} ")
-    return bool(record["evaluator_name"] == row.metric) and of_version
+    of_version = row.evaluator_version == version or row.evaluator_version.startswith(
+        f"{version} pass "
+    )
+    return bool(record["evaluator_name"] == row.metric and of_version)
 
 
 class _NamedJson(LargeBinary):

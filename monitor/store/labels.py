@@ -35,6 +35,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from monitor.errors import first_mistake
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT
 from monitor.models.interaction import Name
+from monitor.models.status import score_bin
 from monitor.stats.agreement import bands_to_label, count_bands, level_lines, majority
 from monitor.store.columns import epoch_ms, matches
 from monitor.store.engine import batched, put, rows_of
@@ -367,7 +368,7 @@ def draw(
     counts = Counter(judged.values())
     if lines:
         every = scores | {i: score for i, (_, score) in mine.items()}
-        at = {i: int(100 * score + 0.5) for i, score in every.items()}
+        at = {i: score_bin(score) for i, score in every.items()}
         goods = {i: list(votes[i].values()) for i in scores}
         said_good = {i: majority(sum(by), len(by) - sum(by)) for i, by in goods.items()}
         good_at = [(at[i], good) for i, good in said_good.items() if good is not None]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, bindparam, select, text
 
 from monitor.models import Sample
+from monitor.models.status import score_bin
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.columns import sample_of
 from monitor.store.engine import batched
@@ -43,11 +44,6 @@ def facet(*parts: str) -> int:
     """Return a name such as ``("user", "ann")`` as a signed 64-bit number."""
     name = "\x1f".join(parts).replace("\0", "\ufffd").encode("utf-8", "replace")
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), signed=True)
-
-
-def score_bin(score: float) -> int:
-    """Return the bin of a score, from 0 to 100, as the buckets' histograms count it."""
-    return min(100, max(0, round(100 * score)))
 
 
 def terms_of(

@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from sqlalchemy import Connection, select, text
 
 from monitor.errors import first_mistake
+from monitor.models.status import BINS, score_bin
 from monitor.queue.names import DOCTOR_APP
 from monitor.settings.kinds import parse_time
 from monitor.store import Sort
@@ -27,13 +28,11 @@ from monitor.store.sample_index import (
     TIE_BITS,
     ended_evaluations,
     facet,
-    score_bin,
     token_of,
 )
 from monitor.store.tables import evaluations, labels, samples
 
 _MOST_PHRASES = 20
-_BINS = range(101)
 _NEAR, _FEW = 3_000, 5_000
 _BINS_AT_ONCE = 10
 #: A facet that no sample has.
@@ -233,7 +232,7 @@ def find_samples(
     else:
         if not wanted.metric:
             raise ValueError("an order by score needs a metric")
-        bins = list(_BINS if sort is Sort.LOWEST else reversed(_BINS))
+        bins = list(range(BINS) if sort is Sort.LOWEST else reversed(range(BINS)))
         found = []
         if first_bin is not None:
             bins = bins[bins.index(first_bin) + 1 :]
@@ -287,7 +286,7 @@ def _read_cursor(cursor: str, *, by_score: bool) -> tuple[int | None, int | None
     number, dot, position = cursor.rpartition(".")
     digits = (number if dot else "0", position)
     readable = all(re.fullmatch(r"[0-9]{1,19}", part) for part in digits)
-    in_range = readable and int(digits[0]) in _BINS and int(position) < 2**63
+    in_range = readable and int(digits[0]) in range(BINS) and int(position) < 2**63
     if bool(dot) != by_score or not in_range:
         raise ValueError("the cursor is not one of this list; begin again without one")
     return (int(number) if dot else None), int(position)

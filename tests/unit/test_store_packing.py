@@ -35,7 +35,7 @@ def test_every_form_in_which_samples_were_ever_kept_is_read(stored):
         ("relevance", "local-5 pass 0.2", 0.1),
         ("groundedness", "local-5 pass 0.2", 0.2),
         ("groundedness", "local-5-b pass 0.7", 0.3),
-        ("groundedness", "unversioned own", 0.4),
+        ("groundedness", "unversioned pass own", 0.4),
     ],
 )
 def test_the_record_of_an_evaluation_is_found_whatever_passes_in_it(metric, version, score):

@@ -4,9 +4,9 @@ import pytest
 
 from monitor.metrics import micro_f1
 from monitor.models import ErrorInfo, Evaluation, StreamKey, Tally
+from monitor.models.status import score_bin
 from monitor.rolling.tallies import (
     bucket_start,
-    score_bin,
     stream_key,
     tally_of,
     total,
