@@ -6,6 +6,8 @@ AUDIT := $(VENV)/audit/bin/pip-audit
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
+unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes, and none compiles again
+
 .PHONY: demo test lint check floors newest traces libraries mutants audit docs pictures clean
 .DEFAULT_GOAL := demo
 

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import pytest
@@ -58,6 +59,12 @@ def _told(redis_url: str) -> Told:
             told.outputs[sample.interaction.output] += 1
     told.duplicates = told.outputs.total() - len(ids)
     return told
+
+
+@pytest.fixture
+def fresh_now(request, monkeypatch) -> None:
+    """Take the module's NOW when each test begins: it was imported long before."""
+    monkeypatch.setattr(request.module, "NOW", datetime.now(UTC))
 
 
 @pytest.fixture

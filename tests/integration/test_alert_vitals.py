@@ -17,7 +17,8 @@ from workers.scheduler import Scheduler
 from workers.scoring_run import ScoringRules, result_of
 from workers.self_monitoring import DeadMansSwitch, QueueWatch, VitalsReader
 
-NOW = datetime.now(UTC).replace(microsecond=0)
+NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ class Steady:
         return Clocks(0.0, self.passed_s)
 
 
-def ill(reader, now=NOW):
-    return {(v.app, v.metric): v.reason for v in reader(now) if v.status is Status.WARNING}
+def ill(reader, now=None):
+    return {(v.app, v.metric): v.reason for v in reader(now or NOW) if v.status is Status.WARNING}
 
 
 def booked(store, app, at, **counts):

@@ -17,6 +17,7 @@ from monitor.testing import make_evaluation, make_interaction, make_sample, make
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 
 
 @pytest.fixture

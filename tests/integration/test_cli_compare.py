@@ -15,6 +15,7 @@ from monitor.testsets.releases import read_parts
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("release", "variant"))
 RANDOM = Random(7)
 

@@ -18,6 +18,7 @@ from workers.scoring_run import ScoringRules, result_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testsets.md").read_text(encoding="utf-8")
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 SAMPLE = "019a1c2e"
 RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("release",))
 

@@ -17,6 +17,7 @@ from workers.context import Components
 from workers.scoring_run import commit, result_of
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 METRICS = ("answer_relevancy", "tool_calls", "tool_completeness", "latency_ms", "groundedness")
 
 

@@ -30,6 +30,7 @@ from workers.operations import reconcile
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 RULES = ScoringRules(pass_score=0.7, bucket_s=60)
 
 
@@ -54,7 +55,8 @@ def collect(redis_url, store):
     return new
 
 
-def say(connection, trace_id, *, good=False, number=0, at=NOW, app="bot"):
+def say(connection, trace_id, *, good=False, number=0, at=None, app="bot"):
+    at = at or NOW
     item = Feedback(
         feedback_id=f"{trace_id}-{number}", app=app, trace_id=trace_id, good=good, given_at=at
     )

@@ -26,6 +26,7 @@ from workers.context import Components
 from workers.operations import reconcile
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 USER, OTHER = "ann@example.org", "bob@example.org"
 SECRET, THEIRS = "zebra crossing behind the bakery", "lighthouse at the northern pier"
 

@@ -25,15 +25,10 @@ from workers.scoring_run import ScoringRules, result_of
 from workers.self_monitoring import judge_sentences
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 VERSION = stream_key("bot", make_evaluation(), pass_score=0.7).evaluator_version
 GOOD = "A refund is paid back to your card within five working days."
 BAD = "Wire four ducats to the lighthouse keeper of Genoa before Easter."
-
-
-@pytest.fixture(autouse=True)
-def fresh_now(monkeypatch):
-    """Begin each test now: what is checked is dated, and waits ten minutes at most."""
-    monkeypatch.setattr(f"{__name__}.NOW", datetime.now(UTC))
 
 
 @pytest.fixture

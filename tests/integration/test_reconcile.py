@@ -21,7 +21,7 @@ from workers.maintenance import Collector
 from workers.operations import reconcile
 
 NOW = datetime.now(UTC)
-AGO = NOW - timedelta(hours=3)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("release",))
 RANDOM = Random(5)
 APP = """

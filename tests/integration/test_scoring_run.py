@@ -27,6 +27,7 @@ from workers.scoring_run import ScoringRun, commit, score_entry
 
 APP = "support-bot"
 NOW = datetime.now(UTC)
+pytestmark = pytest.mark.usefixtures("fresh_now")
 METADATA_IS_A_LIST = json.dumps(
     make_sample().model_dump(mode="json")
     | {"interaction": {"output": "a", "metadata": [1], "x": 1}}
