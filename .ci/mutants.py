@@ -5,6 +5,13 @@ Draws mutants of the modules that pyproject.toml names in [tool.mutants.ROOM], m
 operators: a place first, then one of the changes possible there, so that a line with many variants
 counts once. Each meets, in a copy of the tree, the tests of the room that run its line, the
 quickest first, until one fails. Prints what survived, and the share noticed with its 95 % interval.
+
+Left out by rule, because no test should notice them: annotations, decorators of classes and of
+caches, flags that only guard, what is logged, and the plain numbers of a module's constants, which
+a test could only repeat.
+
+A failure counts only if the test passes on the unchanged code, and a time-out only if the test
+alone, with three times the time, does not end either.
 """
 
 from __future__ import annotations
@@ -28,6 +35,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import unified_diff
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,11 +47,14 @@ sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
 
 PACKAGES = ("alerts", "groundwatch", "monitor", "workers")
 LONGEST_TEST_S = 30  # what takes longer is left to the whole suite
-PATIENCE, LEAST_PATIENCE_S = 5, 20  # times what the unchanged code takes; then it hangs
+PATIENCE, LEAST_PATIENCE_S = 5, 30  # times what the unchanged code takes; then it hangs
+FIRST = 30  # tests that run before the files of all others are even read
 MEMORY_BYTES = 8 * 2**30
 FEW, NOT_RUN = 4, 70
 
 #: Equality exchanged for identity: the same for enumerations, None and small numbers.
+LOGS = re.compile(r"_?(log|logger)(\.\w+)?\.(debug|info|warning|error|exception)$")
+CACHES = re.compile(r"(functools\.)?(lru_cache|cache|cached_property)\b")
 IDENTITY = re.compile(r"_(Eq|NotEq|Lt|LtE|Gt|GtE)_Is|_Is_Eq|_IsNot_NotEq")
 Place = tuple[str, int, int, str]  # module, line, column, the kind of change
 
@@ -60,16 +71,30 @@ class Traced(NamedTuple):
 class Watch:
     """A plugin of pytest: which tests to run, in which order; which lines they run, how long."""
 
-    def __init__(self, coverage: Any = None, wanted: Mapping[str, int] | None = None) -> None:
-        self.coverage, self.wanted = coverage, wanted
+    def __init__(
+        self,
+        coverage: Any = None,
+        wanted: Mapping[str, int] | None = None,
+        ready: Mapping[str, Callable[[], Any]] | None = None,
+    ) -> None:
+        self.coverage, self.wanted, self.ready = coverage, wanted, ready or {}
         self.seconds: dict[str, float] = defaultdict(float)
-        self.failed: set[str] = set()
+        self.failed: dict[str, bool] = {}  # whether by a time-out
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.wanted is not None:
             items[:] = [item for item in items if item.nodeid in self.wanted]
             items.sort(key=lambda item: self.wanted[item.nodeid])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
+        """Give a fixture that was made ready before."""
+        if fixturedef.argname not in self.ready:
+            return None  # pytest makes it
+        found = self.ready[fixturedef.argname]()
+        fixturedef.cached_result = (found, fixturedef.cache_key(request), None)
+        return found
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if self.coverage:
@@ -78,7 +103,7 @@ class Watch:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
         if report.failed:
-            self.failed.add(report.nodeid)
+            self.failed[report.nodeid] = "Timeout" in report.longreprtext
 
 
 def run_tests(tree: Path, tests: Sequence[str], watch: Watch, *more: str) -> int:
@@ -170,6 +195,73 @@ def trace(tree: Path, modules: Sequence[str], room: Mapping[str, list[str]], int
         raise SystemExit("the tests could not be traced")
 
 
+@contextlib.contextmanager
+def made_ready(tree: Path) -> Iterator[dict[str, Callable[[], Any]]]:
+    """Make, once for all forks, an empty store of each kind; yield them as fixtures."""
+    said = tree.with_name("postgres.url")
+    wait, go_on = os.pipe()
+    if (child := os.fork()) == 0:
+        code = NOT_RUN
+        try:
+            os.close(go_on)
+            keep_stores(tree, said, wait)
+            code = 0
+        except BaseException:  # noqa: BLE001  # as in `forked`
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(wait)
+
+    @cache
+    def own_database() -> str:
+        import psycopg  # noqa: PLC0415  # in the fork that needs it
+
+        server = said.read_text()
+        url = server.replace("+psycopg", "")
+        with psycopg.connect(f"{url}/postgres", autocommit=True) as connection:
+            for name in ("bare", "mutant"):
+                connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            connection.execute("CREATE DATABASE mutant TEMPLATE ready")
+        return f"{server}/mutant"
+
+    try:
+        while not said.exists():
+            if os.waitpid(child, os.WNOHANG)[0]:
+                raise SystemExit("no store could be made")
+            time.sleep(0.1)
+        yield {
+            "migrated_sqlite": lambda: Path(f"{tree}.db"),
+            "postgres_server": own_database,
+            "migrated_postgres": own_database,
+        }
+    finally:
+        os.close(go_on)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+def keep_stores(tree: Path, said: Path, wait: int) -> None:
+    """Migrate an SQLite file and a database of a PostgreSQL, and keep that until *wait* ends."""
+    sys.path[:0] = [str(tree), str(tree / "tests")]
+    from monitor.store.engine import Store, migrate  # noqa: PLC0415  # not before the forks
+    from support.postgres_server import PostgresServer  # noqa: PLC0415
+
+    folder = tree.with_name("postgres")
+    folder.mkdir()
+    with PostgresServer(folder, durable=False) as server:
+        place = server.url.removesuffix("/postgres")
+        with contextlib.closing(Store(server.url)) as store:
+            alone = store.engine.execution_options(isolation_level="AUTOCOMMIT")
+            with alone.connect() as connection:
+                connection.exec_driver_sql("CREATE DATABASE ready")
+        for url in (f"sqlite:///{tree}.db", f"{place}/ready"):
+            with contextlib.closing(Store(url)) as store:
+                migrate(store)
+        said.with_suffix(".part").write_text(place)
+        said.with_suffix(".part").rename(said)
+        os.read(wait, 1)
+
+
 def preload(tree: Path, names: Sequence[str], modules: Sequence[str]) -> None:
     """Import, once for all forks, what the tests import and what no change can reach."""
     sys.path.insert(0, str(tree))
@@ -214,7 +306,7 @@ def imported_by(name: str, path: Path) -> set[str]:
 
 
 def places(tree: Path, modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
-    """Return all changes, as operator and occurrence, by place; none of annotations."""
+    """Return all changes, as operator and occurrence, by place; none that no test should notice."""
     from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415  # of the tools
     from cosmic_ray.plugins import get_operator, operator_names  # noqa: PLC0415
 
@@ -222,7 +314,7 @@ def places(tree: Path, modules: Sequence[str]) -> dict[Place, list[tuple[Any, in
     found: dict[Place, list[tuple[Any, int]]] = defaultdict(list)
     for module in modules:
         source = (tree / module).read_text(encoding="utf-8")
-        nodes, unread = list(ast_nodes(get_ast(source))), list(spans_of_annotations(source))
+        nodes, unread = list(ast_nodes(get_ast(source))), list(spans_without_claim(source))
         for operator in operators:
             if operator.arguments() or IDENTITY.search(operator.__name__):
                 continue
@@ -234,29 +326,48 @@ def places(tree: Path, modules: Sequence[str]) -> dict[Place, list[tuple[Any, in
     return found
 
 
-def spans_of_annotations(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield beginning and end of what only type checkers read, and of flags that only guard."""
-    for node in ast.walk(ast.parse(source)):
-        unread = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+def spans_without_claim(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield beginning and end of what no test should notice: see the top of this module."""
+    tree = ast.parse(source)
+    constants = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    unread: list[Any] = [node.value for node in constants if is_plain_number(node.value)]
+    for node in ast.walk(tree):
+        unread += [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip
             unread.append(node.value)
         if isinstance(node, ast.ClassDef):  # frozen, slots, kw_only
             unread += node.decorator_list
-        for item in unread:
-            if isinstance(item, ast.expr):
-                assert item.end_lineno is not None
-                assert item.end_col_offset is not None
-                yield (item.lineno, item.col_offset), (item.end_lineno, item.end_col_offset)
+        if isinstance(node, ast.FunctionDef):
+            unread += [each for each in node.decorator_list if CACHES.match(ast.unparse(each))]
+        if isinstance(node, ast.Call) and LOGS.match(ast.unparse(node.func)):
+            unread.append(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            unread.append(node.test)
+    for item in unread:
+        if isinstance(item, ast.expr):
+            assert item.end_lineno is not None
+            assert item.end_col_offset is not None
+            yield (item.lineno, item.col_offset), (item.end_lineno, item.end_col_offset)
+
+
+def is_plain_number(value: ast.expr | None) -> bool:
+    """Return whether an expression has numbers alone, such as ``(7 * 86_400, 0.5)``."""
+    parts = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tuple, ast.Load)
+    return value is not None and all(
+        isinstance(node, parts)
+        and not (isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes, bool)))
+        for node in ast.walk(value)
+    )
 
 
 def mutate(source: str, operator: Any, occurrence: int) -> str | None:
     """Return the changed source, None where that is no program or the same one."""
     from cosmic_ray.mutating import mutate_code  # noqa: PLC0415  # of the tools
 
-    changed: str | None = mutate_code(source, operator(), occurrence)
     try:
+        changed: str | None = mutate_code(source, operator(), occurrence)
         same = changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
-    except SyntaxError:
+    except (SyntaxError, AttributeError):  # the latter from cosmic-ray, at errors with dotted names
         return None
     return None if same else changed
 
@@ -278,66 +389,121 @@ def tests_of(line: int, source: str, lines: Mapping[str, Sequence[str]]) -> set[
     return found if len(found) > FEW else {test for tests in lines.values() for test in tests}
 
 
-def is_noticed(
-    tree: Path, module: str, changed: str, tests: Sequence[str], limit_s: float, number: int
-) -> bool:
-    """Return whether one of *tests* fails or hangs where *module* is *changed*."""
-    watch = Watch(wanted={test: number for number, test in enumerate(tests)})
-    files = sorted({test.split("::")[0] for test in tests})
+class Trial:
+    """A copy of the tree, in which mutants meet tests."""
 
-    def call() -> int:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        return run_tests(tree, files, watch, "-x")
+    def __init__(self, tree: Path, traced: Traced, ready: Mapping[str, Callable[[], Any]]) -> None:
+        self.tree, self.seconds, self.ready = tree, traced.seconds, ready
+        self.number = 0
 
-    source, moment = (tree / module).read_bytes(), (tree / module).stat().st_mtime
-    (tree / module).write_text(changed, encoding="utf-8")
-    os.utime(tree / module, (number, number))  # no two mutants share their compiled code
-    code = forked(call, timeout_s=limit_s)
-    (tree / module).write_bytes(source)
-    os.utime(tree / module, (moment, moment))
-    if code == NOT_RUN:
-        raise SystemExit("pytest did not run")
-    return code != 0
+    def failing(
+        self, tests: Sequence[str], *more: str, patience: int = PATIENCE
+    ) -> dict[str, bool]:
+        """Run *tests* in the tree as it is; return those that fail, and whether by a time-out."""
+        watch = Watch(wanted={test: number for number, test in enumerate(tests)}, ready=self.ready)
+        files = sorted({test.split("::")[0] for test in tests})
+        taken = [self.seconds[test] for test in tests]
+        options = [f"--timeout={patience * max(taken) + LEAST_PATIENCE_S:.0f}", *more]
+        said = self.tree.with_name("failed.json")
+        said.unlink(missing_ok=True)
+
+        def call() -> int:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            code = run_tests(self.tree, files, watch, *options)
+            said.write_text(json.dumps(watch.failed), encoding="utf-8")
+            return code
+
+        limit_s = patience * sum(taken) + 10 * LEAST_PATIENCE_S
+        code = forked(call, timeout_s=limit_s)
+        if code == NOT_RUN:
+            raise SystemExit("pytest did not run")
+        failed: dict[str, bool] = json.loads(said.read_text()) if said.exists() else {}
+        return failed or ({} if code == 0 else {"": code is None})
+
+    def noticed_by(self, module: str, changed: str, tests: Sequence[str]) -> str | None:
+        """Return the test that fails where *module* is *changed*, "" for none in particular."""
+        source, moment = (self.tree / module).read_bytes(), (self.tree / module).stat().st_mtime
+        (self.tree / module).write_text(changed, encoding="utf-8")
+        self.number += 1  # no two mutants share their compiled code
+        os.utime(self.tree / module, (self.number, self.number))
+        try:
+            for part in (tests[:FIRST], tests[FIRST:]):
+                left = list(part)
+                while left and (failed := self.failing(left, "-x")):
+                    [(test, timed_out)] = list(failed.items())[:1]
+                    if test and timed_out and not self.failing([test], patience=3 * PATIENCE):
+                        left = left[left.index(test) + 1 :]  # the machine was busy
+                    else:
+                        return test
+            return None
+        finally:
+            (self.tree / module).write_bytes(source)
+            os.utime(self.tree / module, (moment, moment))
+
+
+class Mutant(NamedTuple):
+    """A change, what may notice it and what did: a test, "" none in particular, None nothing."""
+
+    where: str
+    module: str
+    changed: str
+    tests: list[str]
+    noticed_by: str | None
 
 
 def sample(
-    tree: Path, modules: Sequence[str], traced: Traced, given: argparse.Namespace
-) -> list[bool]:
-    """Try some mutants, print each, and return which were noticed."""
+    trial: Trial, modules: Sequence[str], traced: Traced, given: argparse.Namespace
+) -> list[Mutant]:
+    """Try some mutants, print each, and return them."""
     known = {
         test: taken
         for test, taken in traced.seconds.items()
         if taken < LONGEST_TEST_S and test not in traced.failed
     }
-    found = places(tree, modules)
+    found = places(trial.tree, modules)
     draw = random.Random(given.seed)  # a sample, no secret
     print(f"{len(found)} places in {len(modules)} modules, {len(known)} tests, seed {given.seed}")
-    noticed: list[bool] = []
+    tried: list[Mutant] = []
     for place in draw.sample(sorted(found), len(found)):
-        if len(noticed) == given.draw:
+        if len(tried) == given.draw:
             break
         module, line, _, kind = place
-        source = (tree / module).read_text(encoding="utf-8")
+        source = (trial.tree / module).read_text(encoding="utf-8")
         changed = mutate(source, *draw.choice(found[place]))
         if changed is None:
             continue
         tests, total_s = [], 0.0
         for test in sorted(
-            tests_of(line, source, traced.lines[module]) & known.keys(), key=known.get
+            tests_of(line, source, traced.lines.get(module, {})) & known.keys(),
+            key=known.__getitem__,
         ):
             if total_s + known[test] < given.longest:
                 tests.append(test)
                 total_s += known[test]
-        limit_s = PATIENCE * total_s + LEAST_PATIENCE_S
-        noticed.append(
-            bool(tests) and is_noticed(tree, module, changed, tests, limit_s, len(noticed))
-        )
-        said = "noticed" if noticed[-1] else "SURVIVED"
-        print(f"{len(noticed)} {said} {module}:{line} {kind}, {len(tests)} tests", flush=True)
-        if not noticed[-1]:
+        by = trial.noticed_by(module, changed, tests)
+        tried.append(Mutant(f"{module}:{line} {kind}", module, changed, tests, by))
+        said = "SURVIVED" if by is None else "noticed"
+        print(f"{len(tried)} {said} {tried[-1].where}, {len(tests)} tests {by or ''}", flush=True)
+        if by is None:
             rows = unified_diff(source.split("\n"), changed.split("\n"), lineterm="", n=0)
             print(*(f"    {row}" for row in list(rows)[2:]), sep="\n", flush=True)
-    return noticed
+    return tried
+
+
+def confirmed(trial: Trial, tried: Sequence[Mutant]) -> list[Mutant]:
+    """Return the mutants, tried anew where what failed also fails on the unchanged code."""
+    tests = sorted({each.noticed_by for each in tried if each.noticed_by})
+    broken = trial.failing(tests).keys() if tests else set()
+    result = []
+    for each in tried:
+        if each.noticed_by in broken:
+            left = [test for test in each.tests if test not in broken]
+            again = each._replace(noticed_by=trial.noticed_by(each.module, each.changed, left))
+            print(f"again without {each.noticed_by}: {again.where} {again.noticed_by}", flush=True)
+            result.append(again)
+        else:
+            result.append(each)
+    return result
 
 
 def main() -> None:
@@ -368,14 +534,14 @@ def main() -> None:
         for name in traced.failed:
             print(f"left out, fails on the unchanged code: {name}")
         preload(tree, traced.loaded, modules)
-        noticed = sample(tree, modules, traced, given)
+        with made_ready(tree) as ready:
+            trial = Trial(tree, traced, ready)
+            tried = confirmed(trial, sample(trial, modules, traced, given))
         from monitor.stats.intervals import wilson_interval  # noqa: PLC0415  # not before the forks
 
-        low, high = wilson_interval(sum(noticed), len(noticed))
-        print(
-            f"{given.room}: {sum(noticed)} of {len(noticed)} noticed, "
-            f"{sum(noticed) / len(noticed):.1%} [{low:.1%}, {high:.1%}]"
-        )
+        noticed, n = sum(each.noticed_by is not None for each in tried), len(tried)
+        low, high = wilson_interval(noticed, n)
+        print(f"{given.room}: {noticed} of {n} noticed, {noticed / n:.1%} [{low:.1%}, {high:.1%}]")
 
 
 if __name__ == "__main__":
