@@ -282,25 +282,37 @@ def _gaps(series: TimeSeries, frame: _Frame) -> list[str]:
         if step is not None and step.rate is None:
             start = start or step
         elif start is not None:
-            end_s = step.start_s if step is not None else series.to_s
-            found.append(_block("gap", frame, start.start_s, end_s))
+            end_s = step.start_s if step is not None else series.finished_s
+            if end_s > start.start_s:
+                found.append(_block("gap", frame, start.start_s, end_s))
             start = None
     return found
 
 
 def _course(series: TimeSeries, frame: _Frame, units: int) -> tuple[str, str]:
-    """Return band and line, each a path; a lone step is drawn over its whole width."""
-    band, line = "", ""
+    """
+    Return band and line, each a path; a lone step is drawn over its whole width.
+
+    The way to an unfinished step is drawn apart: its rate may still change.
+    """
+    band, line, open_end = "", "", ""
     for _, run in scored_runs(series.steps):
-        ats = [step.start_s + series.step_s / 2 for step in run]
+        ends = [min(series.to_s, step.start_s + series.step_s) for step in run]
+        ats = [(step.start_s + end_s) / 2 for step, end_s in zip(run, ends, strict=True)]
+        is_open = ends[-1] > series.finished_s
         if len(run) == 1:
-            ats, run = [run[0].start_s, run[0].start_s + series.step_s], [run[0], run[0]]  # noqa: PLW2901
+            ats, run = [run[0].start_s, ends[0]], [run[0], run[0]]  # noqa: PLW2901
         upper, lower = [step.high or 0.0 for step in run], [step.low or 0.0 for step in run]
+        rates = [step.rate or 0.0 for step in run]
         band += frame.path(ats + ats[::-1], upper + lower[::-1], units) + "z"
-        line += frame.path(ats, [step.rate or 0.0 for step in run], units)
-    if not line:
-        return "", ""
-    return f'<path class="band" d="{band}"/>', f'<path class="line" d="{line}"/>'
+        if is_open:
+            open_end = frame.path(ats[-2:], rates[-2:], units)
+            ats, rates = ats[:-1], rates[:-1]
+        if len(ats) > 1:
+            line += frame.path(ats, rates, units)
+    paths = (("line", line), ("line unfinished", open_end))
+    drawn = "".join(f'<path class="{name}" d="{path}"/>' for name, path in paths if path)
+    return (f'<path class="band" d="{band}"/>', drawn) if band else ("", "")
 
 
 def _thresholds(frame: _Frame, lines: ChartThresholds) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
@@ -241,10 +242,15 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True)
 class TimeSeries:
-    """Steps of equal width, without holes: a step without scores stands there, empty."""
+    """
+    Steps of equal width, without holes: a step without scores stands there, empty.
+
+    It ends at *now_s*, epoch seconds: the last step may be unfinished.
+    """
 
     step_s: int
     steps: tuple[SeriesPoint, ...]
+    now_s: float = inf
 
     @property
     def from_s(self) -> int:
@@ -254,7 +260,13 @@ class TimeSeries:
     @property
     def to_s(self) -> int:
         """Where it ends, in epoch seconds."""
-        return self.steps[-1].start_s + self.step_s if self.steps else 0
+        return int(min(self.now_s, self.steps[-1].start_s + self.step_s)) if self.steps else 0
+
+    @property
+    def finished_s(self) -> int:
+        """Where its last finished step ends, in epoch seconds."""
+        last_s = self.steps[-1].start_s if self.steps else 0
+        return last_s if self.to_s < last_s + self.step_s else self.to_s
 
     @property
     def n(self) -> int:
@@ -263,8 +275,8 @@ class TimeSeries:
 
     @property
     def gaps(self) -> int:
-        """How many steps have no score."""
-        return sum(step.rate is None for step in self.steps)
+        """How many finished steps have no score."""
+        return sum(step.rate is None and step.start_s < self.finished_s for step in self.steps)
 
     @property
     def first_scored_s(self) -> int | None:
@@ -277,7 +289,7 @@ class TimeSeries:
             return self
         empty = (self.first_scored_s - self.from_s) // self.step_s
         start = max(0, min(empty - 1, len(self.steps) - _LEAST_DRAWN))
-        return TimeSeries(self.step_s, self.steps[start:])
+        return replace(self, steps=self.steps[start:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +316,8 @@ def time_series(
     last = int(now_s) // step_s * step_s
     first = last - max(1, span_s // step_s) * step_s + step_s
     starts = range(first, last + 1, step_s)
-    return TimeSeries(step_s, tuple(steps.get(start_s) or _gap(start_s) for start_s in starts))
+    points = tuple(steps.get(start_s) or _gap(start_s) for start_s in starts)
+    return TimeSeries(step_s, points, now_s)
 
 
 _gap = lru_cache(maxsize=4096)(SeriesPoint)  # all series of a page have the same ones

@@ -1,6 +1,8 @@
 """Values to SVG: well-formed, gaps as gaps, harmless whatever the names are."""
 
+from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -31,7 +33,7 @@ def tally(n, passed):
     )
 
 
-def made(*rates):
+def made(*rates, now_s=inf):
     """A time series of one step a rate, of ten scores each; None is a gap."""
     first = NOW_S // 60 * 60 - 60 * (len(rates) - 1)
     steps = {
@@ -39,7 +41,8 @@ def made(*rates):
         for i, rate in enumerate(rates)
         if rate is not None
     }
-    return time_series(steps_of(steps), now_s=NOW_S, span_s=60 * len(rates), step_s=60)
+    series = time_series(steps_of(steps), now_s=NOW_S, span_s=60 * len(rates), step_s=60)
+    return replace(series, now_s=now_s)
 
 
 def of_class(svg, name):
@@ -51,6 +54,19 @@ def test_step_without_scores_is_a_gap_and_breaks_line_and_band():
     assert len(of_class(svg, "gap")) == 1
     assert of_class(svg, "line")[0].get("d").count("M") == 2
     assert of_class(svg, "band")[0].get("d").count("M") == 2
+
+
+def test_the_way_to_an_unfinished_step_is_dashed():
+    svg = svg_sparkline(made(1.0, 0.9, 0.2, now_s=NOW_S + 20), LINES)
+    assert of_class(svg, "line")[0].get("d").count("l") == 1
+    assert of_class(svg, "line unfinished")[0].get("d").count("l") == 1
+
+
+def test_step_that_has_just_begun_is_no_gap():
+    series = made(1.0, None, 0.9, None, now_s=NOW_S + 20)
+    svg = svg_sparkline(series, LINES)
+    assert len(of_class(svg, "gap")) == series.gaps == 1
+    assert of_class(svg, "line unfinished") == []
 
 
 def test_both_thresholds_are_always_drawn():
