@@ -61,7 +61,7 @@ _Bytes = LargeBinary | PackedColumn
 
 _VERSION_TABLE = "groundwatch_schema"
 #: The revision of the tables that this program knows; a constant, so that a check costs nothing.
-HEAD = "0022"
+HEAD = "0023"
 _SQLITE_PRAGMAS = (
     # These two before the journal mode, or they are ignored; an old file keeps what it has.
     # A packed sample takes some 2 kB, and of pages of 4 kB half would stay empty.

@@ -348,8 +348,9 @@ def _positions(
             matching.append("facets[1] = :release")
             more["release"] = facet("release", wanted.release)
         conditions, values = conditions + matching, values | more
-    low = -1 if wanted.since is None else _place(wanted.since) - 1
-    high = 2**63 - 1 if wanted.until is None else _place(wanted.until)
+    bits = TIE_BITS[connection.dialect.name]
+    low = -1 if wanted.since is None else (_until_latest(wanted.since) << bits) - 1
+    high = 2**63 - 1 if wanted.until is None else _until_latest(wanted.until) << bits
     if after is not None:
         low, high = (max(low, after), high) if sort is Sort.OLDEST else (low, min(high, after))
     values |= {"low": low, "high": high, "limit": limit}
@@ -401,9 +402,9 @@ def _dense_or_few(
     return found if len(found) <= _FEW else None
 
 
-def _place(at: datetime) -> int:
-    """Return the first position of a time."""
-    return min(max(epoch_ms(at), 0), LATEST_MS) << TIE_BITS
+def _until_latest(at: datetime) -> int:
+    """Return epoch milliseconds within what positions can say."""
+    return min(max(epoch_ms(at), 0), LATEST_MS)
 
 
 def _gin_conditions(

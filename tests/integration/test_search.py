@@ -9,7 +9,7 @@ from sqlalchemy import text
 from monitor.models import Evaluation
 from monitor.store import Sort
 from monitor.store.retention import Ages, Retention, blank
-from monitor.store.sample_index import index_older
+from monitor.store.sample_index import TIE_BITS, allot_positions, index_older
 from monitor.store.search import SampleFilter, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
@@ -146,6 +146,17 @@ def test_cursor_of_another_list_is_refused(store, cursor):
 def test_samples_of_one_millisecond_are_told_apart(store):
     ids = {add(store) for _ in range(20)}
     assert set(found(store)) == ids
+
+
+def test_samples_of_one_millisecond_have_places_of_their_own(store):
+    """More of them than a millisecond has places on SQLite, as an import of one day may have."""
+    times_ms = {f"sample-{number}": 1_700_000_000_000 for number in range(200)}
+    with store.read() as connection:
+        positions = allot_positions(connection, times_ms)
+    assert len(set(positions.values())) == len(times_ms)
+    first = 1_700_000_000_000 << TIE_BITS[store.engine.dialect.name]
+    assert all(first <= position < first + 2**21 for position in positions.values())
+    assert store.is_postgresql or max(positions.values()) < 2**47  # SQLite keeps it in six bytes
 
 
 def test_neighbours_are_those_of_the_filtered_list(store, three):
