@@ -9,16 +9,19 @@ of ours. `ceiling`: the most messages in any day, over periodic patterns of evid
 `race`: three dispatchers and 200 incidents, one dispatcher paused beyond its lease.
 """
 
-import itertools
 import time
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from random import Random
+from typing import Literal
 
 import numpy as np
-from common import make_parser, new_store, print_head, print_row
+from common import new_store, print_head, print_row, script
+from numpy.typing import NDArray
 
 from alerts.backtest import Point, replay
 from alerts.channels.base import Channel, ChannelRate, Receipt
@@ -39,7 +42,9 @@ from support.alert_races import race_everywhere
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 KEY = AlertKey("app", "metric", "*", 3600)
-STEP_S = 600
+STEP_S, DAY = 600, 144  # a day has so many steps
+BEGIN, END = 5 * DAY, 5 * DAY + 72  # of the drop
+KEYS = 5_000
 OURS = Timers(
     warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400,
     max_gap_s=3 * STEP_S,
@@ -59,75 +64,63 @@ def simulate(runs: int) -> None:
         ("interval below, at once", True, AT_ONCE),
         ("interval below, held (ours)", True, OURS),
     ):
-        months = [
-            replay(KEY, _history(seed, 30 * 144, interval=interval), timers).events
-            for seed in range(runs)
-        ]
+        months, drops = [], []
+        for seed in range(runs):
+            calm = _history(seed, np.full(30 * DAY, 0.92), interval=interval)
+            months.append([event for _, event in replay(KEY, calm, timers).events])
+            rates = np.full(END + DAY, 0.92)
+            rates[BEGIN:END] = 0.75
+            history = _history(10_000 + seed, rates, interval=interval)
+            events = replay(KEY, history, timers).events
+            began, ended = (START + timedelta(seconds=STEP_S * step) for step in (BEGIN, END))
+            fired = [at for at, e in events if e is AlertEvent.FIRED and began < at <= ended]
+            over = [at for at, e in events if e is AlertEvent.RESOLVED and at > ended]
+            if fired and over:
+                drops.append([(fired[0] - began), (over[0] - ended)])
         messages = np.mean([len(events) for events in months])
-        fired = np.mean([[e for _, e in each].count(AlertEvent.FIRED) for each in months])
-        found = [
-            drop for seed in range(runs) if (drop := _drop(seed, interval=interval, timers=timers))
-        ]
-        figures = (messages, fired, *np.median(found, axis=0))
-        print_row(name, *(f"{x:.2f}" for x in figures), runs - len(found))
+        alerts = np.mean([events.count(AlertEvent.FIRED) for events in months])
+        hours = np.median(np.array(drops) / timedelta(hours=1), axis=0)
+        print_row(name, *(f"{x:.2f}" for x in (messages, alerts, *hours)), runs - len(drops))
 
 
-def _drop(seed: int, *, interval: bool, timers: Timers) -> tuple[float, float] | None:
-    begin, end = 5 * 144, 5 * 144 + 72
-    history = _history(10_000 + seed, end + 144, (begin, end), interval=interval)
-    events = replay(KEY, history, timers).events
-    began, ended = (START + timedelta(seconds=STEP_S * step) for step in (begin, end))
-    fired = [at for at, event in events if event is AlertEvent.FIRED and began < at <= ended]
-    over = [at for at, event in events if event is AlertEvent.RESOLVED and at > ended]
-    if not fired or not over:
-        return None
-    return (fired[0] - began).total_seconds() / 3600, (over[0] - ended).total_seconds() / 3600
-
-
-def _history(
-    seed: int, steps: int, drop: tuple[int, int] = (0, 0), *, interval: bool
-) -> Iterator[Point]:
+def _history(seed: int, rates: NDArray[np.float64], *, interval: bool) -> Iterator[Point]:
     """Draw scored samples, 40 an hour, and judge the last 200 of them every ten minutes."""
     rng = np.random.default_rng(seed)
-    sizes = rng.poisson(PER_STEP, steps)
-    total = np.concatenate([[0], np.cumsum(sizes)])
-    rates = np.full(steps, 0.92)
-    rates[slice(*drop)] = 0.75
-    passed = np.concatenate([[0], np.cumsum(rng.random(total[-1]) < np.repeat(rates, sizes))])
-    for step in range(steps):
-        n = min(WINDOW, int(total[step + 1]))
-        k = int(passed[total[step + 1]] - passed[total[step + 1] - n])
+    sizes = rng.poisson(PER_STEP, rates.size)
+    total = np.r_[0, np.cumsum(sizes)]
+    passed = np.r_[0, np.cumsum(rng.random(total[-1]) < np.repeat(rates, sizes))]
+    for step, seen in enumerate(total[1:].tolist(), 1):
+        n = min(WINDOW, seen)
+        k = int(passed[seen] - passed[seen - n])
         value = wilson_interval(k, n).high if interval and n else k / max(n, 1)
         status = Status.WARNING if n and value < LINE else Status.HEALTHY
-        at = START + timedelta(seconds=STEP_S * (step + 1))
-        yield Point(at, status if n >= WINDOW else Status.INSUFFICIENT_DATA, int(total[step + 1]))
+        at = START + timedelta(seconds=STEP_S * step)
+        yield Point(at, status if n >= WINDOW else Status.INSUFFICIENT_DATA, seen)
 
 
-def ceiling() -> None:
+def ceiling(_: int) -> None:
     """Look for the pattern of evidence that gets the most messages through in a day."""
     lengths = [1, 2, 6, 12, 36, 144]
     worst: Counter[str] = Counter()
     tried = 0
-    for *first, third in itertools.product(lengths, lengths, [1, 24]):
-        for letters in ("wh ", "ch ", "wch", "cwh", "hwc", "ch?"):
-            long = zip(letters.strip(), (*first, third), strict=False)
-            pattern = [STATUSES[letter] for letter, n in long for _ in range(n)]
-            name = f"{letters.strip()} {first[0]}/{first[1]}/{third}"
-            for timers in (AT_ONCE, OURS):
-                tried += 1
-                worst[name] = max(worst[name], _most_in_a_day(pattern, timers))
+    for letters, first, second, third in product(
+        ("wh", "ch", "wch", "cwh", "hwc", "ch?"), lengths, lengths, (1, 24)
+    ):
+        long = zip(letters, (first, second, third), strict=False)
+        pattern = [STATUSES[letter] for letter, n in long for _ in range(n)]
+        for timers in (AT_ONCE, OURS):
+            tried += 1
+            history = (
+                Point(START + timedelta(seconds=STEP_S * i), pattern[i % len(pattern)], i)
+                for i in range(3 * DAY)
+            )
+            times = [at for at, _ in replay(KEY, history, timers).events]
+            most = max((bisect_left(times, at + timedelta(days=1)) - i
+                        for i, at in enumerate(times)), default=0)  # fmt: skip
+            name = f"{letters} {first}/{second}/{third}"
+            worst[name] = max(worst[name], most)
     print(f"{tried:,} patterns; the most messages in any 24 hours: {worst.most_common(1)[0][1]}")
     print("worst:", ", ".join(f"{name}: {n}" for name, n in worst.most_common(5)))
-
-
-def _most_in_a_day(pattern: list[Status], timers: Timers) -> int:
-    history = (
-        Point(START + timedelta(seconds=STEP_S * i), pattern[i % len(pattern)], i)
-        for i in range(3 * 144)
-    )
-    times = [at for at, _ in replay(KEY, history, timers).events]
-    day = timedelta(days=1)
-    return max((sum(at <= other < at + day for other in times) for at in times), default=0)
 
 
 class Sink(Channel):
@@ -146,27 +139,24 @@ class Sink(Channel):
         return Receipt(answer="taken")
 
 
-def storm(keys: int = 5_000) -> None:
-    """Let many keys change at once, over many apps, then over few."""
+def storm(_: int) -> None:
+    """Let 5,000 keys change at once, over many apps, then over few."""
     print_head(
         "keys", "apps", "judge", "evaluation s", "CPU s", "messages in an hour", "criticals first"
     )
-    for apps, judge in ((keys, ""), (1_000, ""), (50, ""), (1_000, "judge-7")):
+    for apps, judge in ((KEYS, ""), (1_000, ""), (50, ""), (1_000, "judge-7")):
+        verdicts = [
+            make_verdict(
+                Status.WARNING if i % 10 else Status.CRITICAL, START,
+                app=f"app-{i % apps}", metric=f"metric-{i // apps}", evaluator_version=judge,
+            )
+            for i in range(KEYS)
+        ]  # fmt: skip
+        if judge:  # without evidence that it changed, a judge is not a common cause
+            for number in range(apps):
+                app, ill = f"app-{number}", {JUDGE_CHANGED: "it changed"}
+                verdicts += verdicts_on(app, ill, [JUDGE_CHANGED], window_s=3600, now=START)
         with new_store() as store:
-            verdicts = [
-                make_verdict(
-                    Status.CRITICAL if i % 10 == 0 else Status.WARNING,
-                    START,
-                    app=f"app-{i % apps}",
-                    metric=f"metric-{i // apps}",
-                    evaluator_version=judge,
-                )
-                for i in range(keys)
-            ]
-            if judge:  # without evidence that it changed, a judge is not a common cause
-                for number in range(apps):
-                    app, ill = f"app-{number}", {JUDGE_CHANGED: "it changed"}
-                    verdicts += verdicts_on(app, ill, [JUDGE_CHANGED], window_s=3600, now=START)
             began, began_cpu = time.perf_counter(), time.process_time()
             with store.write() as connection:
                 plan = RoutingConfig.everyone([Recipient("sink")])
@@ -176,20 +166,19 @@ def storm(keys: int = 5_000) -> None:
             for minute in range(60):
                 now = START + timedelta(minutes=minute)
                 Dispatcher(store, {"sink": sink}, Random(1), clock=lambda now=now: now).run_once()
-            ordered = sink.words == sorted(sink.words)
+        ordered = sink.words == sorted(sink.words)
         times = f"{took_s:.2f}", f"{cpu_s:.2f}"
-        print_row(f"{keys:,}", f"{apps:,}", judge or "-", *times, len(sink.words), ordered)
+        print_row(f"{KEYS:,}", f"{apps:,}", judge or "-", *times, len(sink.words), ordered)
 
 
-if __name__ == "__main__":
-    parser = make_parser(__doc__, runs=50)
-    parser.add_argument("what", choices=["simulate", "ceiling", "storm", "race", "kill"])
-    options = parser.parse_args()
+PARTS: dict[str, Callable[[int], None]] = {
+    "simulate": simulate, "ceiling": ceiling, "storm": storm, "kill": kill_everywhere,
+    "race": lambda _: race_everywhere(),
+}  # fmt: skip
+
+
+@script
+def main(what: Literal["simulate", "ceiling", "storm", "race", "kill"], *, runs: int = 50) -> None:
+    """Measure one part."""
     quiet_logs()
-    match options.what:
-        case "simulate":
-            simulate(options.runs)
-        case "kill":
-            kill_everywhere(options.runs)
-        case what:
-            {"ceiling": ceiling, "storm": storm, "race": race_everywhere}[what]()
+    PARTS[what](runs)

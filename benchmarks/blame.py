@@ -7,13 +7,14 @@ time that has nothing to do with the fault. The cause that the page shows is cou
 that is named, or traffic where the questions tell; else nothing is blamed.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from common import keep_figures, make_parser, print_head, print_row
-from labelled import GROUNDEDNESS, contexts, read_rows
+from common import keep_figures, print_head, print_row, script
+from labelled import GROUNDEDNESS, by_source, contexts, read_rows
 
 from monitor.models.insight import ScoredExchange
 from monitor.rolling.faults import find_faults
@@ -30,9 +31,8 @@ FAULTS = {
 _PARTS = ("retriever", "model", "prompt_version", "index")
 
 
-def play(fault: str, good: list[Any], bad: list[Any], others: list[Any], rng: Random) -> str:
+def play(planted: str, good: list[Any], bad: list[Any], others: list[Any], rng: Random) -> str:
     """Play one run; return the part that is blamed, or an empty text."""
-    planted = FAULTS[fault]
     decoy = rng.choice([each for each in _PARTS if each != planted])
     decoy_at = rng.choice([rng.randint(20, 240), rng.randint(360, 580)])
     samples = []
@@ -40,22 +40,17 @@ def play(fault: str, good: list[Any], bad: list[Any], others: list[Any], rng: Ra
         late = i >= _SIDE
         record, passed = rng.choice(good), rng.random() >= _ALREADY
         passages = record["contexts"]
-        if late and rng.random() < _FAULTY:
+        if late and planted and rng.random() < _FAULTY:
+            passed = False
             if planted == "retriever":
-                passages, passed = rng.choice(good)["contexts"], False
-            elif planted == "traffic":
-                record = rng.choice(others)
-                passages, passed = record["contexts"], rng.random() < _OTHERS_PASS
-            elif planted == "judge":
-                passed = False
-            elif planted:
-                record, passed = rng.choice(bad), False
+                passages = rng.choice(good)["contexts"]
+            elif planted != "judge":
+                record = rng.choice(others if planted == "traffic" else bad)
                 passages = record["contexts"]
+                passed = planted == "traffic" and rng.random() < _OTHERS_PASS
         values = dict.fromkeys(_PARTS, "v1")
-        if late and planted in values:
-            values[planted] = "v2"
-        if i >= decoy_at:
-            values[decoy] = "v2"
+        values |= {part: "v2" for part, is_new in ((planted, late), (decoy, i >= decoy_at))
+                   if is_new and part in values}  # fmt: skip
         version = "judge-v2" if late and planted == "judge" else "judge-v1"
         texts = {"query": record["query"], "contexts": passages, "output": record["output"]}
         interaction = make_interaction(**texts, tags=values, release="r1")
@@ -69,31 +64,26 @@ def play(fault: str, good: list[Any], bad: list[Any], others: list[Any], rng: Ra
     return "traffic" if found.blame.cause == "traffic" else named
 
 
-def main() -> None:
+@script
+def main(folder: Path, *, runs: int = 100) -> None:
     """Print how often each planted fault was named, and what else was."""
-    options = make_parser(__doc__, folder=True, runs=100).parse_args()
-    by_source = defaultdict[str, list[Any]](list)
-    for row in read_rows(options.folder, GROUNDEDNESS):
-        if row["query"] and row["contexts"]:
-            by_source[row["source"]].append(row | {"contexts": contexts(row)})
-    asked = sorted(source for source, rows in by_source.items() if len(rows) >= 200)
+    rows = [row for row in read_rows(folder, GROUNDEDNESS) if row["query"] and row["contexts"]]
+    records = [row | {"contexts": contexts(row)} for row in rows]
+    sources = {name: [records[i] for i in members] for name, members in by_source(rows).items()}
+    asked = [name for name, members in sources.items() if len(members) >= 200]
     figures: dict[str, float] = {}
     print_head("planted", "right", "nothing named", "wrong")
     for fault, planted in FAULTS.items():
         said = Counter[str]()
-        for run in range(options.runs):
-            rng = Random(f"{fault} {run}")
-            mine, others = (by_source[source] for source in rng.sample(asked, 2))
+        for number in range(runs):
+            rng = Random(f"{fault} {number}")
+            mine, others = (sources[source] for source in rng.sample(asked, 2))
             good, bad = ([r for r in mine if int(r["label"]) == label] for label in (0, 1))
-            said[play(fault, good, bad or good, others, rng)] += 1
+            said[play(planted, good, bad or good, others, rng)] += 1
         right, nothing = said[planted], said[""] if planted else 0
-        wrong = options.runs - right - nothing
+        wrong = runs - right - nothing
         print_row(fault, right, nothing, f"{wrong} {dict(said) if wrong else ''}")
         name = fault.replace(" ", "_")
-        figures[f"{name}_right_share"] = right / options.runs
-        figures[f"{name}_wrong_share"] = wrong / options.runs
-    keep_figures("blame", figures, full=options.runs >= 100)
-
-
-if __name__ == "__main__":
-    main()
+        figures[f"{name}_right_share"] = right / runs
+        figures[f"{name}_wrong_share"] = wrong / runs
+    keep_figures("blame", figures, full=runs >= 100)

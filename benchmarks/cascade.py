@@ -12,14 +12,14 @@ means that the cascade made 60 % of those. "in segments" tells the cascade from 
 set a sample comes, as the tag of a route or a prompt's version would.
 """
 
-import time
 import zlib
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
-from common import make_parser, print_head, print_row
+from common import print_head, print_row, script
 from labelled import GROUNDEDNESS, RELEVANCE, Row, by_source, document, fold, read_rows
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -47,16 +47,6 @@ class Half(NamedTuple):
     verdicts: Sequence[JudgedSample]  #: the score is its pass
 
 
-class Run(NamedTuple):
-    """One repetition: the true rate, the estimate and its bounds, and the calls that it took."""
-
-    truth: float
-    rate: float
-    low: float
-    high: float
-    calls: int
-
-
 class Cascade:
     """The parts of a cascade that are not input and output, fed with labels."""
 
@@ -77,8 +67,10 @@ class Cascade:
             self.curve, self._new = fit_curve(self._verdicts, self.rule), 0
         return due
 
-    def window(self, random: np.random.Generator, half: Half, size: int) -> Run:
-        """Score *size* samples drawn from *half*."""
+    def window(
+        self, random: np.random.Generator, half: Half, size: int
+    ) -> tuple[float, float, float, int]:
+        """Score *size* samples drawn from *half*; return rate, its bounds, and the calls."""
         drawn = random.integers(0, len(half.passed), size).tolist()
         estimates, calls = np.empty(size), 0
         known: dict[int, Expected] = {}
@@ -104,16 +96,7 @@ class Cascade:
             sum_wx=total,
         ))  # fmt: skip
         assert stats.pass_rate is not None
-        bounds = wilson_interval(*stats.counts())
-        return Run(float(half.passed.mean()), stats.pass_rate, *bounds, calls)
-
-
-def plain(random: np.random.Generator, half: Half, share: float, size: int) -> Run:
-    """Ask about a plain random share of a window."""
-    calls = max(1, round(share * size))
-    passed = float(half.passed[random.integers(0, len(half.passed), calls)].sum())
-    bounds = wilson_interval(passed, calls)
-    return Run(float(half.passed.mean()), passed / calls, *bounds, calls)
+        return stats.pass_rate, *wilson_interval(*stats.counts()), calls
 
 
 def halves(
@@ -122,30 +105,33 @@ def halves(
     """Cut the records of a data set in two by document, whatever their text."""
     keys = {document(rows[i]) for i in members}
     ordered = sorted(keys, key=lambda key: (fold({"doc": key, "query": key}), key[::-1]))
-    first = set(ordered[: len(ordered) // 2])
-    parts = [
-        [i for i in members if (document(rows[i]) in first) is wanted] for wanted in (True, False)
-    ]
-    verdicts = [
-        JudgedSample(score, good > 0, good, (zlib.crc32(row["source"].encode()),) if tagged else ())
-        for row, score, good in zip(rows, scores.tolist(), passed.tolist(), strict=True)
-    ]
-    return [Half(passed[part], [verdicts[i] for i in part]) for part in parts]
+    found = []
+    for chosen in ({*ordered[: len(ordered) // 2]}, {*ordered[len(ordered) // 2 :]}):
+        part = [i for i in members if document(rows[i]) in chosen]
+        places = [(zlib.crc32(rows[i]["source"].encode()),) if tagged else () for i in part]
+        verdicts = [
+            JudgedSample(float(scores[i]), passed[i] > 0, float(passed[i]), place)
+            for i, place in zip(part, places, strict=True)
+        ]
+        found.append(Half(passed[part], verdicts))
+    return found
 
 
 def measure(parts: Sequence[Half], share: float, repetitions: int, size: int) -> list[str]:
     """Repeat both ways of asking on both halves; return the cells of a row."""
     random = np.random.default_rng(17)
-    ours, theirs = [], []
+    ours, theirs, truths = [], [], []
     for turn in range(repetitions):
         earlier, half = parts[turn % 2], parts[1 - turn % 2]
         cascade = Cascade(share)
         cascade.window(random, earlier, 4 * size)
         ours.append(cascade.window(random, half, size))
-        theirs.append(plain(random, half, share, size))
-    (truth, rate, low, high, calls), (_, _, plain_low, plain_high, _) = (
-        np.array(runs).T for runs in (ours, theirs)
-    )
+        n = max(1, round(share * size))
+        drawn = half.passed[random.integers(0, len(half.passed), n)]
+        theirs.append(wilson_interval(float(drawn.sum()), n))
+        truths.append(half.passed.mean())
+    truth, (rate, low, high, calls) = np.array(truths), np.array(ours).T
+    plain_low, plain_high = np.array(theirs).T
     width = float(np.mean(high - low) / 2)
 
     def excess(log_n: float) -> float:
@@ -184,23 +170,20 @@ def print_table(
             print_row(name, *measure(parts, share, repetitions, size))
 
 
-def main() -> None:
-    """Print a table for each metric."""
-    parser = make_parser(__doc__, folder=True, repetitions=400, size=1_000)
-    parser.add_argument("--metric", choices=("groundedness", "relevance"), help="only this one")
-    asked, started = parser.parse_args(), time.perf_counter()
-    sizes = (asked.repetitions, asked.size)
-    if asked.metric != "relevance":
-        rows = read_rows(asked.folder, GROUNDEDNESS)
+@script
+def main(
+    folder: Path, *, repetitions: int = 400, size: int = 1_000,
+    metric: Literal["groundedness", "relevance", "both"] = "both",
+) -> None:  # fmt: skip
+    """Print a table for each metric, from FOLDER with the labelled records."""
+    if metric != "relevance":
+        rows = read_rows(folder, GROUNDEDNESS)
         measured = Measured.of(with_foreign(rows))
         scores = held_out_groundedness(rows, measured, lambda row: str(fold(row)))
-        print_table("Groundedness", rows, [1 - row["label"] for row in rows], scores, *sizes)
-    if asked.metric != "groundedness":
-        rows = read_rows(asked.folder, RELEVANCE)
+        good = [1 - row["label"] for row in rows]
+        print_table("Groundedness", rows, good, scores, repetitions, size)
+    if metric != "groundedness":
+        rows = read_rows(folder, RELEVANCE)
         scores = held_out_relevance(rows, lambda row: str(fold(row)))
-        print_table("Relevance", rows, [row["label"] for row in rows], scores, *sizes)
-    print(f"measured in {time.perf_counter() - started:.0f} s")
-
-
-if __name__ == "__main__":
-    main()
+        good = [row["label"] for row in rows]
+        print_table("Relevance", rows, good, scores, repetitions, size)

@@ -1,15 +1,14 @@
-"""What benchmarks share: the servers of the tests, options, tables, rows and kept figures."""
+"""What benchmarks share: options, tables, kept figures, stores, and what takes all posts."""
 
-import argparse
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import typer
 from sqlalchemy import Table, func, select
 
 from monitor.store.engine import Store, migrate
@@ -19,29 +18,17 @@ from monitor.testing.receivers import Receiver
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 FIGURES = Path(__file__).with_name("figures.json")
-_PATIENCE_S = 120.0
 
 
-def make_parser(
-    description: str | None, *, folder: bool = False, **defaults: object
-) -> argparse.ArgumentParser:
-    """
-    Return a parser with an option for each default, and a module's docstring as its help.
-
-    A default of False is a flag; with *folder* the folder of the labelled records comes first.
-    """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    if folder:
-        parser.add_argument("folder", type=Path, help="folder with the labelled records")
-    for name, default in defaults.items():
-        option = f"--{name.replace('_', '-')}"
-        if default is False:
-            parser.add_argument(option, action="store_true")
-        else:
-            parser.add_argument(option, type=type(default), default=default)
-    return parser
+def script(main: Callable[..., None]) -> Callable[..., None]:
+    """Decorate what ends a script: it runs with its parameters as options, if it is the program."""
+    if main.__module__ == "__main__":
+        app = typer.Typer(
+            add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        )
+        app.command(help=sys.modules["__main__"].__doc__)(main)
+        app()
+    return main
 
 
 class Sink(Receiver):
@@ -57,13 +44,7 @@ class Sink(Receiver):
         return 200, b""
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
-        if handler.headers.get("Transfer-Encoding") == "chunked":
-            body = b""
-            while size := int(handler.rfile.readline(), 16):
-                body += handler.rfile.read(size + 2)[:-2]
-            handler.rfile.readline()
-        else:
-            body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         status, said = self.reply(handler.path, body)
         handler.send_response(status)
         handler.send_header("Content-Type", "application/json")
@@ -97,9 +78,7 @@ def keep_figures(benchmark: str, figures: dict[str, float], *, full: bool) -> No
         print(f"fewer samples than a full run: {FIGURES.name} stays as it is")
         return
     whole = read_figures()
-    whole[benchmark] = whole.get(benchmark, {}) | {
-        name: float(f"{value:.4g}") for name, value in figures.items()
-    }
+    whole.setdefault(benchmark, {}).update({n: float(f"{v:.4g}") for n, v in figures.items()})
     FIGURES.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -118,12 +97,3 @@ def count_rows(store: Store, tables: Sequence[Table]) -> list[int]:
     with store.read() as connection:
         counts = (select(func.count()).select_from(table) for table in tables)
         return [connection.execute(count).scalar_one() for count in counts]
-
-
-def wait_until(condition: Callable[[], bool], *, every_s: float = 0.05) -> None:
-    """Wait for something that happens in another process; exit when it does not in two minutes."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            sys.exit(f"waited {_PATIENCE_S:.0f} s in vain")
-        time.sleep(every_s)

@@ -1,12 +1,11 @@
 """
 Measure what a sample costs Redis and PostgreSQL: python benchmarks/constants.py [--samples 4000].
 
-Samples are those of `store_size.py`: 2,000 characters, two metrics, six dimensions. They are
+Samples are those of `made.py`: 2,000 characters, two metrics, six dimensions. They are
 written as workers write them, fifty to a transaction, by one writer and by two, to a
 PostgreSQL that waits for its disk. The figures are for the model of `scale.py`.
 """
 
-import random
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,30 +13,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from common import count_rows, keep_figures, make_parser
-from store_size import made_result
+from common import count_rows, keep_figures, script
+from made import LONG, Maker, write
 
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.wire import encode
-from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.store.retention import size_bytes
-from monitor.store.tables import evaluations, samples
-from monitor.store.write import Result, record
+from monitor.store.tables import evaluations
+from monitor.store.tables import samples as sample_rows
+from monitor.store.write import Result
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
-from workers.scoring_run import ScoringRules
 
-_BATCH = 50
 _FULL = 4_000
 
 
 def made(n: int, seed: int) -> list[Result]:
     """Make samples of now, with their scores."""
-    rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
-    rng = random.Random(seed)
-    return [made_result(rng, datetime.now(UTC), rules) for _ in range(n)]
+    maker = Maker(LONG, seed)
+    return [maker.result(datetime.now(UTC)) for _ in range(n)]
 
 
 def in_redis(folder: Path, results: list[Result]) -> dict[str, float]:
@@ -61,13 +57,13 @@ def in_postgres(folder: Path, n: int, sent_bytes: float) -> dict[str, float]:
     with PostgresServer(folder) as server:
         store = Store(server.url)
         migrate(store)
-        _write(store, made(_BATCH, 0))
+        write(store, made(50, 0))
         for writers in (1, 2):
             parts = [made(n // writers, 10 * writers + each) for each in range(writers)]
             began_rows, began_bytes = _size(store)
             began_s = time.monotonic()
             with ThreadPoolExecutor(writers) as pool:
-                list(pool.map(lambda part: _write(store, part), parts))
+                list(pool.map(lambda part: write(store, part), parts))
             found[f"postgres_{writers}_samples_per_s"] = n / (time.monotonic() - began_s)
         rows, size = _size(store)
         store.close()
@@ -77,27 +73,16 @@ def in_postgres(folder: Path, n: int, sent_bytes: float) -> dict[str, float]:
     }
 
 
-def _write(store: Store, results: list[Result]) -> None:
-    for first in range(0, len(results), _BATCH):
-        with store.write() as connection:
-            batch = results[first : first + _BATCH]
-            record(connection, batch, now=datetime.now(UTC), bucket_s=60)
-
-
 def _size(store: Store) -> tuple[int, int]:
     with store.read() as connection:
-        return sum(count_rows(store, (samples, evaluations))), size_bytes(connection)
+        return sum(count_rows(store, (sample_rows, evaluations))), size_bytes(connection)
 
 
-def main() -> None:
+@script
+def main(*, samples: int = _FULL) -> None:
     """Print the figures; keep them if no option made the run shorter."""
-    asked = make_parser(__doc__, samples=_FULL).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        found = in_redis(Path(folder) / "redis", made(asked.samples, 1))
-        found |= in_postgres(Path(folder) / "pg", asked.samples, found["sample_bytes"])
-    keep_figures("constants", found, full=asked.samples >= _FULL)
-
-
-if __name__ == "__main__":
-    main()
+        found = in_redis(Path(folder) / "redis", made(samples, 1))
+        found |= in_postgres(Path(folder) / "pg", samples, found["sample_bytes"])
+    keep_figures("constants", found, full=samples >= _FULL)

@@ -12,14 +12,10 @@ of minutes only: samples and evaluations are rows of their own.
 import json
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
-from common import make_parser
+from common import new_store, script
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance_all
@@ -29,7 +25,7 @@ from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules, stream_budget
 from monitor.rolling.tallies import window_stats
 from monitor.rolling.verdicts import evidence_finding
-from monitor.store.engine import Store, migrate
+from monitor.store.retention import size_bytes
 from monitor.store.tables import bucket_bins, buckets
 
 STREAMS, MINUTES = 10_000, 1440
@@ -37,25 +33,17 @@ KEYS = 5  #: over so many the bytes of a key are averaged
 WINDOWS = (5, 60, 360, 1440)
 
 
-def main() -> None:
-    """Measure and print."""
-    make_parser(__doc__).parse_args()
+def print_cost() -> None:
+    """Measure the CPU of one evaluation, and the size of a stream's state."""
     rng = np.random.default_rng(1)
     n = rng.poisson(1.0, (STREAMS, MINUTES)).astype(np.int32)
     passed = rng.binomial(n, 0.92).astype(np.int32)
     baseline = Baseline((0.90,), 0.92, 9_000.0, 1.0, 1.0, effect_known=True)
-    states = [
-        EvidenceState.fresh(0.0).but(status=Status.HEALTHY, n_day=1440.0, baseline=baseline)
-        for _ in range(STREAMS)
-    ]
+    state = EvidenceState.fresh(0.0).but(status=Status.HEALTHY, n_day=1440.0, baseline=baseline)
     rules = Rules(false_alarms_per_month=stream_budget(1.0, roots=STREAMS))
-    sums = timed(
-        "sums of four windows",
-        lambda: [
-            [each[:, -width:].sum(axis=1, dtype=np.float64) for each in (n, passed)]
-            for width in WINDOWS
-        ],
-    )
+    began_s = time.process_time()
+    sums = [[x[:, -width:].sum(axis=1, dtype=np.float64) for x in (n, passed)] for width in WINDOWS]
+    print(f"sums of four windows: {time.process_time() - began_s:.2f} s of CPU")
     hour = [
         window_stats(Tally(n=int(size), passed=int(good), sum_w=size, sum_w2=size, sum_wy=good))
         for size, good in zip(*sums[1], strict=True)
@@ -64,24 +52,13 @@ def main() -> None:
         Looks(np.array([5.0]), *np.array([[size], [size], [good]], dtype=float))
         for size, good in zip(n[:, -1], passed[:, -1], strict=True)
     ]
-
-    def look() -> None:
-        found = advance_all(states, news, rules)
-        states[:] = [state for state, _ in found]
-        for state, window in zip(states, hour, strict=True):
-            evidence_finding(state, window, rules)
-
-    timed("evidence and verdicts, 10,000 with news", look)
-    print_bytes()
-    print(f"state of a stream: {len(json.dumps(to_json(states[0]))):,} bytes of JSON")
-
-
-def timed(what: str, work: Callable[[], Any]) -> Any:
-    """Return what *work* returns, and print its CPU."""
     began_s = time.process_time()
-    found = work()
-    print(f"{what}: {time.process_time() - began_s:.2f} s of CPU")
-    return found
+    found = [state for state, _ in advance_all([state] * STREAMS, news, rules)]
+    for state, window in zip(found, hour, strict=True):
+        evidence_finding(state, window, rules)
+    took_s = time.process_time() - began_s
+    print(f"evidence and verdicts, 10,000 with news: {took_s:.2f} s of CPU")
+    print(f"state of a stream: {len(json.dumps(to_json(found[0]))):,} bytes of JSON")
 
 
 def print_bytes() -> None:
@@ -93,38 +70,35 @@ def print_bytes() -> None:
             place = {"stream_id": key + 1, "start_s": 60 * (2_000_000 + minute)}
             passed = rng.random(20) < 0.92
             score = np.where(passed, 0.7 + 0.3 * rng.beta(5, 2, 20), 0.69 * rng.beta(2, 2, 20))
-            good, x, xx = int(passed.sum()), float(score.sum()), float((score**2).sum())
-            minutes.append(place | {
-                "n": 20, "passed": good, "failed": 0, "skipped": 0, "cost_microusd": 0,
-                "sum_w": 20.0, "sum_w2": 20.0, "sum_wy": good, "sum_w2y": good, "sum_w2yy": good,
-                "sum_x": x, "sum_x2": xx, "sum_wx": x, "sum_wxx": xx,
+            x, xx = float(score.sum()), float((score**2).sum())
+            good = dict.fromkeys(("passed", "sum_wy", "sum_w2y", "sum_w2yy"), int(passed.sum()))
+            minutes.append(place | good | {
+                "n": 20, "failed": 0, "skipped": 0, "cost_microusd": 0, "sum_w": 20.0,
+                "sum_w2": 20.0, "sum_x": x, "sum_x2": xx, "sum_wx": x, "sum_wxx": xx,
             })  # fmt: skip
             bins = np.unique(np.rint(score * 100).astype(int), return_counts=True)
             histograms += [
-                place | {"bin": int(value), "count": int(count)}
-                for value, count in zip(*bins, strict=True)
+                place | {"bin": value, "count": count}
+                for value, count in zip(*(column.tolist() for column in bins), strict=True)
             ]
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "day.db"
-        store = Store(f"sqlite:///{path}")
-        migrate(store)
-        before = _vacuumed(path)
+    with new_store() as store:
+        with store.read() as connection:
+            before = size_bytes(connection)
         for what, table, rows in (
             ("minutes", buckets, minutes), ("their histograms", bucket_bins, histograms),
         ):  # fmt: skip
             with store.write() as connection:
                 connection.execute(table.insert(), rows)
-            size = _vacuumed(path)
+            with closing(sqlite3.connect(str(store.engine.url.database))) as plain:
+                plain.execute("VACUUM")
+            with store.read() as connection:
+                size = size_bytes(connection)
             print(f"{what}: {(size - before) / KEYS:,.0f} bytes a key and day")
             before = size
 
 
-def _vacuumed(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as plain:
-        plain.execute("VACUUM")
-        plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return path.stat().st_size
-
-
-if __name__ == "__main__":
-    main()
+@script
+def main() -> None:
+    """Measure and print."""
+    print_cost()
+    print_bytes()

@@ -1,7 +1,7 @@
 """
 Whether anything grows with the store: the same work beside 1, 10 and 100 days of samples.
 
-    python benchmarks/history.py DATABASE_URL [--per-day 100000] [--days 1 10 100]
+    python benchmarks/history.py DATABASE_URL [--per-day 100000] [--days 1,10,100]
 
 An empty PostgreSQL on this machine, as a superuser; 3 GB a million samples. A day of 20 apps is
 written as workers write it and copied into the past by SQL: samples, evaluations and index under
@@ -12,22 +12,20 @@ is what matters here. CPU in milliseconds, of this process and of the database's
 
 from __future__ import annotations
 
-import itertools
-import random
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from common import make_parser, print_head, print_row
-from samples import WORD_WEIGHTS, WORDS, filters, measure
+from common import print_head, print_row, script
+from made import SHORT, Maker, write
+from samples import filters, measure
 from sqlalchemy import Connection, Table, text
 
-from monitor.models import Evaluation
 from monitor.models.status import TALLY_SUMS
-from monitor.queue.wire import sample_id
 from monitor.settings import Settings
 from monitor.store.engine import Store, migrate
 from monitor.store.lease import acquire
@@ -36,13 +34,10 @@ from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, roll_up
 from monitor.store.sample_index import TERMS, facet
 from monitor.store.search import SampleFilter
 from monitor.store.tables import counts, input_bins
-from monitor.store.write import Result, record
-from monitor.testing import make_interaction, make_sample
 from monitor.web.overview import GlanceReader, PipelineState
 from workers.context import Components
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
-from workers.scoring_run import ScoringRules, result_of
 
 _BATCH, _FIRST_BATCH, _APPS, _LOOKS = 50, 500, 20, 7
 _ROWS = ("groundwatch_samples", "groundwatch_evaluations", TERMS)
@@ -73,8 +68,7 @@ class History:
     def __init__(self, store: Store, per_day: int, end: datetime) -> None:
         self.store, self.per_day, self.end, self.days = store, per_day, end, 1
         self.now = end + timedelta(minutes=15)
-        self._rules = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
-        self._chance, self._numbers = random.Random(1), itertools.count()
+        self._maker = Maker(SHORT)
         for n in range(_FIRST_BATCH, per_day + 1, _FIRST_BATCH):
             self.write(end - timedelta(days=1 - n / per_day), _FIRST_BATCH)
         roll_up(store, now_s=end.timestamp() + HOUR_S, settle_s=600)
@@ -90,31 +84,8 @@ class History:
     def write(self, at: datetime, n: int = _BATCH) -> None:
         """Write the samples of one transaction of a worker, the last of them of *at*."""
         every = timedelta(days=1) / self.per_day
-        results = [self._made(at - back * every) for back in range(n, 0, -1)]
-        with self.store.write() as connection:
-            record(connection, results, now=at, bucket_s=self._rules.bucket_s)
-
-    def _made(self, at: datetime) -> Result:
-        chance, number = self._chance, next(self._numbers)
-        asked, said, read = (
-            " ".join(chance.choices(WORDS, cum_weights=WORD_WEIGHTS, k=k)) for k in (6, 15, 20)
-        )
-        interaction = make_interaction(
-            app=f"app-{number % _APPS}", query=asked, output=said, contexts=[read], timestamp=at,
-            user_id=f"user-{chance.randrange(5_000)}", session_id=f"session-{number // 5}",
-            trace_id=f"{chance.getrandbits(128):032x}", release="v0",
-            tags={"language": "fr" if chance.random() < 0.001 else "en"},
-        )  # fmt: skip
-        scores = [
-            Evaluation(
-                target_event_id=interaction.id, evaluator_name=name, evaluator_version="local-1",
-                score=round(chance.betavariate(8, 1.2), 3), timestamp=at,
-            )
-            for name in ("groundedness", "relevance")
-        ]  # fmt: skip
-        key = sample_id(round(at.timestamp() * 1000), chance.getrandbits(70))
-        sample = make_sample(interaction, sample_id=key, sampled_at=at)
-        return result_of(sample, scores, self._rules, now=at)
+        results = [self._maker.result(at - back * every) for back in range(n, 0, -1)]
+        write(self.store, results, n)
 
     def reach(self, days: int) -> None:
         """Copy the first day until there are so many."""
@@ -276,34 +247,27 @@ def _retention(history: History) -> Iterator[tuple[str, float]]:
         yield f"retention: 1,000 {name}", 1e6 * used_s / done[name]
 
 
-def main() -> None:
+@script
+def main(url: str, *, per_day: int = 100_000, days: str = "1,10,100") -> None:
     """Print a column for each size of the store."""
-    parser = make_parser(__doc__, per_day=100_000)
-    parser.add_argument("url")
-    parser.add_argument("--days", type=int, nargs="+", default=[1, 10, 100])
-    asked = parser.parse_args()
     columns: dict[int, dict[str, float]] = {}
-    settings = Settings.from_env({"GROUNDWATCH_DATABASE_URL": asked.url})
+    settings = Settings.from_env({"GROUNDWATCH_DATABASE_URL": url})
     with closing(Components(settings)) as context:
         migrate(context.store)
         end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        history = History(context.store, asked.per_day, end)
-        for days in asked.days:
-            history.reach(days)
+        history = History(context.store, per_day, end)
+        for n in map(int, days.split(",")):
+            history.reach(n)
             with context.store.read() as connection:
                 size = size_bytes(connection)
-            print(f"{days * asked.per_day:,} samples: {size / 1e9:.1f} GB", flush=True)
-            found: dict[str, list[float]] = {}
+            print(f"{n * per_day:,} samples: {size / 1e9:.1f} GB", flush=True)
+            found = defaultdict[str, list[float]](list)
             for name, took_ms in look(history, context):
-                found.setdefault(name, []).append(took_ms)
-            columns[days * asked.per_day] = {
+                found[name].append(took_ms)
+            columns[n * per_day] = {
                 name: max(each) if name.endswith("slowest") else statistics.median(each)
                 for name, each in found.items()
             }
     print_head("CPU in ms", *(f"{n:,} samples" for n in columns))
     for name in next(iter(columns.values())):
         print_row(name, *(f"{column[name]:,.1f}" for column in columns.values()))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,242 +1,220 @@
 """
-Measure the hook beside other SDKs: python benchmarks/hook.py [--quick] [--only PART ...].
+Measure the hook beside OpenTelemetry's SDK: python benchmarks/hook.py [--quick] [--only PART].
 
-Every SDK runs in a process of its own, one measured at a time, in interleaved rounds;
-figures are medians. Ours delivers to a real Redis, the others to an HTTP server on
-loopback. Needs the extra ``benchmark``; an SDK that is not installed is left out.
+Every process has one SDK; they are measured one at a time, in interleaved rounds, and figures are
+medians. Ours delivers to a real Redis, OpenTelemetry's to an HTTP server on loopback; it is left
+out where it is not installed. The floor is a call that does nothing, and is subtracted.
 """
 
+import contextlib
 import json
 import os
-import resource
+import re
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import timeit
+from collections import defaultdict
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Literal, NamedTuple
 
-import redis
-from common import Sink, make_parser, print_head, print_row
-from hook_probe import CALLS_PER_S, IMPORTS
-
-from support.redis_server import RedisServer
-
+CALLS_PER_S = 500
 OURS, FLOOR, OTEL = "groundwatch", "floor", "opentelemetry"
-#: What has to be installed, the package whose part it is first.
-NEEDS = {
-    OTEL: ("opentelemetry", "opentelemetry.exporter"),
-    "langfuse": ("langfuse",),
-    "sentry": ("sentry_sdk",),
-}
-LONG_PASSAGE = 25_000
-DELIVERING = f"p99.9 at {CALLS_PER_S} calls/s, delivering, µs"
-HANGING = "p99.9, server hangs, µs"
+GIVEN = {"query": "q" * 200, "contexts": ["c" * 1_000] * 4, "output": "o" * 800}
+_BLOCKS = 5
+Part = Literal["cost", "tail", "hang"]
 
 
-class Effort(NamedTuple):
-    """How much to measure."""
+class Sdk(NamedTuple):
+    """What is measured of an SDK."""
 
-    rounds: int = 15
-    calls: int = 20_000
-    sampled_calls: int = 500
-    tail_rounds: int = 3
-    tail_s: float = 4.0
-    drained: int = 20_000
+    call: Callable[..., object]
+    flush: Callable[[], object]
+    decorated: Callable[[str], str]
 
 
-QUICK = Effort(rounds=5, tail_rounds=1, tail_s=2.0, drained=5_000)
+def bare(query: str) -> str:
+    """Stand for the function that is watched."""
+    return query
 
 
-def above_floor(row: str) -> str:
-    """Name the row of differences from the floor."""
-    return f"{row.removesuffix(', µs')}, floor subtracted, µs"
+def empty(  # noqa: PLR0913
+    *, output: object, query: object = None, contexts: object = None,
+    tool_calls: object = None, expected: object = None, trace_id: object = None,
+    session_id: object = None, user_id: object = None, release: object = None,
+    environment: object = None, tags: object = None, metadata: object = None,
+    mask: object = None, id: object = None, label: object = None,  # noqa: A002
+) -> None:  # fmt: skip
+    """Do nothing, with the signature of ours: the floor."""
 
 
-class Probe:
-    """One measured process."""
+def groundwatch(rate: float, url: str) -> Sdk:
+    """Deliver to a real Redis."""
+    import monitor
 
-    def __init__(self, name: str, rate: float, url: str) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("hook_probe.py"))]
-        self._process = subprocess.Popen(
-            [*command, name, str(rate), url], text=True, env=_environment(),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave_s()
-
-    def do(self, order: str, *arguments: float) -> Any:
-        """Have something measured."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps([order, *arguments]) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def leave_s(self) -> float:
-        """Let the process end by itself; return how long it takes."""
-        assert self._process.stdin
-        started = time.monotonic()
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        return time.monotonic() - started
+    hook = monitor.Hook(app="benchmark", sample_rate=rate, redis_url=url, queue_limit=1_000_000)
+    return Sdk(hook.sample, lambda: hook.flush(timeout=10.0), hook.watch(bare))
 
 
-class Run:
-    """The figures of one run, by measurement and SDK, and how they are measured."""
+def opentelemetry(rate: float, url: str) -> Sdk:
+    """Make a span with three attributes, exported over HTTP."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
-    def __init__(self, names: Sequence[str], urls: dict[str, str], effort: Effort) -> None:
-        self._names, self._urls, self._effort = names, urls, effort
-        self._found: dict[str, dict[str, list[float]]] = {}
+    provider = TracerProvider(sampler=TraceIdRatioBased(rate))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces")))
+    tracer = provider.get_tracer("benchmark")
 
-    def _add(self, row: str, name: str, value: float | None) -> None:
-        if value is not None:
-            self._found.setdefault(row, {}).setdefault(name, []).append(value)
+    def call(**given: str | list[str]) -> None:
+        with tracer.start_as_current_span("answer") as span:
+            if span.is_recording():
+                span.set_attributes(given)
 
-    def _subtract_floor(self, row: str) -> None:
-        """Add a row with what is left of *row* without what the machine itself takes."""
-        medians = {name: statistics.median(found) for name, found in self._found[row].items()}
-        for name in self._names:
-            self._add(above_floor(row), name, medians[name] - medians[FLOOR])
-
-    @contextmanager
-    def _probes(self, names: Sequence[str], rate: float) -> Iterator[dict[str, Probe]]:
-        with ExitStack() as stack:
-            urls = {name: self._urls.get(name, self._urls["others"]) for name in names}
-            yield {name: stack.enter_context(Probe(name, rate, urls[name])) for name in names}
-
-    def cost(self) -> None:
-        """Measure what a call costs its caller."""
-        for row, rate, calls in (
-            ("call, not sampled, ns", 0.0, self._effort.calls),
-            ("call, sampled, ns", 1.0, self._effort.sampled_calls),
-        ):
-            with self._probes(self._names, rate) as running:
-                for _, (name, probe) in product(range(self._effort.rounds), running.items()):
-                    share = 1 if rate or name == OURS else 10  # theirs take longer, and vary less
-                    self._add(row, name, probe.do("cost", calls // share))
-                    if not rate:
-                        taken = probe.do("decorator", calls // share)
-                        self._add("decorator, not sampled, ns", name, taken)
-
-    def tail(self) -> None:
-        """Measure the slow calls of an app while its SDK delivers."""
-        with self._probes([FLOOR, *self._names], 1.0) as running:
-            for probe in running.values():
-                probe.do("tail", 0.5, 1_000)
-            for _, (name, probe) in product(range(self._effort.tail_rounds), running.items()):
-                figures = probe.do("tail", self._effort.tail_s, 1_000)
-                for share in ("p50", "p99.9"):
-                    self._add(DELIVERING.replace("p99.9", share), name, figures[share])
-                probe.do("flush")
-        self._subtract_floor(DELIVERING)
-
-    def drain(self) -> None:
-        """Measure how fast a backlog reaches Redis and what that costs."""
-        for _ in range(self._effort.tail_rounds):
-            with redis.Redis.from_url(self._urls[OURS]) as client:
-                client.flushall()
-            with Probe(OURS, 1.0, self._urls[OURS]) as probe:
-                figures = probe.do("drain", self._effort.drained)
-            self._add("draining, samples/s", OURS, figures["per_s"])
-            self._add("draining, CPU µs a sample", OURS, figures["cpu_us"])
-            self._add("start of the sender, CPU ms", OURS, figures["start_ms"])
-
-    def hang(self) -> None:
-        """Measure the tail, and memory and exit, while the server accepts and never answers."""
-        with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
-            port = server.getsockname()[1]
-            for name in [FLOOR, *self._names]:
-                scheme = "redis" if name == OURS else "http"
-                with Probe(name, 1.0, f"{scheme}://127.0.0.1:{port}") as probe:
-                    start = probe.do("tail", 0.5, 1_000)  # the slow first calls, as above
-                    usual = probe.do("tail", self._effort.tail_s, 1_000)
-                    long = probe.do("tail", self._effort.tail_s, LONG_PASSAGE)
-                    memory_mb = sum(part["memory_mb"] for part in (start, usual, long))
-                    self._add(HANGING, name, usual["p99.9"])
-                    self._add("the same, texts of 100,000, µs", name, long["p99.9"])
-                    self._add("memory, server hangs, MB", name, memory_mb)
-                    self._add("exit, server hangs, s", name, probe.leave_s())
-        self._subtract_floor(HANGING)
-
-    def imports(self) -> None:
-        """Measure the CPU that the import takes above a bare interpreter's."""
-        statements = {name: IMPORTS[name] for name in self._names} | {"redis": "import redis"}
-        for _ in range(self._effort.rounds):
-            nothing = _cpu_ms("pass")
-            for name, statement in statements.items():
-                self._add("import, CPU ms", name, _cpu_ms(statement) - nothing)
-
-    def show(self) -> None:
-        """Print a row a measurement."""
-        columns = [OURS, FLOOR, "redis", *self._names[1:]]
-        print_head("", *columns, "best peer / ours")
-        for row, found in self._found.items():
-            figures = {name: statistics.median(values) for name, values in found.items()}
-            ours = figures[OURS]
-            peers = {name: value for name, value in figures.items() if name in self._names[1:]}
-            shown = [
-                "–" if (value := figures.get(name)) is None
-                else format(value, ",.0f" if abs(value) >= 1_000 else ".3g")
-                for name in columns
-            ]  # fmt: skip
-            ratio = f"{min(peers.values()) / ours:,.1f}×" if peers and ours > 0 else ""
-            print_row(row, *shown, ratio)
+    decorated = tracer.start_as_current_span("answer")(bare)
+    return Sdk(call, lambda: provider.force_flush(10_000), decorated)
 
 
-def _cpu_ms(statement: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", statement], check=True, env=_environment())
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3
-
-
-def _environment() -> dict[str, str]:
-    here = {name: value for name, value in os.environ.items() if "GROUNDWATCH" not in name}
-    return here | {"PYTHONPATH": str(Path(__file__).parents[1])}
-
-
-MEASURES = {
-    "cost": Run.cost, "tail": Run.tail, "drain": Run.drain, "hang": Run.hang,
-    "import": Run.imports,
+SDKS: dict[str, Callable[[float, str], Sdk]] = {
+    FLOOR: lambda *_: Sdk(empty, lambda: None, bare), OURS: groundwatch, OTEL: opentelemetry,
 }  # fmt: skip
 
 
-def main() -> None:
+def cost(make: Callable[[float], Sdk], _: float) -> dict[str, float]:
+    """Measure nanoseconds that a call, and the decorator, take of their caller."""
+    call, decorated = "call(query=query, contexts=contexts, output=output)", "call(query)"
+    found = {}
+    for row, rate, statement, floor, calls in (
+        ("call, not sampled, ns", 0.0, call, empty, 20_000),
+        ("decorator, not sampled, ns", 0.0, decorated, bare, 20_000),
+        ("call, sampled, ns", 1.0, call, empty, 500),
+    ):
+        arm = make(rate)
+        blocks = []
+        for _ in range(_BLOCKS):
+            taken = _timed(statement, arm.call if statement == call else arm.decorated, calls)
+            blocks.append((taken - _timed(statement, floor, calls)) / calls * 1e9)
+            arm.flush()
+        found[row] = statistics.median(blocks)
+    return found
+
+
+def _timed(statement: str, function: Callable[..., object], calls: int) -> float:
+    # A call site of its own each, as in an app: the interpreter adapts them to what they call.
+    timer = timeit.Timer(statement, "import gc; gc.enable()", globals={"call": function, **GIVEN})
+    return timer.timeit(calls)
+
+
+def tail(make: Callable[[float], Sdk], seconds: float) -> dict[str, float]:
+    """Measure the slow calls of an app while its SDK delivers."""
+    arm = make(1.0)
+    _pace(arm, 0.5)
+    return {f"p99.9 at {CALLS_PER_S} calls/s, delivering, µs": _pace(arm, seconds)}
+
+
+def hang(make: Callable[[float], Sdk], seconds: float) -> dict[str, float]:
+    """Measure them and the memory while the server accepts and never answers."""
+    arm, before_kb = make(1.0), _memory_kb()
+    _pace(arm, 0.5)
+    usual_us = _pace(arm, seconds)
+    _pace(arm, seconds, passage_chars=25_000)
+    memory_mb = (_memory_kb() - before_kb) / 1e3
+    return {"p99.9, server hangs, µs": usual_us, "memory, server hangs, MB": memory_mb}
+
+
+def _pace(arm: Sdk, seconds: float, passage_chars: int = 1_000) -> float:
+    """Call at an even pace with fresh texts; return the 99.9th percentile in microseconds."""
+    taken, due = [], time.perf_counter()
+    for number in range(int(seconds * CALLS_PER_S)):
+        contexts = [f"{number}.{i} ".ljust(passage_chars, "c") for i in range(4)]
+        query, output = f"{number} ".ljust(200, "q"), f"{number} ".ljust(800, "o")
+        due += 1 / CALLS_PER_S
+        time.sleep(max(0.0, due - time.perf_counter()))
+        started = time.perf_counter_ns()
+        arm.call(query=query, contexts=contexts, output=output)
+        taken.append(time.perf_counter_ns() - started)
+    return sorted(taken)[int(0.999 * (len(taken) - 1))] / 1e3
+
+
+def _memory_kb() -> int:
+    # Not of getrusage: what it says a child inherits from its parent.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+
+
+MEASURES = {"cost": cost, "tail": tail, "hang": hang}
+
+
+def probe(part: str, name: str, url: str, seconds: str) -> None:
+    """Measure in this process, print the figures, and leave as an app would."""
+    with contextlib.suppress(OSError, AttributeError):  # so that no neighbour is measured
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    found = MEASURES[part](lambda rate: SDKS[name](rate, url), float(seconds))
+    print(json.dumps(found), flush=True)
+
+
+def in_a_process(*asked: str) -> dict[str, float]:
+    """Return the figures of `probe` in a process of its own, and how long its end takes."""
+    env = {name: value for name, value in os.environ.items() if "GROUNDWATCH" not in name}
+    with subprocess.Popen(
+        [sys.executable, __file__, "--probe", *asked], text=True,
+        env=env | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        found: dict[str, float] = json.loads(process.stdout.readline())
+        began_s = time.monotonic()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=60)
+        process.kill()
+        return found | {"exit, server hangs, s": time.monotonic() - began_s}
+
+
+def main(*, quick: bool = False, only: Part | None = None) -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, quick=False)
-    parser.add_argument("--only", choices=MEASURES, nargs="+", default=MEASURES)
-    asked = parser.parse_args()
-    names = [OURS]
-    for name, modules in NEEDS.items():
-        if all(find_spec(module) for module in modules):
-            names.append(name)
-        else:
-            print(f"{name}: not installed, left out (pip install 'groundwatch[benchmark]')")
+    from common import Sink, print_head, print_row
+
+    from support.redis_server import RedisServer
+
+    names = [OURS, *([OTEL] if find_spec("opentelemetry.exporter") else []), FLOOR]
+    rounds = {"cost": 3, "tail": 1, "hang": 1} if quick else {"cost": 9, "tail": 3, "hang": 1}
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with (
         tempfile.TemporaryDirectory() as folder,
+        RedisServer(Path(folder), durable=False) as redis,
         Sink() as http,
-        RedisServer(Path(folder), durable=False) as server,
+        socket.create_server(("127.0.0.1", 0), backlog=100) as silent,
     ):
-        run = Run(names, {OURS: server.url, "others": http.url}, QUICK if asked.quick else Effort())
-        for part in asked.only:
-            MEASURES[part](run)
-    run.show()
+        for part in [only] if only else MEASURES:
+            for _, name in product(range(rounds[part]), names):
+                url = redis.url if name == OURS else http.url
+                if part == "hang":
+                    url = f"{url.partition(':')[0]}://127.0.0.1:{silent.getsockname()[1]}"
+                figures = in_a_process(part, name, url, "2" if quick else "4")
+                if part != "hang":
+                    del figures["exit, server hangs, s"]
+                for row, figure in figures.items():
+                    found[row][name].append(figure)
+    print_head("", *names)
+    for row, by_name in found.items():
+        medians = {name: statistics.median(values) for name, values in by_name.items()}
+        if row.startswith("p99.9"):
+            for name in names[:-1]:
+                medians[name] -= medians[FLOOR]
+        print_row(row, *(f"{medians[name]:,.3g}" for name in names))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--probe"]:
+        probe(*sys.argv[2:])
+    else:
+        from common import script
+
+        script(main)

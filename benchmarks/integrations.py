@@ -17,6 +17,7 @@ installed is left out.
 import asyncio
 import importlib
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -37,22 +38,16 @@ ANSWER = "Refunds are paid back within five days. " * 20
 PASSAGE = "Refunds are paid back within five days. " * 25
 #: Where OpenInference has no integration of its own, its column has OpenTelemetry's.
 LIBRARIES = ("bare", "groundwatch", "groundwatch, 5 % sampled", "langfuse", "openinference")
-INSTRUMENTORS = {
-    "openai": "OpenAIInstrumentor", "anthropic": "AnthropicInstrumentor",
-    "langchain": "LangChainInstrumentor", "llama_index": "LlamaIndexInstrumentor",
-    "litellm": "LiteLLMInstrumentor",
-}  # fmt: skip
 _BLOCKS = 5
 MESSAGES = [{"role": "user", "content": QUESTION}]
 
 
-def watch(library: str, name: str, *watched: object) -> None:
-    """Attach our integration, or OpenInference's."""
+def watch(library: str, name: str, theirs: str, *watched: object) -> None:
+    """Attach our integration, or OpenInference's, whose class is *theirs*."""
     if library == "groundwatch":
         resolve_name(f"monitor.integrations.{name}:watch_{name}")(*watched)
     elif library == "openinference":
-        module = f"openinference.instrumentation.{name}"
-        resolve_name(f"{module}:{INSTRUMENTORS[name]}")().instrument()
+        resolve_name(f"openinference.instrumentation.{name}:{theirs}Instrumentor")().instrument()
 
 
 def _transport(body: dict[str, Any], module: str = "httpx") -> Any:
@@ -68,7 +63,7 @@ def openai(library: str) -> Callable[[], object]:
     body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice],
             "usage": {"prompt_tokens": 50, "completion_tokens": 100}}  # fmt: skip
     client = module.OpenAI(api_key="k", base_url="http://x/v1", http_client=_transport(body))
-    watch(library, "openai", client)
+    watch(library, "openai", "OpenAI", client)
     return lambda: client.chat.completions.create(model="m", messages=MESSAGES)
 
 
@@ -82,7 +77,7 @@ def anthropic(library: str) -> Callable[[], object]:
     # Its newer versions use a successor of httpx, under another name.
     module = "httpx2" if find_spec("httpx2") else "httpx"
     client = Anthropic(api_key="k", http_client=_transport(body, module))
-    watch(library, "anthropic", client)
+    watch(library, "anthropic", "Anthropic", client)
     return lambda: client.messages.create(model="m", max_tokens=100, messages=MESSAGES)
 
 
@@ -101,13 +96,13 @@ def langchain(library: str) -> Callable[[], object]:
     prompt = ChatPromptTemplate.from_template("{contexts}\n{question}")
     model = FakeListChatModel(responses=[ANSWER])
     chain = {"contexts": Retriever(), "question": RunnablePassthrough()} | prompt | model
-    handlers = {
-        "groundwatch": "monitor.integrations.langchain:InteractionHandler",
-        "langfuse": "langfuse.langchain:CallbackHandler",
-    }
-    callbacks = [resolve_name(handlers[library])()] if library in handlers else []
-    if library == "openinference":
-        watch(library, "langchain")
+    callbacks = []
+    if library == "groundwatch":
+        callbacks.append(resolve_name("monitor.integrations.langchain:InteractionHandler")())
+    elif library == "langfuse":
+        callbacks.append(resolve_name("langfuse.langchain:CallbackHandler")())
+    else:
+        watch(library, "langchain", "LangChain")
     return lambda: chain.invoke(QUESTION, config={"callbacks": callbacks})
 
 
@@ -125,7 +120,7 @@ def llama_index(library: str) -> Callable[[], object]:
 
     llm = MockLLM(max_tokens=100)
     engine = RetrieverQueryEngine(Retriever(), get_response_synthesizer(llm=llm))
-    watch(library, "llama_index")
+    watch(library, "llama_index", "LlamaIndex")
     return lambda: engine.query(QUESTION)
 
 
@@ -135,7 +130,7 @@ def litellm(library: str) -> Callable[[], object]:
 
     if library == "langfuse":
         module.callbacks = ["langfuse_otel"]
-    watch(library, "litellm", module)
+    watch(library, "litellm", "LiteLLM", module)
     return lambda: module.completion("openai/m", MESSAGES, api_key="k", mock_response=ANSWER)
 
 
@@ -163,19 +158,14 @@ def asgi(library: str) -> Callable[[], object]:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": ANSWER.encode()})
 
-    wrapped = wrap(app)
+    async def nothing(*_: Any) -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    wrapped, loop = wrap(app), asyncio.new_event_loop()
     scope = {"type": "http", "method": "POST", "path": "/ask", "query_string": b"",
              "scheme": "http", "server": ("x", 80), "client": ("y", 1), "http_version": "1.1",
              "headers": [(b"host", b"x"), (b"x-session-id", b"s")]}  # fmt: skip
-    loop = asyncio.new_event_loop()
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(_: Any) -> None:
-        pass
-
-    return lambda: loop.run_until_complete(wrapped({**scope}, receive, send))
+    return lambda: loop.run_until_complete(wrapped({**scope}, nothing, nothing))
 
 
 def wsgi(library: str) -> Callable[[], object]:
@@ -193,9 +183,8 @@ def wsgi(library: str) -> Callable[[], object]:
 
     def call() -> None:
         body = wrapped({**asked}, lambda *_: None)
-        for _ in body:
-            pass
-        getattr(body, "close", lambda: None)()
+        list(body)
+        getattr(body, "close", list)()
 
     return call
 
@@ -240,7 +229,7 @@ CALLS: dict[str, Callable[[str], Callable[[], object]]] = {
 LANGFUSE = ("OpenAI client", "LangChain", "LiteLLM")
 
 
-def probe(kind: str, library: str, calls: int) -> None:
+def probe(kind: str, library: str, calls: str) -> None:
     """Make the calls in this process, deliver, and print the CPU of one, in µs."""
     name = library.partition(",")[0]
     provider: Any = None
@@ -266,36 +255,30 @@ def probe(kind: str, library: str, calls: int) -> None:
     for _ in range(20):
         call()
     deliver()
-    blocks_us = []
+    blocks_s = []
     for _ in range(_BLOCKS):
         began_s = time.process_time()
-        for _ in range(calls):
+        for _ in range(int(calls)):
             call()
         deliver()
-        blocks_us.append(1e6 * (time.process_time() - began_s) / calls)
-    sys.stdout.write(f"{statistics.median(blocks_us)}\n")
+        blocks_s.append(time.process_time() - began_s)
+    print(1e6 * statistics.median(blocks_s) / int(calls))
 
 
-def main() -> None:
-    """Run everything in turn and print the table."""
-    if sys.argv[1:2] == ["--probe"]:
-        kind, library, calls = sys.argv[2:]
-        probe(kind, library, int(calls))
-        return
-    from common import Sink, make_parser, print_head, print_row
+def main(*, calls: int = 200, rounds: int = 5, only: str = "") -> None:
+    """Run everything in turn and print the table; with *only*, of kinds that have it in a name."""
+    from common import Sink, print_head, print_row
 
     from support.redis_server import RedisServer
 
-    parser = make_parser(__doc__, calls=200, rounds=5)
-    parser.add_argument("--kinds", nargs="+", choices=CALLS, default=[*CALLS], metavar="KIND")
-    asked = parser.parse_args()
+    kinds = [kind for kind in CALLS if only in kind]
     found = defaultdict[tuple[str, str], list[float]](list)
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder), durable=False) as redis,
         Sink() as http,
     ):
-        for _, kind, library in product(range(asked.rounds), asked.kinds, LIBRARIES):
+        for _, kind, library in product(range(rounds), kinds, LIBRARIES):
             if library == "langfuse" and kind not in LANGFUSE:
                 continue
             env = os.environ | {
@@ -306,19 +289,24 @@ def main() -> None:
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             }  # fmt: skip
             done = subprocess.run(
-                [sys.executable, __file__, "--probe", kind, library, str(asked.calls)],
+                [sys.executable, __file__, "--probe", kind, library, str(calls)],
                 env=env, capture_output=True, text=True, check=False,
             )  # fmt: skip
             if done.returncode == 0 and done.stdout.strip():
                 found[kind, library].append(float(done.stdout.split()[-1]))
     print_head("µs of CPU a call", "bare call", *LIBRARIES[1:])
-    for kind in asked.kinds:
-        medians = {lib: statistics.median(found[kind, lib]) for lib in LIBRARIES
-                   if (kind, lib) in found}  # fmt: skip
-        bare = medians.pop("bare", 0.0)
-        cells = (f"{medians[lib] - bare:+.0f}" if lib in medians else "–" for lib in LIBRARIES[1:])
-        print_row(kind, f"{bare:.0f}", *cells)
+    for kind in kinds:
+        medians = {library: statistics.median(found[kind, library] or [math.nan])
+                   for library in LIBRARIES}  # fmt: skip
+        bare = medians.pop("bare")
+        above = (medians[library] - bare for library in LIBRARIES[1:])
+        print_row(kind, f"{bare:.0f}", *("–" if math.isnan(us) else f"{us:+.0f}" for us in above))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--probe"]:
+        probe(*sys.argv[2:])
+    else:
+        from common import script
+
+        script(main)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common import make_parser, print_head, print_row
+from common import print_head, print_row, script
 from judge_counter import CountingServer
 from judge_samples import make_samples
 
@@ -59,36 +59,27 @@ def score_peer(python: str, peer: str, url: str, samples: list[dict[str, Any]]) 
     return None if whole else f"not every sample has its scores: {scores}"
 
 
-def measure(samples: list[dict[str, Any]], python: str) -> dict[str, dict[str, int]]:
-    """Let everybody score *samples*; return what each spent."""
-    clients = list(NAMES)
-    with CountingServer(samples) as server:
-        for client, name in NAMES.items():
-            url = f"{server.url}/{client}/v1"
-            if client == "ours":
-                score_ours(url, samples)
-            elif failure := score_peer(python, client, url, samples):
-                clients.remove(client)
-                print(f"{name} is left out: {failure}")
-    return {client: {key: server.counts[client][key] for key in COLUMNS} for client in clients}
-
-
-def main() -> None:
-    """Measure and print what each spends a sample, and our share of it."""
-    asked = make_parser(__doc__, peers=sys.executable, samples=24).parse_args()
+@script
+def main(*, peers: str = sys.executable, samples: int = 24) -> None:
+    """Print what each spends a sample, and our share of it."""
     for title, more in (("short passages", 0), ("twelve passages more", 12)):
-        counts = measure(make_samples(asked.samples, more), asked.peers)
-        head = f"one of {asked.samples} samples, {title}"
-        print_head(head, *COLUMNS, "calls, ours", "tokens, ours")
-        for client, found in counts.items():
-            shares = []
-            for keys in (COLUMNS[:1], COLUMNS[2:]) if client != "ours" else ():
-                ours, theirs = (sum(each[key] for key in keys) for each in (counts["ours"], found))
-                shares.append(f"× {ours / theirs:.2f}")
-            spent = (f"{found[key] / asked.samples:,.1f}" for key in COLUMNS)
+        made = make_samples(samples, more)
+        with CountingServer(made) as server:
+            score_ours(f"{server.url}/ours/v1", made)
+            for peer, name in NAMES.items():
+                if peer != "ours":
+                    failure = score_peer(peers, peer, f"{server.url}/{peer}/v1", made)
+                    if failure:
+                        server.counts.pop(peer, None)
+                        print(f"{name} is left out: {failure}")
+        print_head(f"one of {samples} samples, {title}", *COLUMNS, "calls, ours", "tokens, ours")
+        ours = server.counts["ours"]
+        for client, found in server.counts.items():
+            spent = (f"{found[key] / samples:,.1f}" for key in COLUMNS)
+            shares = [
+                f"× {sum(ours[key] for key in keys) / sum(found[key] for key in keys):.2f}"
+                for keys in (COLUMNS[:1], COLUMNS[2:])
+                if client != "ours"
+            ]
             print_row(NAMES[client], *spent, *(shares or ("", "")))
         print()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +10,6 @@ from common import Sink
 
 from monitor.scoring.sentences import split_sentences
 from support.judge_replies import completion, judge_by_overlap
-
-_CASE = re.compile(r"case (\d{3})")
-_REASON = "The passage says so in its first sentences."
 
 
 class CountingServer(Sink):
@@ -27,7 +23,6 @@ class CountingServer(Sink):
     def __init__(self, samples: Sequence[dict[str, Any]]) -> None:
         super().__init__()
         self._samples = samples
-        self._lock = threading.Lock()
         self.counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def reply(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -35,15 +30,18 @@ class CountingServer(Sink):
         request, client = json.loads(body), path.split("/")[1]
         try:
             if path.endswith("/embeddings"):
-                texts = request["input"]
-                payload = _embedded(1 if isinstance(texts, str) else len(texts))
+                n = 1 if isinstance(request["input"], str) else len(request["input"])
+                rows = [{"object": "embedding", "index": i, "embedding": [0.1, 0.2, 0.3]}
+                        for i in range(n)]  # fmt: skip
+                usage = {"prompt_tokens": 1, "total_tokens": 1}
+                payload = {"object": "list", "model": "embedding", "data": rows, "usage": usage}
                 spent = {"embeddings": 1}
             else:
                 payload, spent = self._completion(client, request)
         except (ValueError, KeyError) as error:
             failure = {"error": {"message": repr(error), "code": "not_understood"}}
             return 400, json.dumps(failure).encode()
-        with self._lock:
+        with self._changed:
             self.counts[client].update(spent)
         return 200, json.dumps(payload).encode()
 
@@ -52,84 +50,64 @@ class CountingServer(Sink):
     ) -> tuple[dict[str, Any], dict[str, int]]:
         """Return the answer and what it cost."""
         texts = [str(message.get("content")) for message in request["messages"]]
-        tools = request.get("tools") or []
+        tools = request.get("tools") if client != "ours" else None
         if client == "ours":
             content = json.dumps(judge_by_overlap(request))
         else:
             whole = "\n".join(texts)
-            case = _CASE.findall(whole)
-            given = (request.get("response_format") or {}).get("json_schema") or {}
-            schema = (
-                tools[0]["function"]["parameters"]
-                if tools
-                else given.get("schema") or _schema_in(whole)
-            )
-            content = json.dumps(Form(schema, self._samples[int(case[-1]) if case else 0]).fill())
+            form = (request.get("response_format") or {}).get("json_schema") or {}
+            schema = tools[0]["function"]["parameters"] if tools else form.get("schema")
+            number = int([0, *re.findall(r"case (\d{3})", whole)][-1])
+            content = json.dumps(fill(schema or _schema_in(whole), self._samples[number]))
         payload = completion(content, request, str(request.get("model")))
-        if tools and client != "ours":
+        if tools:
             function = {"name": tools[0]["function"]["name"], "arguments": content}
             call = {"id": "call-1", "type": "function", "function": function}
             payload["choices"][0]["message"] |= {"content": None, "tool_calls": [call]}
             payload["choices"][0]["finish_reason"] = "tool_calls"
-        for key in ("tools", "response_format"):
-            texts += [json.dumps(request[key])] if request.get(key) else []
+        texts += [json.dumps(request[key]) for key in ("tools", "response_format")
+                  if request.get(key)]  # fmt: skip
         asked = sum(len(text.encode()) for text in texts)
         spent = {"input tokens": asked // 4, "output tokens": len(content.encode()) // 4}
         return payload, {"calls": 1} | spent
 
 
-def _embedded(count: int) -> dict[str, Any]:
-    rows = [{"object": "embedding", "index": n, "embedding": [0.1, 0.2, 0.3]} for n in range(count)]
-    usage = {"prompt_tokens": 1, "total_tokens": 1}
-    return {"object": "list", "model": "embedding", "data": rows, "usage": usage}
-
-
 def _schema_in(text: str) -> dict[str, Any]:
     """Find the schema that a library wrote into its prompt: the last object with properties."""
-    decoder, found = json.JSONDecoder(), None
-    place = text.find("{")
-    while place >= 0:
+    decoder, found, place = json.JSONDecoder(), None, 0
+    while (place := text.find("{", place)) >= 0:
         try:
             value, place = decoder.raw_decode(text, place)
         except ValueError:
             place += 1
         else:
             found = value if "properties" in value else found
-        place = text.find("{", place)
     if found is None:
         raise ValueError("asked without a schema")
     return found
 
 
-class Form:
-    """A schema, filled in as a model would that lists all that a sample holds."""
+def fill(schema: dict[str, Any], sample: dict[str, Any]) -> Any:
+    """Fill a schema as a model would; verdicts are as many as sentences of the output."""
+    said = split_sentences(str(sample["output"]))
+    lists = {"truths": [each for text in sample["contexts"] for each in split_sentences(str(text))]}
+    texts = {"reason": "The passage says so in its first sentences.",
+             "question": str(sample["query"])}  # fmt: skip
 
-    def __init__(self, schema: dict[str, Any], sample: dict[str, Any]) -> None:
-        self._schema = schema
-        self._said = split_sentences(str(sample["output"]))
-        known = [each for text in sample["contexts"] for each in split_sentences(str(text))]
-        self._lists = {"truths": known}
-        self._texts = {"reason": _REASON, "question": str(sample["query"])}
-
-    def fill(self) -> dict[str, Any]:
-        """Make an answer; verdicts and statements are as many as sentences of the output."""
-        filled: dict[str, Any] = self._value("", self._schema, "")
-        return filled
-
-    def _value(self, name: str, part: dict[str, Any], item: str) -> Any:
+    def value(name: str, part: dict[str, Any], item: str) -> Any:
         if "$ref" in part:
-            part = self._schema["$defs"][part["$ref"].rsplit("/", 1)[-1]]
+            part = schema["$defs"][part["$ref"].rsplit("/", 1)[-1]]
         if "anyOf" in part:
             part = part["anyOf"][0]
         if "enum" in part:
             return part["enum"][0]
         match part.get("type"):
             case "array":
-                listed = self._lists.get(name, self._said)
-                return [self._value(name, part["items"], each) for each in listed]
+                return [value(name, part["items"], each) for each in lists.get(name, said)]
             case "object":
-                fields = part["properties"].items()
-                return {key: self._value(key, each, item) for key, each in fields}
+                return {key: value(key, each, item) for key, each in part["properties"].items()}
             case "integer" | "number" | "boolean":
                 return int(name != "noncommittal")
-        return self._texts.get(name, item or "yes")
+        return texts.get(name, item or "yes")
+
+    return value("", schema, "")

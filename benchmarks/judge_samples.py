@@ -50,10 +50,18 @@ The membership costs 40 euros a year. It can be given away once. It never ends.
 def make_samples(count: int, more_passages: int = 0) -> list[dict[str, object]]:
     """Make *count* records with one to four passages, and *more_passages* beside the point."""
     names, lines = list(_PASSAGES), _ANSWERS.strip().splitlines()
-    branches = [_branch(each) for each in range(more_passages)]
+    days = list(enumerate(islice(cycle(("repair", "advice", "returns")), 6), start=1))
+    branches = [
+        " ".join(
+            f"Branch {n} opens at {day + 5} on day {day}, and its {desk} desk closes {day} hours"
+            f" later unless the {desk} team of branch {n + day} takes over."
+            for day, desk in days
+        )
+        for n in range(more_passages)
+    ]
     made: list[dict[str, object]] = []
-    exchanges = cycle(zip(lines[::2], lines[1::2], strict=True))
-    for number, (query, said) in enumerate(islice(exchanges, count)):
+    for number in range(count):
+        query, said = lines[2 * number % len(lines) :][:2]
         topic, output = said.split(": ", 1)
         others = [name for name in names if name != topic][: number % len(names)]
         # The number makes each record one of its own, as the server must tell them apart.
@@ -64,11 +72,3 @@ def make_samples(count: int, more_passages: int = 0) -> list[dict[str, object]]:
             "output": f"About case {number:03}: {output[0].lower()}{output[1:]}",
         })  # fmt: skip
     return made
-
-
-def _branch(number: int) -> str:
-    return " ".join(
-        f"Branch {number} opens at {day + 5} on day {day}, and its {desk} desk closes {day} hours"
-        f" later unless the {desk} team of branch {number + day} takes over."
-        for day, desk in enumerate(islice(cycle(("repair", "advice", "returns")), 6), start=1)
-    )

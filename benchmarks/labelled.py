@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
 Row = dict[str, Any]
 GROUNDEDNESS, RELEVANCE = "groundedness_dev.jsonl.gz", "relevance_dev.jsonl.gz"
@@ -17,15 +17,15 @@ MODERN = "modern_dev.jsonl.gz"
 FOLDS = 5
 #: Sources that share texts, task or makers; a source that is not named is one of its own.
 FAMILIES = {
-    **dict.fromkeys(("begin_cmu", "begin_tc", "begin_wow", "q2_wow"), "dialogue"),
-    **dict.fromkeys(("lfqa", "lfqa_sent"), "lfqa"),
-    **dict.fromkeys(("qags_cnndm", "qags_xsum"), "qags"),
-    **dict.fromkeys(
-        ("ragtruth_qa", "ragtruth_qa_sent", "ragtruth_summary", "ragtruth_data2txt"), "ragtruth"
-    ),
-    **dict.fromkeys(("halueval_qa", "halueval_qa_full"), "halueval"),
-    **dict.fromkeys(("usr_persona_chat", "usr_topical_chat"), "usr"),
-}
+    source: name for name, sources in {
+        "dialogue": ("begin_cmu", "begin_tc", "begin_wow", "q2_wow"),
+        "lfqa": ("lfqa", "lfqa_sent"),
+        "qags": ("qags_cnndm", "qags_xsum"),
+        "ragtruth": ("ragtruth_qa", "ragtruth_qa_sent", "ragtruth_summary", "ragtruth_data2txt"),
+        "halueval": ("halueval_qa", "halueval_qa_full"),
+        "usr": ("usr_persona_chat", "usr_topical_chat"),
+    }.items() for source in sources
+}  # fmt: skip
 
 
 def read_rows(folder: Path, name: str) -> list[Row]:
@@ -59,13 +59,11 @@ def contexts(row: Row) -> list[str]:
 
 def auroc(labels: Sequence[int], scores: Sequence[float]) -> float:
     """Area under the ROC curve of *scores* for label 1; NaN when one class is missing."""
-    truth = np.asarray(labels)
-    positive = int(truth.sum())
-    negative = len(truth) - positive
-    if not positive or not negative:
+    truth, values = np.asarray(labels) == 1, np.asarray(scores)
+    if truth.all() or not truth.any():
         return float("nan")
-    ranks = rankdata(scores)[truth == 1].sum()
-    return float((ranks - positive * (positive + 1) / 2) / (positive * negative))
+    above = mannwhitneyu(values[truth], values[~truth], method="asymptotic").statistic
+    return float(above / (truth.sum() * (~truth).sum()))
 
 
 def by_source(rows: Iterable[Row]) -> dict[str, list[int]]:

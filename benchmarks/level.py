@@ -12,11 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice, product
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 from cascade import Cascade
-from common import make_parser, print_head, print_row
+from common import print_head, print_row, script
 from labelled import GROUNDEDNESS, MODERN, Row, by_source, contexts, document, read_rows
 from numpy.typing import NDArray
 
@@ -67,11 +68,10 @@ class Source(NamedTuple):
         return np.where(good, rng.choice(self.good, n), rng.choice(self.bad, n)), good
 
 
-def main() -> None:
+def main(folder: Path, *, streams: int = 6) -> None:
     """Print a table of each question."""
-    asked = make_parser(__doc__, folder=True, streams=6).parse_args()
-    judge, n = LocalJudge(), asked.streams
-    sources = list(sources_of(read_rows(asked.folder, GROUNDEDNESS), judge))
+    judge, n = LocalJudge(), streams
+    sources = list(sources_of(read_rows(folder, GROUNDEDNESS), judge))
     rng = np.random.default_rng(1)
     print_head("on streams of the local scorer", "figure", "goal")
     healthy, alarms = lines(sources, rng)
@@ -86,10 +86,10 @@ def main() -> None:
         print_row(f"{what}: called sick", f"{sick:.3f}", "0.95: 0, 0.60: 0.99")
         what = f"labels at {level:.0%}: renewed interval covers at every look"
         print_row(what, f"{always:.3f}", ">= 0.94")
-    for now, streams, days, goal in (
+    for now, each, days, goal in (
         (0.95, n, 7, "0"), (0.70, n // 2 or 1, 2, ">= 0.75"), (0.40, n // 2 or 1, 2, ">= 0.95"),
     ):  # fmt: skip
-        seen, after = later(sources, rng, now, streams, days)
+        seen, after = later(sources, rng, now, each, days)
         what = f"later level {now:.0%}, 50 labels"
         print_row(f"{what}: alarm within {days} days", f"{seen:.2f}", goal)
         print_row(f"{what}: median samples to it", after, "")
@@ -100,7 +100,7 @@ def main() -> None:
         seen, after = judged(sources, rng, (hit, miss), now, n)
         name = f"a tenth judged (passes {hit:.0%} of good, {miss:.0%} of bad), 95 -> {now:.0%}"
         print_row(f"{name}: seen, samples", f"{seen:.2f}, {after}", f"<= {most}")
-    rows = read_rows(asked.folder, MODERN)
+    rows = read_rows(folder, MODERN)
     for row, (name, goal) in zip(
         switches(rows, judge, rng), (("equal", "0 of 180"), (">= 20 points worse", "180 of 180")),
         strict=True,
@@ -399,5 +399,4 @@ def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> 
     return healthy, len(faithful)
 
 
-if __name__ == "__main__":
-    main()
+script(main)

@@ -6,14 +6,16 @@ after. The last line has the most that it says "worse" at any rate that did not 
 """
 
 import numpy as np
-from common import make_parser, print_head, print_row
+from common import print_head, print_row, script
 
 from monitor.stats.two_rates import power
 
 RATES = ((0.95, 0.95), (0.85, 0.85), (0.95, 0.80), (0.93, 0.73), (0.95, 0.70), (0.95, 0.40))
 
-if __name__ == "__main__":
-    make_parser(__doc__).parse_args()
+
+@script
+def main() -> None:
+    """Print a row for each pair of pass rates."""
     print_head("before", "after", 'says "worse"', "labels on average")
     for before, after in RATES:
         found = power(before, after)

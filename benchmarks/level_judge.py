@@ -8,7 +8,7 @@ drip by drip; the second whose a change is after a burst of 150 old and 150 new 
 from collections import Counter
 
 import numpy as np
-from common import make_parser, print_head, print_row
+from common import print_head, print_row, script
 
 from monitor.stats.judge_shift import Cause
 from support.judge_swaps import burst, pairs_until_found
@@ -22,9 +22,11 @@ TRUTHS = (
     ("both", -0.10, 0.70),
 )
 
-if __name__ == "__main__":
-    asked = make_parser(__doc__, runs=60, seed=1).parse_args()
-    rng, runs = np.random.default_rng(asked.seed), asked.runs
+
+@script
+def main(*, runs: int = 60, seed: int = 1) -> None:
+    """Print both tables."""
+    rng = np.random.default_rng(seed)
     print_head("judge moved by", "verdicts that differ when repeated", "found", "pairs, median")
     for shift in (-0.05, -0.10, -0.20, 0.0):
         for noise in NOISES:

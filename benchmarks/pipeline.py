@@ -14,10 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 from celery import Celery
-from common import count_rows, keep_figures, make_parser, new_store, wait_until
+from common import count_rows, keep_figures, new_store, script
 from sqlalchemy import select
 
 import monitor
@@ -31,6 +32,7 @@ from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from support.redis_server import RedisServer
 from support.slow_judge import SlowJudge
+from support.waiting import wait_until
 
 _STAGED = "staged"
 _WINDOW_S = 300
@@ -57,30 +59,24 @@ class Bench:
         self.server, self.store = server, store
         self.client: Any = connect(server.url)
         self.environment = {
-            "PATH": "/usr/bin:/bin",
-            "OPENBLAS_NUM_THREADS": "1",
-            "GROUNDWATCH_HOME": str(folder),
-            "GROUNDWATCH_REDIS_URL": server.url,
-            "GROUNDWATCH_DATABASE_URL": store.engine.url.render_as_string(hide_password=False),
+            "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1", "OPENAI_API_KEY": "none",
+            "GROUNDWATCH_HOME": str(folder), "GROUNDWATCH_REDIS_URL": server.url,
+            "GROUNDWATCH_DATABASE_URL": f"sqlite:///{store.engine.url.database}",
             "GROUNDWATCH_LOG_LEVEL": "error",
-            "OPENAI_API_KEY": "none",
-        }
+        }  # fmt: skip
 
     @contextmanager
     def running(self, *command: str, **settings: str) -> Iterator[None]:
         """Run ``python -m COMMAND`` meanwhile."""
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-m", *command],
-            env=self.environment | settings,
-            cwd=Path(__file__).parent,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait()
+            env=self.environment | settings, cwd=Path(__file__).parent,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ) as process:  # fmt: skip
+            try:
+                yield
+            finally:
+                process.terminate()
 
     @contextmanager
     def worker(self, processes: int = 1, **settings: str) -> Iterator[None]:
@@ -98,15 +94,13 @@ class Bench:
 
     def stage(self, n: int) -> list[str]:
         """Put samples where no worker looks yet."""
-        bodies = []
+        queries = (f"How long does refund {i} of {time.time_ns()} take?" for i in range(n))
+        entries = [encode(make_sample(make_interaction(query=query))) for query in queries]
         with self.client.pipeline(transaction=False) as pipe:
-            for number in range(n):
-                query = f"How long does refund {number} of {time.time_ns()} take?"
-                fields = encode(make_sample(make_interaction(query=query)))
-                bodies.append(fields[b"body"].decode())
-                pipe.xadd(_STAGED, fields)
+            for entry in entries:
+                pipe.xadd(_STAGED, entry)
             pipe.execute()
-        return bodies
+        return [entry[b"body"].decode() for entry in entries]
 
     def drained_s(self) -> float:
         """Hand over what is staged, and time how long workers take for all of it."""
@@ -170,21 +164,21 @@ def slow_judge(bench: Bench, n: int) -> dict[str, float]:
             hook.sample(query=f"q{number}", contexts=["It is so."], output=f"It is {number}.")
         wait_until(lambda: not bench.client.xlen(names.SAMPLES))
     waited_ms = (samples.c.received_at_ms - samples.c.occurred_at_ms).label("ms")
-    columns = waited_ms, samples.c.payload, evaluations
+    query = select(waited_ms, samples.c.payload, evaluations).join(
+        evaluations, evaluations.c.sample_id == samples.c.sample_id
+    )
     with bench.store.read() as connection:
-        rows = connection.execute(
-            select(*columns).join(evaluations, evaluations.c.sample_id == samples.c.sample_id)
-        ).all()
+        rows = connection.execute(query).all()
     alone = []
     for row in rows:
         metadata = record_of(row).get("metadata") or {}
         if metadata.get("judged") is False and "judge_skipped" not in metadata:
             alone.append(row.ms / 1000)
-    alone.sort()
-    found = {"cascade_20s_not_asked_ratio": len(alone) / len(rows)}
-    for share in (50, 75, 90):
-        found[f"cascade_20s_not_asked_p{share}_s"] = alone[len(alone) * share // 100]
-    return found | {"cascade_20s_not_asked_longest_s": alone[-1]}
+    return {
+        "cascade_20s_not_asked_ratio": len(alone) / len(rows),
+        **_percentiles("cascade_20s_not_asked", alone, 50, 75, 90),
+        "cascade_20s_not_asked_longest_s": max(alone),
+    }
 
 
 def latency(bench: Bench, n: int) -> dict[str, float]:
@@ -220,10 +214,14 @@ def latency(bench: Bench, n: int) -> dict[str, float]:
             time.sleep(0.02)
     found = {}
     for where, times_s in there_s.items():
-        took = sorted(b - a for a, b in zip(sent_s, times_s, strict=True))
-        found[f"sample_to_{where}_p50_s"] = took[len(took) // 2]
-        found[f"sample_to_{where}_p99_s"] = took[int(len(took) * 0.99)]
+        took_s = [b - a for a, b in zip(sent_s, times_s, strict=True)]
+        found |= _percentiles(f"sample_to_{where}", took_s, 50, 99)
     return found
+
+
+def _percentiles(name: str, took_s: list[float], *shares: int) -> dict[str, float]:
+    found = np.percentile(took_s, shares, method="higher")
+    return {f"{name}_p{share}_s": each for share, each in zip(shares, found.tolist(), strict=True)}
 
 
 _PARTS = {
@@ -234,23 +232,20 @@ _PARTS = {
 }
 
 
-def main() -> None:
+@script
+def main(
+    part: Literal["slow-judge", "local", "judge", "latency"],
+    *,
+    samples: int = 0,  # unset: what takes under a minute
+) -> None:
     """Measure one part and print its figures; keep them if no option made the run shorter."""
-    parser = make_parser(__doc__)
-    parser.add_argument("part", choices=sorted(_PARTS))
-    parser.add_argument("--samples", type=int, help="Unset: what takes under a minute.")
-    asked = parser.parse_args()
-    measure, n = _PARTS[asked.part]
+    measure, n = _PARTS[part]
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder) / "redis", durable=False) as server,
         new_store(f"sqlite:///{folder}/store.db") as store,
     ):
         bench = Bench(Path(folder), server, store)
-        found = measure(bench, asked.samples or n)
+        found = measure(bench, samples or n)
         bench.client.close()
-    keep_figures("pipeline", found, full=(asked.samples or n) >= n)
-
-
-if __name__ == "__main__":
-    main()
+    keep_figures("pipeline", found, full=(samples or n) >= n)

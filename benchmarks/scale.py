@@ -8,15 +8,10 @@ A model, not a measurement. Its constants are what the benchmarks here measured 
 import math
 from dataclasses import dataclass
 
-from common import make_parser, read_figures
+from common import read_figures, script
 
 RATES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 _DAY_S, _OUTAGE_S = 86_400, 3_600
-_COLUMNS = (
-    *("interactions/s", "samples/s", "Redis MB/s", "Redis GB after an hour without workers"),
-    *("local processes", "judge calls/s", "judge processes", "judge $/month", "store rows/day"),
-    *("store TB in 30 days", "what breaks first"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +30,8 @@ class Assumed:
     redis_bytes_per_s: float = 100e6  #: what one Redis is trusted with, both ways
 
 
-def row(rate: int, a: Assumed) -> tuple[str, ...]:
-    """Work out what *rate* interactions a second cost, as the columns have it."""
+def row(rate: int, a: Assumed) -> dict[str, str]:
+    """Work out what *rate* interactions a second cost, by the names of the columns."""
     figures = read_figures()
     pipeline, constants = figures["pipeline"], figures["constants"]
     samples = rate * a.sample_rate
@@ -48,13 +43,12 @@ def row(rate: int, a: Assumed) -> tuple[str, ...]:
     sent = samples * a.sample_bytes
     wire = 2 * sent  # in and out again
     stores = samples / constants["postgres_2_samples_per_s"]
-    processes = [
-        max(1.0, work / figure / a.worker_utilisation)
+    local, judging = (
+        max(1.0, work / pipeline[figure] / a.worker_utilisation)
         for work, figure in (
-            (samples, pipeline["local_1_samples_per_s"]),
-            (calls, pipeline["judge_1s_50_samples_per_s"]),
+            (samples, "local_1_samples_per_s"), (calls, "judge_1s_50_samples_per_s"),
         )
-    ]
+    )  # fmt: skip
     if stores > 1:
         limit = f"the store: {math.ceil(stores)} shards by app"
     elif wire > a.redis_bytes_per_s:
@@ -65,25 +59,25 @@ def row(rate: int, a: Assumed) -> tuple[str, ...]:
     rows = constants["rows_per_sample"] * samples * _DAY_S
     kept = sent * constants["stored_over_sent_ratio"] * a.kept_days * _DAY_S
     waiting = sent * constants["redis_over_sent_ratio"] * _OUTAGE_S
-    return (
-        f"{rate:,}", f"{samples:,.3g}", f"{wire / 1e6:,.3g}", f"{waiting / 1e9:,.3g}",
-        f"{processes[0]:,.0f}", f"{calls:,.3g}", f"{processes[1]:,.0f}", f"{usd:,.0f}",
-        f"{rows:,.0f}", f"{kept / 1e12:,.2g}", limit,
-    )  # fmt: skip
+    return {
+        "interactions/s": f"{rate:,}", "samples/s": f"{samples:,.3g}",
+        "Redis MB/s": f"{wire / 1e6:,.3g}",
+        "Redis GB after an hour without workers": f"{waiting / 1e9:,.3g}",
+        "local processes": f"{local:,.0f}", "judge calls/s": f"{calls:,.3g}",
+        "judge processes": f"{judging:,.0f}", "judge $/month": f"{usd:,.0f}",
+        "store rows/day": f"{rows:,.0f}", "store TB in 30 days": f"{kept / 1e12:,.2g}",
+        "what breaks first": limit,
+    }  # fmt: skip
 
 
-def main() -> None:
+@script
+def main(
+    *, sample_rate: float = Assumed.sample_rate, judge_share: float = Assumed.judge_share,
+    sample_bytes: float = Assumed.sample_bytes,
+) -> None:  # fmt: skip
     """Print the table."""
-    parser = make_parser(
-        __doc__,
-        sample_rate=Assumed.sample_rate,
-        judge_share=Assumed.judge_share,
-        sample_bytes=Assumed.sample_bytes,
-    )
-    assumed = Assumed(**vars(parser.parse_args()))
-    head = f"| {' | '.join(_COLUMNS)} |", f"|{'--:|' * (len(_COLUMNS) - 1)}---|"
-    print("\n".join([*head, *(f"| {' | '.join(row(rate, assumed))} |" for rate in RATES)]))
-
-
-if __name__ == "__main__":
-    main()
+    assumed = Assumed(sample_rate=sample_rate, judge_share=judge_share, sample_bytes=sample_bytes)
+    rows = [row(rate, assumed) for rate in RATES]
+    print(f"| {' | '.join(rows[0])} |", f"|{'--:|' * (len(rows[0]) - 1)}---|", sep="\n")
+    for each in rows:
+        print(f"| {' | '.join(each.values())} |")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import train_local as training
-from common import make_parser, print_head, print_row
+from common import print_head, print_row, script
 from labelled import (
     GROUNDEDNESS,
     MODERN,
@@ -189,12 +189,11 @@ def interval(
     return tuple(float(value) for value in np.quantile(found, [0.025, 0.975]))
 
 
-def main() -> None:
+@script
+def main(folder: Path, *, every: int = 1) -> None:
     """Print the tables, how right it accuses, the cost and the length."""
-    arguments = make_parser(__doc__, folder=True, every=1).parse_args()
-    every = arguments.every
     for name, title in ((GROUNDEDNESS, "Labelled answers"), (MODERN, "Modern answers")):
-        rows = read_rows(arguments.folder, name)[::every]
+        rows = read_rows(folder, name)[::every]
         good = [1 - row["label"] for row in rows]
         found, cost = judge_all(rows)
         shipped = [PASS_SCORE if each.groundedness is None else each.groundedness for each in found]
@@ -218,7 +217,7 @@ def main() -> None:
             f" a 95 % good app {five_worst(rows, shipped):.0%}; CPU a sample: median"
             f" {median:.2f} ms, mean {np.mean(cost):.2f} ms, p99 {high:.1f} ms"
         )
-    rows = read_rows(arguments.folder, RELEVANCE)[::every]
+    rows = read_rows(folder, RELEVANCE)[::every]
     parts: Scores = {"overlap": [overlap(row["query"], [row["output"]]) for row in rows]}
     parts["queries"] = held_out_relevance(rows, lambda row: str(fold(row)))
     parts["families"] = held_out_relevance(rows, family)
@@ -226,14 +225,10 @@ def main() -> None:
     parts = {name: [each[i] for i in kept] for name, each in parts.items()}
     good = [rows[i]["label"] for i in kept]
     print_table("Relevance", [rows[i] for i in kept], good, parts)
-    folder = Path(monitor.scoring.__file__).parent
-    shared = [folder / "words.py", folder / "sentences.py"]
+    code = Path(monitor.scoring.__file__).parent
+    shared = [code / "words.py", code / "sentences.py"]
     counts = [
         sum(len(path.read_text().splitlines()) for path in paths)
-        for paths in ((folder / "local").glob("*.py"), shared)
+        for paths in ((code / "local").glob("*.py"), shared)
     ]
     print(f"lines: {counts[0]} of the scorer, {counts[1]} of words and sentences")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,5 @@
 """
-Fit the coefficients of the local scorer: python benchmarks/train_local.py FOLDER [-o FILE].
+Fit the coefficients of the local scorer: python benchmarks/train_local.py FOLDER [--output FILE].
 
 Logistic models of good answers over several sources and kinds of exchanges. Every source has
 the same weight and an intercept of its own while fitting, so that a model learns what tells
@@ -12,7 +12,6 @@ licence.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from common import script
 from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, read_rows
 from numpy.typing import NDArray
 
@@ -335,16 +335,13 @@ def relevance_values(rows: Sequence[Row], *, with_passages: bool) -> Array:
     return np.array(found)
 
 
-def main() -> None:
+@script
+def main(folder: Path, *, output: Path = OUTPUT) -> None:
     """Fit everything on all records that may be used, and write the coefficients."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0].strip())
-    parser.add_argument("folder", type=Path, help="folder with the labelled records")
-    parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
-    arguments = parser.parse_args()
-    rows = read_rows(arguments.folder, GROUNDEDNESS)
+    rows = read_rows(folder, GROUNDEDNESS)
     rows = [row for row in rows if row["source"] not in NOT_FOR_TRAINING]
     model = fit_groundedness(Measured.of(with_foreign(rows)))
-    asked = read_rows(arguments.folder, RELEVANCE)
+    asked = read_rows(folder, RELEVANCE)
     retrieved = [row for row in asked if row["contexts"]]
     relevance = fit_relevance(retrieved, relevance_values(retrieved, with_passages=True))
     alone = fit_relevance(asked, relevance_values(asked, with_passages=False))
@@ -358,9 +355,5 @@ def main() -> None:
         "relevance": relevance.data(),
         "relevance_alone": alone.data(),
     }
-    arguments.output.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")
-    print(f"wrote {arguments.output}: {counts}")
-
-
-if __name__ == "__main__":
-    main()
+    output.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {output}: {counts}")

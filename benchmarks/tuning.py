@@ -11,7 +11,7 @@ streams while their rate moves, at a budget large enough to count, and the cover
 from typing import NamedTuple
 
 import numpy as np
-from common import keep_figures, make_parser, print_head, print_row
+from common import keep_figures, print_head, print_row, script
 from numpy.typing import NDArray
 
 from monitor.rolling.anytime import advance_all
@@ -35,43 +35,30 @@ class Outcome(NamedTuple):
 
 
 class Streams:
-    """Streams side by side, each with its own rate."""
+    """Streams side by side, each with its own rate, which follows the evidence if *tuned*."""
 
-    def __init__(self, n: int, planned: float, rules: Rules, seed: int) -> None:
+    def __init__(self, n: int, planned: float, rules: Rules, seed: int, *, tuned: bool) -> None:
         self.rng, self.rules, self.planned = np.random.default_rng(seed), rules, planned
-        self.now_s = 0.0
+        self.tuned, self.now_s, self.ended = False, 0.0, np.zeros(n, bool)
         self.states = [EvidenceState.fresh(0.0)] * n
         self.rates = np.full(n, planned / _SEEN)
         self.seen, self.sampled = 0, np.zeros(n)
         for _ in range(48):
             self.step(_CALM, 3600.0)
-        self.fresh = [
-            state.but(baseline=state.baseline._replace(
-                effect=1.0, effect_known=True, rate=_CALM, fallen_below=(0.90,)
-            ))
-            for state in self.states
-        ]  # fmt: skip
-        self.states = list(self.fresh)
+        known = {"effect": 1.0, "effect_known": True, "rate": _CALM, "fallen_below": (0.90,)}
+        self.fresh = [s.but(baseline=s.baseline._replace(**known)) for s in self.states]
+        self.tuned, self.states = tuned, list(self.fresh)
         self.seen, self.sampled = 0, np.zeros(n)
-        self.tunings = [
-            TuningState.begin(
-                "", per_hour=planned, seen_per_hour=_SEEN, seen=0, sampled=0, now_s=self.now_s
-            )
-        ] * n
-
-    def tune(self) -> None:
-        """Decide all rates again, by what was seen so far."""
-        for i, state in enumerate(self.states):
-            known = self.tunings[i].counted(
-                seen=self.seen, sampled=int(self.sampled[i]), now_s=self.now_s
-            )
-            suspected = suspicion(state, per_hour=self.planned, bucket_s=60)
-            evidence = AppEvidence(suspected, young=False, alarmed=state.alarmed)
-            decision = decide_rate(known, evidence, RateLimits(0.0, 1.0), now_s=self.now_s)
-            self.tunings[i], self.rates[i] = decision.state, decision.rate
+        begun = TuningState.begin(
+            "", per_hour=planned, seen_per_hour=_SEEN, seen=0, sampled=0, now_s=self.now_s
+        )
+        self.tunings = [begun] * n
 
     def step(self, rate: float, length_s: float = _STEP_S) -> tuple[Floats, Floats, Floats]:
         """Let time pass; return when each stream raised an alarm, its samples and its passes."""
+        if self.tuned:
+            self._tune()
+        self.rates[self.ended] = 0.0
         n = self.rng.binomial(int(_SEEN * length_s / 3600), self.rates)
         alarms, passes = np.full(len(n), np.inf), np.zeros(len(n))
         looks, some = [], np.flatnonzero(n)
@@ -88,19 +75,29 @@ class Streams:
         self.now_s += length_s
         return alarms, n.astype(np.float64), passes
 
+    def _tune(self) -> None:
+        """Decide all rates again, by what was seen so far."""
+        for i, state in enumerate(self.states):
+            known = self.tunings[i].counted(
+                seen=self.seen, sampled=int(self.sampled[i]), now_s=self.now_s
+            )
+            suspected = suspicion(state, per_hour=self.planned, bucket_s=60)
+            evidence = AppEvidence(suspected, young=False, alarmed=state.alarmed)
+            decision = decide_rate(known, evidence, RateLimits(0.0, 1.0), now_s=self.now_s)
+            self.tunings[i], self.rates[i] = decision.state, decision.rate
 
-def run(
+
+def play(
     n: int, planned: float, after: float, *, tuned: bool, calm_days: float, seed: int,
     budget: float = 0.1,
 ) -> Outcome:  # fmt: skip
     """Run streams through calm days and one fall; with *after* the calm rate there is none."""
-    streams = Streams(n, planned, Rules(false_alarms_per_month=budget), seed)
+    rules = Rules(false_alarms_per_month=budget)
+    streams = Streams(n, planned, rules, seed, tuned=tuned)
     false_alarms, covered, day = 0, list[bool](), np.zeros((6, n))
     for step in range(1, int(calm_days * _DAY_S / _STEP_S) + 1):
-        if tuned:
-            streams.tune()
-        weight = 1.0 / streams.rates
         alarms, came, passed = streams.step(_CALM)
+        weight = 1.0 / streams.rates
         w2y = weight**2 * passed
         day += np.array([came, weight * came, weight**2 * came, weight * passed, w2y, w2y])
         for i in np.flatnonzero(np.isfinite(alarms)):
@@ -115,23 +112,23 @@ def run(
     per_hour, began_s = float(streams.sampled.mean() / (calm_days * 24)), streams.now_s
     delay = np.full(n, np.inf)
     while after < _CALM and np.isinf(delay).any() and streams.now_s - began_s < 10 * _DAY_S:
-        if tuned:
-            streams.tune()
-        streams.rates[np.isfinite(delay)] = 0.0
         alarms, _, _ = streams.step(after)
         new = np.isfinite(alarms) & np.isinf(delay)
         delay[new] = (alarms[new] - began_s) / 3600
+        streams.ended |= new
     return Outcome(per_hour, delay, false_alarms, covered)
 
 
-def main() -> None:
+@script
+def main(*, streams: int = 40, false_alarms: bool = False) -> None:
     """Print one of both tables."""
-    options = make_parser(__doc__, streams=40, false_alarms=False).parse_args()
-    n, figures = options.streams, dict[str, float]()
-    if options.false_alarms:
+    figures = dict[str, float]()
+    if false_alarms:
         for tuned, name in ((False, "fixed"), (True, "tuned")):
-            calm = run(n, 30, _CALM, tuned=tuned, calm_days=_HEALTHY_DAYS, seed=7, budget=2.0)
-            a_month = calm.false_alarms / n * 30 / _HEALTHY_DAYS
+            calm = play(
+                streams, 30, _CALM, tuned=tuned, calm_days=_HEALTHY_DAYS, seed=7, budget=2.0
+            )
+            a_month = calm.false_alarms / streams * 30 / _HEALTHY_DAYS
             figures[f"false_alarms_{name}_per_month"] = a_month
             figures[f"coverage_{name}_share"] = float(np.mean(calm.covered))
             figures[f"samples_{name}_per_hour"] = calm.per_hour
@@ -139,7 +136,7 @@ def main() -> None:
         print_head("planned an hour", "fall to", "fixed, h", "tuned, h", "less", "samples, calm")
         for planned, after in ((30, 0.77), (30, 0.60), (10, 0.70), (60, 0.80)):
             fixed, tuned = (
-                run(n, planned, after, tuned=each, calm_days=2, seed=planned)
+                play(streams, planned, after, tuned=each, calm_days=2, seed=planned)
                 for each in (False, True)
             )
             medians = [float(np.median(each.delay_h)) for each in (fixed, tuned)]
@@ -147,8 +144,4 @@ def main() -> None:
             spent = tuned.per_hour / fixed.per_hour
             print_row(planned, after, *(f"{m:.2f}" for m in medians), f"{less:.0%}", f"{spent:.2f}")
             figures[f"less_delay_{planned}_{round(100 * after)}_share"] = less
-    keep_figures("tuning", figures, full=n >= 40)
-
-
-if __name__ == "__main__":
-    main()
+    keep_figures("tuning", figures, full=streams >= 40)
