@@ -33,9 +33,8 @@ import monitor.scoring
 from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.local import passages
-from monitor.scoring.local.model import probability
 from monitor.scoring.local.relevance import settle
-from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left
+from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left, probability
 from monitor.scoring.words import words
 
 DRAWS = 300

@@ -24,15 +24,15 @@ from common import script
 from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, read_rows
 from numpy.typing import NDArray
 
-from monitor.scoring.local.model import (
+from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.reading import Reading, read
+from monitor.scoring.local.relevance import RELEVANCE_FEATURES, relevance_features
+from monitor.scoring.local.scorer import (
     CLAIM_FEATURES,
     COEFFICIENTS,
     RESPONSE_FEATURES,
     response_features,
 )
-from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.reading import Reading, read
-from monitor.scoring.local.relevance import RELEVANCE_FEATURES, relevance_features
 
 OUTPUT = Path(__file__).parent.parent / "monitor/scoring/local" / COEFFICIENTS
 #: Sources whose licence keeps them out of the shipped coefficients.

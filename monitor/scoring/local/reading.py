@@ -1,17 +1,22 @@
-"""Read one interaction: its claims, with the figures of each and what they are based on."""
+"""
+Read one interaction: its claims, with the figures of each and what they are based on.
+
+A claim about passages that are JSON records is also compared with their keys: yes and no, the
+numbers behind a key, and opening hours.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from monitor.scoring.local import alignment
 from monitor.scoring.local.alignment import Aligned, Rewrite, as_written
-from monitor.scoring.local.changes import WordChange, changed_details
-from monitor.scoring.local.passages import PREFIX, Passages
-from monitor.scoring.local.records import NOTHING, Attribute, compare, read_attributes
+from monitor.scoring.local.changes import WordChange, changed_details, changed_number, surely
+from monitor.scoring.local.passages import PREFIX, Passages, spaced_key
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
@@ -20,7 +25,12 @@ from monitor.scoring.sentences import (
     split_sentences,
     without_mentions,
 )
-from monitor.scoring.words import compatible, words
+from monitor.scoring.words import Word, compatible, denies, language, listed, stem, words
+
+#: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
+RECORD_FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
+CLAIM_FEATURES = (*alignment.FEATURES, *RECORD_FEATURES)
+_NO_RECORD = (0.0,) * len(RECORD_FEATURES)
 
 #: Characters of a query, and of an output beside it, that are compared: a bound on time.
 MOST_QUERY_CHARS = 40_000
@@ -30,13 +40,21 @@ ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 _BRIEF = 35  # words
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
+_MOST_ATTRIBUTES = 2_000
+_YES = {"yes": True, "true": True, "free": True, "paid": True}
+_NO = {"no": False, "none": False, "false": False}
+_BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
+_DENIALS = ("negations", "lacking")
+_TURNS = frozenset({"but", "however"})
+_BREAKS = _TURNS | {"although", "though", "while", "and"}
+_WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 
 
 class ReadClaim(NamedTuple):
     """A sentence that states something: its figures, and what they are based on."""
 
     aligned: Aligned
-    values: tuple[float, ...]  #: in the order of ``model.CLAIM_FEATURES``
+    values: tuple[float, ...]  #: in the order of ``CLAIM_FEATURES``
     changes: tuple[WordChange, ...]  #: details changed in what is otherwise copied
     absent: bool  #: the passages hold (nearly) nothing of it
 
@@ -112,7 +130,7 @@ def read_claim(
             if len(stem) >= PREFIX - 1 and stem[:PREFIX] in passages.prefixes
         )
         absent = near < ABSENT_BELOW * sum(aligned.weights.values())
-    return ReadClaim(aligned, (*figures, *NOTHING), changed_details(aligned), absent)
+    return ReadClaim(aligned, (*figures, *_NO_RECORD), changed_details(aligned), absent)
 
 
 def script(text: str) -> str | None:
@@ -128,3 +146,139 @@ def script(text: str) -> str | None:
     )
     name = max(names, key=lambda each: (names[each], each), default=None)
     return "CJK" if name in _EAST_ASIAN else name
+
+
+class Attribute(NamedTuple):
+    """A key of the passages that says yes, no or nothing, and the ways of naming it."""
+
+    name: str
+    ways: tuple[frozenset[str], ...]  #: stems; all of one way must stand in a claim
+    group: frozenset[str]  #: stems of the key around it, such as parking around street
+    values: frozenset[bool | None]  #: more than one where passages differ
+
+
+def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
+    """Return everything of that kind that the records of one interaction hold."""
+    stack: list[tuple[str, str, Any]] = [("", "", record) for record in reversed(records)]
+    chosen: dict[tuple[str, frozenset[str]], set[bool | None]] = {}
+    general, leaves = listed("general"), 0
+    while stack and leaves < _MOST_ATTRIBUTES:
+        around, key, item = stack.pop()
+        if isinstance(item, dict):
+            stack += [(key, str(inner), value) for inner, value in item.items()]
+        elif isinstance(item, list):
+            stack += [(around, key, value) for value in item]
+        else:
+            leaves += 1
+            said = None if item is None else (_YES | _NO).get(str(item).strip().lower())
+            if key and (said is not None or item is None):
+                group = frozenset(w.stem for w in words(spaced_key(around)) if w.content) - general
+                chosen.setdefault((spaced_key(key), group), set()).add(said)
+    parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
+    counts = Counter(word for known in parts.values() for word in {*known})
+    found = []
+    for (key, group), values in chosen.items():
+        # words that many keys share do not name any of them
+        rare = [word for word in parts[key] if counts[word] == 1 and stem(word) not in general]
+        if own := rare or parts[key]:
+            ways = {frozenset(map(stem, own)), frozenset({stem("".join(own))})}
+            found.append(Attribute(key, tuple(sorted(ways, key=sorted)), group, frozenset(values)))
+    return tuple(found)
+
+
+class Compared(NamedTuple):
+    """The figures of a claim in the order of ``RECORD_FEATURES``, and what it surely changes."""
+
+    values: tuple[float, ...]
+    changes: tuple[WordChange, ...]
+
+
+def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
+    """Compare one claim with all records of the passages."""
+    tokens, places = aligned.tokens, defaultdict[str, list[int]](list)
+    for place, word in enumerate(tokens):
+        places[word.stem].append(place)
+    found = Counter[str]()
+    certain: list[tuple[WordChange, bool]] = []
+    for attribute in attributes:
+        way = next((each for each in attribute.ways if each <= places.keys()), None)
+        if way is None:
+            continue
+        at = [place for each in way for place in places[each]]
+        elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
+        is_name = any(tokens[place].capital for place in at)  # such as an address' street
+        named = not attribute.group or not attribute.group.isdisjoint(places)
+        if not named and (elsewhere or is_name):
+            continue
+        said = not _denied(tokens, at)
+        if said in attribute.values:
+            found["agree"] += 1
+        elif (not said) in attribute.values:
+            found["conflict"] += 1
+            denying = said and any(denies(word, _DENIALS) for word in tokens)
+            if named and (not denying if said else "," not in aligned.text):
+                told = f"{attribute.name}: {'no' if said else 'yes'}"
+                certain.append((WordChange("", told), said))
+        elif not (said and elsewhere):
+            found["unknown"] += 1
+    values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
+    changes = {change.said: change for change in (*_numbers(aligned), *_hours(aligned))}
+    # of several attributes it may be another that a claim denies
+    plain = [change for change, said in certain if said or sum(values) == 1]
+    return Compared(values, (*changes.values(), *plain))
+
+
+def _denied(tokens: Sequence[Word], places: Sequence[int]) -> bool:
+    """Return whether a denial stands close to one of the words, before the sentence turns."""
+    for place in places:
+        before, after = tokens[max(place - _BEFORE, 0) : place], tokens[place + 1 :][:_AFTER]
+        for side, ends in ((before[::-1], _TURNS), (after, _BREAKS)):
+            turns = (n for n, word in enumerate(side) if word.surface.lower() in ends)
+            if any(denies(word, _DENIALS) for word in side[: next(turns, None)]):
+                return True
+    return False
+
+
+def _numbers(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare numbers with the one that the best line of a record has behind the same key."""
+    said, told, text = aligned.tokens, aligned.found, aligned.best_sentence()[1] or ""
+    numbers = [n for n, word in enumerate(said) if word.number]
+    keys = [
+        (m, told[m - 1].stem)
+        for m, word in enumerate(told if numbers else ())
+        if m and word.number and f": {word.surface}" in text
+    ]
+    for n in numbers:
+        beside = {w.stem for w in (*said[max(n - 2, 0) : n], *said[n + 1 : n + 2])}
+        same = [m for m, key in keys if key in beside]
+        if len(same) == 1 and (change := changed_number(aligned, n, same[0])):
+            yield surely(aligned, change)
+
+
+def _hours(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare the hours of a claim with those that the lines of its evidence have for its days."""
+    stems = [word.stem for word in aligned.tokens]
+    times = [each for each in stems if ":" in each]
+    days = _days_of(stems) if len(times) == 2 else []  # noqa: PLR2004 - from one to the other
+    for number in aligned.evidence if days else ():
+        told = aligned.passages.order[number]
+        known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in days}
+        hours = [known[day] for day in days if day in known]
+        hours = [each for each in hours if each[0] != each[1] and all(":" in t for t in each)]
+        if hours and times not in hours:
+            yield WordChange(" to ".join(times), " to ".join(hours[0]))
+
+
+def _days_of(stems: Sequence[str]) -> Sequence[str]:
+    """Return the days, as stems, that a simple claim about hours is about."""
+    if not listed("hedged_hours").isdisjoint(stems):
+        return []
+    named = [place for place, each in enumerate(stems) if each in _WEEK]
+    if not named:
+        return _WEEK if {"dai", "day"} & {*stems} else []
+    first, last = (_WEEK.index(stems[place]) for place in (named[0], named[-1]))
+    if len(named) > 2 or named[-1] - named[0] > 2:  # noqa: PLR2004 - one, or from one to another
+        return []
+    if stems[named[-1] - 1] == "and":
+        return [_WEEK[first], _WEEK[last]]
+    return [_WEEK[(first + step) % 7] for step in range((last - first) % 7 + 1)]

@@ -1,30 +1,32 @@
-"""The judge that needs nothing: counted evidence, weighed by a small model that ships as data."""
+"""
+The judge that needs nothing: counted evidence, weighed by logistic models that ship as data.
+
+A claim has figures, an answer figures pooled from its claims.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from operator import mul
+from typing import Any, Protocol, Self
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.local import alignment
 from monitor.scoring.local.alignment import Aligned, as_written
-from monitor.scoring.local.conversation import follow
-from monitor.scoring.local.model import (
-    CLAIM_FEATURES,
-    RESPONSE_FEATURES,
-    Logistic,
-    load_coefficients,
-    log_odds,
-    probability,
-    response_features,
-)
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
+    CLAIM_FEATURES,
     FEWEST_MISSING,
+    MOST_QUERY_CHARS,
+    RECORD_FEATURES,
     ReadClaim,
     Reading,
     read,
@@ -35,13 +37,16 @@ from monitor.scoring.local.relevance import (
     RELEVANCE_FEATURES,
     Settled,
     asks_translation,
-    by_shared_words,
+    follow,
     named,
+    names_anything,
+    only_echoes,
+    relevance_features,
     settle,
     type_of_answer,
 )
 from monitor.scoring.sentences import split_statements
-from monitor.scoring.words import Word, has_words, language
+from monitor.scoring.words import Word, has_words, language, words
 
 #: The most that is left of a probability where a copied claim changes a detail.
 CONTRADICTED_AT_MOST = 0.15
@@ -55,6 +60,23 @@ _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
+
+COEFFICIENTS = "coefficients.v6.json"
+#: How figures of claims are pooled to figures of a response.
+_POOLS = {
+    "mean": tuple(name for name in alignment.FEATURES if name != "log_length"),
+    "least": ("covered_two",),
+    "most": (
+        *("novel_run", "number_conflict", "name_conflict"),
+        *("numbers_not_before_unit", "names_apart"),
+    ),
+    "sum": ("numbers_absent", "names_absent", *RECORD_FEATURES),
+}
+RESPONSE_FEATURES = (
+    *("worst", "mean", "log_claims"),
+    *(f"{pool}_{name}" for pool, names in _POOLS.items() for name in names),
+)
+_STEEPEST = 30.0  # beyond it exp() only makes noise
 
 
 class Rewriter(Protocol):
@@ -272,3 +294,94 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     text = next(each.text for each in reading.sentences if each.refuses)
     reason = "it declines to answer, but the passages speak of what is asked"
     return _claim(text, verdict, 1.0 - held, reason, asked)
+
+
+def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) -> Settled:
+    """Judge by the words that query, output and passages share, as *model* weighs them."""
+    if not names_anything(query):
+        return Settled(None, "nothing_asked")
+    if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
+        return Settled(0.0, "It adds nothing to the question.")
+    values = relevance_features(query, output, reading.sentences, reading.passages)
+    score = probability(model.log_odds(values))
+    named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
+    if named["refusal"] >= 1:
+        return Settled(score, "It declines to answer.")
+    reason = f"It takes up {100 * named['query_covered_near']:.0f} % of what the question names"
+    reason += ", without the kind of thing that is asked for." if named["type_misses"] else "."
+    return Settled(score, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """
+    A weighted sum of named features, as log odds.
+
+    Every feature is cut to the limits it was fitted within, so that no strange text
+    can reach beyond what was ever measured.
+    """
+
+    intercept: float
+    terms: tuple[tuple[float, float, float], ...]  #: weight, lowest and highest value
+
+    @classmethod
+    def by_kind(cls, data: Mapping[str, Any], features: Sequence[str]) -> dict[str, Self]:
+        """
+        Read the coefficients of exactly *features*, one model for every kind of exchange.
+
+        Raises
+        ------
+        ValueError
+            If the data was made for other features.
+        """
+        limits, kinds = data["limits"], data["kinds"]
+        if any(
+            {*each} != {*features} for each in (limits, *(k["weights"] for k in kinds.values()))
+        ):
+            raise ValueError("the coefficients do not fit the features: run benchmarks/train_local")
+        return {
+            kind: cls(each["intercept"], tuple((each["weights"][n], *limits[n]) for n in features))
+            for kind, each in kinds.items()
+        }
+
+    def log_odds(self, values: Sequence[float]) -> float:
+        """Sum features up to log odds."""
+        cut = zip(values, self.terms, strict=True)
+        return self.intercept + sum([w * min(max(v, low), high) for v, (w, low, high) in cut])
+
+
+def load_coefficients() -> dict[str, Any]:
+    """Read the coefficients that ship with the package."""
+    text = resources.files("monitor.scoring.local").joinpath(COEFFICIENTS).read_text("utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def probability(log_odds: float) -> float:
+    """Return log odds as a probability."""
+    return 1.0 / (1.0 + math.exp(-max(-_STEEPEST, min(log_odds, _STEEPEST))))
+
+
+def log_odds(probability: float) -> float:
+    """Return a probability between 0 and 1 as log odds."""
+    return math.log(probability / (1.0 - probability))
+
+
+def response_features(claims: Sequence[Sequence[float]], odds: Sequence[float]) -> list[float]:
+    """
+    Return the figures of a response in the order of ``RESPONSE_FEATURES``.
+
+    *claims* has at least one row of ``CLAIM_FEATURES``, *odds* the log odds of each of being
+    supported. Averages weigh claims by their length in words, sums are given as ``log(1 + sum)``.
+    """
+    columns = dict(zip(CLAIM_FEATURES, zip(*claims, strict=True), strict=True))
+    lengths = [*map(math.exp, columns["log_length"])]
+    words = sum(lengths)
+    pool: dict[str, Callable[[Sequence[float]], float]] = {
+        "mean": lambda column: sum(map(mul, lengths, column)) / words,
+        "least": min,
+        "most": max,
+        "sum": lambda column: math.log1p(sum(column)),
+    }
+    pooled = [pool[how](columns[name]) for how, names in _POOLS.items() for name in names]
+    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *pooled]

@@ -3,9 +3,8 @@
 import pytest
 
 from monitor.scoring.local.alignment import matches
-from monitor.scoring.local.model import CLAIM_FEATURES
 from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.reading import read_claim
+from monitor.scoring.local.reading import CLAIM_FEATURES, read_claim
 
 SHOP = (
     "The shop of Anna Weber opens at 9 and sells 40 kinds of bread."

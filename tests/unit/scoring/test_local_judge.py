@@ -5,11 +5,11 @@ import unicodedata
 import pytest
 
 from monitor.scoring.base import ClaimVerdict
-from monitor.scoring.local.model import load_coefficients
 from monitor.scoring.local.reading import read
 from monitor.scoring.local.scorer import (
     ABSENT_AT_MOST,
     LocalJudge,
+    load_coefficients,
 )
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction

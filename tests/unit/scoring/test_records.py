@@ -6,8 +6,7 @@ import pytest
 
 from monitor.scoring.local.alignment import Aligned
 from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.reading import read
-from monitor.scoring.local.records import FEATURES, compare, read_attributes
+from monitor.scoring.local.reading import RECORD_FEATURES, compare, read, read_attributes
 
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 RECORD = json.dumps(
@@ -28,7 +27,7 @@ def compared(claim, *contexts):
     contexts = contexts or (RECORD,)
     passages = Passages(contexts)
     found = compare(Aligned.of(claim, passages), read_attributes(passages.records))
-    return dict(zip(FEATURES, found.values, strict=True)), found.changes
+    return dict(zip(RECORD_FEATURES, found.values, strict=True)), found.changes
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_claim_is_unknown_when_the_record_is_silent():
 
 
 def test_name_is_no_attribute_when_a_street_is_named():
-    assert not any(compared("Rosa is at 5 Mill Street.")[0][n] for n in FEATURES[:3])
+    assert not any(compared("Rosa is at 5 Mill Street.")[0][n] for n in RECORD_FEATURES[:3])
 
 
 def test_claim_agrees_when_one_of_two_records_does():
