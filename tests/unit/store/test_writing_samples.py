@@ -1,0 +1,257 @@
+"""What becomes of a scored sample: rows, labels of the app, its own pass line, sums, the index."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from monitor.models import Evaluation
+from monitor.models.evaluation import OWN, OWN_LEARNT_AT, OWN_LEAST, OWN_MOST
+from monitor.models.status import OTHER
+from monitor.queue.names import DOCTOR_APP
+from monitor.store.engine import put
+from monitor.store.labels import labels_of
+from monitor.store.ledger import DeadLetter, Kind, read_totals, set_aside
+from monitor.store.query import STREAM_SUMS, active_streams, read_first_scores, read_pass_lines
+from monitor.store.rollup import read_inputs
+from monitor.store.sample_index import (
+    LATEST_MS,
+    TIE_BITS,
+    allot_positions,
+    index_older,
+    samples_of_user,
+)
+from monitor.store.samples import newest_acts, note_act
+from monitor.store.segments import APPS, PLACES, Census, Placed, Seen, admit, place
+from monitor.store.tables import counts, dimensions, evaluations, samples, streams
+from monitor.store.write import add_input_counts, bounded, record
+from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.scoring_run import ScoringRules, result_of
+
+NOW = datetime(2026, 1, 1, 12, 0, 30, 250_000, tzinfo=UTC)
+RULES = ScoringRules(pass_score=0.7, bucket_s=60)
+
+
+def result(*said, app="shop", at=NOW, now=NOW, sample_id=None, rules=RULES, **interaction):
+    given = {"sample_id": sample_id} if sample_id else {}
+    of = make_sample(make_interaction(app=app, **interaction), sampled_at=at, **given)
+    return result_of(of, said or (make_evaluation(score=0.9),), rules, now=now)
+
+
+def write(connection, *results, dead=(), now=NOW):
+    return record(connection, results, dead, now=now, bucket_s=60)
+
+
+def column(connection, of):
+    return list(connection.execute(select(of)).scalars())
+
+
+def test_row_of_a_sample_says_when_it_came_and_by_what_it_is_joined(connection):
+    long = "é" * 201
+    write(connection, result(trace_id=long, session_id="a\0b", release=""), now=NOW)
+    c = samples.c
+    row = connection.execute(select(c.received_at_ms, c.trace_id, c.session_id, c.release)).one()
+    assert tuple(row) == (int(NOW.timestamp() * 1000), long[:200], "a\ufffdb", None)
+
+
+def test_evaluation_without_a_score_has_its_reason_and_enters_no_rate(connection):
+    skipped = Evaluation.skipped(
+        target_event_id="i", evaluator_name="groundedness", reason="no_context"
+    )
+    write(connection, result(skipped))
+    c = evaluations.c
+    row = connection.execute(select(c.status, c.score, c.passed, c.reason, c.occurred_at_ms)).one()
+    assert tuple(row)[:4] == ("skipped", None, None, "no_context")
+    assert row.occurred_at_ms == int(NOW.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(("label", "good"), [(True, True), (False, False)])
+def test_label_of_the_app_stands_beside_the_verdict_of_the_usual_metric(connection, label, good):
+    said = [make_evaluation(score=0.2), make_evaluation(evaluator_name="relevance", score=0.9)]
+    write(connection, result(*said, label=label, sample_id="s", release="r\0"))
+    [found] = labels_of(connection, "s")
+    assert (found.metric, found.labelled_by, found.release) == ("groundedness", "app", "r\ufffd")
+    assert (found.judge_passed, found.human_passed, found.labelled_at) == (False, good, NOW)
+
+
+def test_sample_without_a_label_gets_none(connection):
+    write(connection, result(sample_id="s"))
+    assert labels_of(connection, "s") == []
+
+
+def test_sample_that_became_a_dead_letter_is_not_counted_again(connection):
+    buried, fine = result(sample_id="a"), result(sample_id="b")
+    letter = DeadLetter(
+        entry_id="1-0", sample_id="a", app="shop", at=NOW, reason="worker_died", detail="",
+        body=b"",
+    )  # fmt: skip
+    set_aside(connection, [letter])
+    assert write(connection, buried, fine) == 1
+    assert column(connection, samples.c.sample_id) == ["b"]
+
+
+def test_letter_of_a_sample_that_is_stored_is_not_a_failure(connection):
+    write(connection, result(sample_id="a"))
+    letter = DeadLetter(
+        entry_id="1-0", sample_id="a", app="shop", at=NOW, reason="worker_died", detail="",
+        body=b"",
+    )  # fmt: skip
+    assert set_aside(connection, [letter]) == []
+
+
+def test_samples_of_the_doctor_are_stored_and_counted_nowhere(connection):
+    assert write(connection, result(app=DOCTOR_APP, user_id="u")) == 1
+    assert read_totals(connection) == {}
+    assert column(connection, dimensions.c.dimension) == []
+
+
+def test_bucket_of_the_ledger_is_that_of_the_sample_and_of_a_failure_that_of_now(connection):
+    at = NOW - timedelta(minutes=10)
+    letter = DeadLetter(
+        entry_id="1-0", sample_id=None, app="shop", at=at, reason="odd", detail="", body=b""
+    )
+    write(connection, result(at=at), dead=[letter])
+    c = counts.c
+    found = dict(map(tuple, connection.execute(select(c.kind, c.start_s))))
+    start_s = int(NOW.timestamp()) // 60 * 60
+    assert found[Kind.FAILED.value] == start_s
+    assert found[Kind.SCORED.value] == start_s - 600
+
+
+def own(*scores):
+    """Results of an evaluator whose pass line is the app's own, and whose line it is."""
+    key = ("shop", "groundedness", f"local-1{OWN}")
+    made = [result(make_evaluation(score=score)) for score in scores]
+    streams_of = [each.contributions[0].stream._replace(evaluator_version=key[2]) for each in made]
+    return key, [
+        replace(each, contributions=(replace(each.contributions[0], stream=stream),))
+        for each, stream in zip(made, streams_of, strict=True)
+    ]
+
+
+def test_line_is_learnt_from_the_first_scores_and_from_none_after_them(connection):
+    first, last = OWN_LEARNT_AT
+    key, results = own(*[0.95] * (first - 1), 0.45, *[0.95] * (last - first), *[0.35] * 9)
+    write(connection, *results[: first - 1])
+    assert read_pass_lines(connection)[key] == (OWN_LEAST, first - 1)
+    write(connection, *results[first - 1 : first])
+    assert read_pass_lines(connection)[key] == (OWN_MOST, first)
+    for start in range(first, len(results), 50):
+        write(connection, *results[start : start + 50])
+    assert read_pass_lines(connection)[key].n == last
+    assert read_first_scores(connection, key) == {95: last - 1, 45: 1}
+
+
+def test_result_older_than_the_status_window_counts_as_past(connection):
+    write(connection, result(), result(at=NOW - timedelta(days=40)))
+    c = streams.c
+    assert tuple(connection.execute(select(c.n_total, c.past_n)).one()) == (2, 1)
+    [stream] = active_streams(connection, since_s=0)
+    assert [getattr(stream, name) for name in ("n_total", *STREAM_SUMS)] == [1] * 4
+    assert stream.last_bucket_s == int(NOW.timestamp()) // 60 * 60
+
+
+def test_apps_beyond_the_bound_keep_their_name_in_the_metadata(connection):
+    full = {"a": 100} | {f"app{n}": 100 for n in range(PLACES - 1)}
+    census = {"named": full, "waiting": {}}
+    put(connection, dimensions, [{"app": APPS[0], "dimension": APPS[1], "census": census}])
+    letters = [
+        DeadLetter(
+            entry_id=f"{n}-0", sample_id=None, app=app, at=NOW, reason="odd", detail="", body=b""
+        )
+        for n, app in enumerate(("a", "b", DOCTOR_APP))
+    ]  # fmt: skip
+    given = [result(app="a"), result(app="b", metadata={"k": 1}), result(app=DOCTOR_APP)]
+    results, dead = bounded(connection, given, letters, now_s=60)
+    of = [item.scored.sample.interaction for item in results]
+    assert [(it.app, dict(it.metadata)) for it in of] == [
+        ("a", {}), (OTHER, {"k": 1, "app": "b"}), (DOCTOR_APP, {}),
+    ]  # fmt: skip
+    assert {each.stream.app for each in results[1].contributions} == {OTHER}
+    assert [item.app for item in dead] == ["a", OTHER, DOCTOR_APP]
+
+
+def test_histograms_of_what_is_asked_add_up(connection):
+    for _ in range(2):
+        add_input_counts(connection, {("shop", 60, "words", 3): 2, ("shop", 120, "words", 4): 1})
+    assert read_inputs(connection, "shop", from_s=60) == {"words": {3: 4, 4: 2}}
+    assert read_inputs(connection, "shop", from_s=60, to_s=120) == {"words": {3: 4}}
+    assert read_inputs(connection, "bot", from_s=0) == {}
+
+
+def test_positions_grow_with_time_and_differ_within_a_millisecond(connection):
+    times = {"z": 5, "a": 6, "b": 6, "early": -7, "late": LATEST_MS + 7}
+    found = allot_positions(connection, times)
+    assert len(set(found.values())) == 5
+    assert {name: at >> TIE_BITS for name, at in found.items()} == {
+        "z": 5, "a": 6, "b": 6, "early": 0, "late": LATEST_MS,
+    }  # fmt: skip
+    assert max(found.values()) < 2**63
+    assert allot_positions(connection, times) == found
+
+
+def test_position_that_is_taken_is_given_to_no_other_sample(connection):
+    write(connection, result(sample_id="a"))
+    [taken] = column(connection, samples.c.position)
+    again = allot_positions(connection, {"a": taken >> TIE_BITS})
+    assert again["a"] != taken
+    assert again["a"] >> TIE_BITS == taken >> TIE_BITS
+
+
+def test_samples_of_before_the_index_enter_it_newest_first(connection):
+    write(connection, *(result(sample_id=name, user_id="u") for name in ("a", "b", "c")))
+    connection.execute(samples.update().values(position=None))
+    assert index_older(connection, limit=2) == 2
+    left = select(samples.c.sample_id).where(samples.c.position.is_(None))
+    assert list(connection.execute(left).scalars()) == ["a"]
+    assert sorted(samples_of_user(connection, "u")) == ["a", "b", "c"]
+    assert index_older(connection) == 1
+    assert index_older(connection) == 0
+
+
+def test_samples_of_one_user_are_those_of_no_other(connection):
+    given = (("a", "u"), ("b", "v"), ("c", None))
+    write(connection, *(result(sample_id=name, user_id=user) for name, user in given))
+    assert samples_of_user(connection, "u") == ["a"]
+
+
+def test_values_are_placed_by_app_and_dimension_and_remembered(connection):
+    items = [Placed("shop", [("user", "a"), ("plan", "x")], 60), Placed("bot", [("user", "b")], 60)]
+    assert place(connection, items) == [("user=a", "plan=x"), ("user=b",)]
+    c = dimensions.c
+    rows = {
+        (app, name): census
+        for app, name, census in connection.execute(select(c.app, c.dimension, c.census))
+    }
+    assert rows == {
+        (app, name): {"named": {value: 0}, "waiting": {}}
+        for app, name, value in (("shop", "user", "a"), ("shop", "plan", "x"), ("bot", "user", "b"))
+    }
+    assert place(connection, [Placed("shop", [], 60)]) == [()]
+
+
+def test_waiting_value_with_the_lowest_count_gives_way_and_its_count_is_the_error():
+    census = Census({"a": 9}, {"b": (3, 1), "c": (2, 0)})
+    found = admit(census, {"d": 1}, {}, now_s=0, places=1, waiting=2)
+    assert (found.named, found.waiting) == ({"a": 9}, {"b": (3, 1), "d": (3, 2)})
+
+
+def test_value_that_gets_a_place_remembers_what_was_certain_before():
+    census = Census({"a": 0}, {"b": (7, 2)})
+    found = admit(census, {"b": 3}, {"a": Seen(6, 0)}, now_s=0, places=1)
+    assert (found.named, found.waiting) == ({"b": 5}, {})
+    assert admit(census, {"b": 3}, {"a": Seen(8, 0)}, now_s=0, places=1).waiting == {"b": (10, 2)}
+
+
+def test_more_frequent_values_come_first_where_places_are_few():
+    found = admit(Census(), {"a": 1, "b": 3, "c": 3}, {}, now_s=0, places=2)
+    assert found.named.keys() == {"b", "c"}
+
+
+def test_acts_are_listed_newest_first_with_their_target_cut(connection):
+    for n in range(3):
+        note_act(connection, who="ann", act=f"view{n}", target="t" * 500, at=NOW)
+    found = newest_acts(connection, limit=2)
+    assert [entry.act for entry in found] == ["view2", "view1"]
+    assert found[0] == (NOW, "ann", "view2", "t" * 400)
