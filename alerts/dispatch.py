@@ -2,7 +2,8 @@
 Empty the outbox: claim, send outside any transaction, finish; one thread a channel.
 
 `Dispatcher.run_once` is the whole way of a message out of the outbox. Below it stands what becomes
-of messages that do not get through: the fallback channel, another try, or dropped by hand.
+of messages that do not get through: the fallback channel, another try, or dropped by hand; and
+`wiring_from` makes channels and routing from the settings.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from sqlalchemy import Connection, Row, and_, exists, or_, select, update
 
 from alerts import outbox
 from alerts.channels.base import Channel
+from alerts.channels.email import EmailChannel
+from alerts.channels.slack import SlackChannel
 from alerts.digest import digest_message
 from alerts.message import Example, Message, digest_lines, render
 from alerts.model import Snapshot
 from alerts.outbox import waiting_row
-from alerts.routing import Recipient
+from alerts.routing import Recipient, RoutingConfig
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.digest import Digest
 from monitor.retry import backoff_s
+from monitor.settings import Settings
 from monitor.store.alert_tables import outbox as messages
 from monitor.store.engine import Store, insert_new
 from monitor.store.lease import database_now
@@ -292,3 +296,61 @@ def _find(connection: Connection, name: str) -> Row[Any]:
         problem = "several messages are" if len(rows) > 1 else "no message is"
         raise SettingsError(f"{problem} named {name!r}; see: groundwatch alerts outbox ls --dead")
     return rows[0]
+
+
+# --- the channels and the routing that the settings describe ---
+
+
+class Wiring(NamedTuple):
+    """The channels by name, and who is notified of what through them."""
+
+    channels: dict[str, Channel]
+    plan: RoutingConfig
+
+
+def wiring_from(settings: Settings) -> Wiring:
+    """
+    Make the channels and the routing; without a routes file everyone is notified of everything.
+
+    Raises
+    ------
+    SettingsError
+        If the routes file has mistakes, with a line for each.
+    """
+    channels = channels_from(settings)
+    if settings.alerts_file is None:
+        return Wiring(channels, RoutingConfig.everyone(recipients_of(channels)))
+    from alerts.routes_file import read_routes_file  # noqa: PLC0415  # few have one
+
+    def scored_metrics() -> list[str]:
+        # Imported only for files with rules: it takes as long as everything else.
+        from monitor.scoring.registry import resolve_metrics  # noqa: PLC0415
+
+        return [metric.name for metric in resolve_metrics(settings)]
+
+    timeout_s = settings.delivery_timeout_s
+    return Wiring(
+        *read_routes_file(settings.alerts_file, channels, timeout_s, scored=scored_metrics)
+    )
+
+
+def channels_from(settings: Settings) -> dict[str, Channel]:
+    """Make the channels that the settings declare; the routes file adds its own."""
+    timeout_s, found = settings.delivery_timeout_s, dict[str, Channel]()
+    if settings.slack_webhook_url is not None:
+        found["slack"] = SlackChannel(settings.slack_webhook_url, timeout_s=timeout_s)
+    if settings.smtp_url is not None:
+        found["email"] = EmailChannel(
+            settings.smtp_url,
+            sender=settings.email_from,
+            recipients=settings.email_to,
+            timeout_s=timeout_s,
+        )
+    for channel in found.values():
+        channel.explanations = settings.alert_explanations
+    return found
+
+
+def recipients_of(channels: Mapping[str, Channel]) -> list[Recipient]:
+    """Return every recipient of these channels."""
+    return [Recipient(c.name, address) for c in channels.values() for address in c.addresses]

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 from pydantic import (
     AliasChoices,
@@ -21,22 +21,19 @@ from pydantic import (
 
 from alerts.channels.base import Channel
 from alerts.channels.declared import DeclaredChannel
-from alerts.channels.email import EmailChannel
-from alerts.channels.slack import SlackChannel
 from alerts.conditions import RULE_SETS, Figure, ThresholdRule
 from alerts.routing import (
     BUILT_IN,
     Hours,
     Maintenance,
     Matcher,
-    Recipient,
     Route,
     RoutingConfig,
     parse_all,
 )
 from monitor.errors import GroundwatchError, SettingsError, own_words
 from monitor.models.alerting import Severity
-from monitor.settings import Settings, variable
+from monitor.settings import variable
 
 Loc = tuple[int | str, ...]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
@@ -130,71 +127,15 @@ class _Document(_Table):
     rules: list[_Rule] = Field(default_factory=list)
 
 
-class Wiring(NamedTuple):
-    """The channels by name, and who is notified of what through them."""
-
-    channels: dict[str, Channel]
-    plan: RoutingConfig
-
-
-def wiring_from(settings: Settings) -> Wiring:
-    """
-    Make the channels and the routing; without a routes file everyone is notified of everything.
-
-    Raises
-    ------
-    SettingsError
-        If the routes file has mistakes, with a line for each.
-    """
-    channels = channels_from(settings)
-    if settings.alerts_file is None:
-        return Wiring(channels, RoutingConfig.everyone(recipients_of(channels)))
-
-    def scored_metrics() -> list[str]:
-        # Imported only for files with rules: it takes as long as everything else.
-        from monitor.scoring.metric_config import resolve_metrics  # noqa: PLC0415
-
-        return [metric.name for metric in resolve_metrics(settings)]
-
-    return read_routes_file(
-        settings.alerts_file,
-        channels,
-        settings.delivery_timeout_s,
-        scored=scored_metrics,
-    )
-
-
-def channels_from(settings: Settings) -> dict[str, Channel]:
-    """Make the channels that the settings declare; the routes file adds its own."""
-    timeout_s, found = settings.delivery_timeout_s, dict[str, Channel]()
-    if settings.slack_webhook_url is not None:
-        found["slack"] = SlackChannel(settings.slack_webhook_url, timeout_s=timeout_s)
-    if settings.smtp_url is not None:
-        found["email"] = EmailChannel(
-            settings.smtp_url,
-            sender=settings.email_from,
-            recipients=settings.email_to,
-            timeout_s=timeout_s,
-        )
-    for channel in found.values():
-        channel.explanations = settings.alert_explanations
-    return found
-
-
-def recipients_of(channels: Mapping[str, Channel]) -> list[Recipient]:
-    """Return every recipient of these channels."""
-    return [Recipient(c.name, address) for c in channels.values() for address in c.addresses]
-
-
 def read_routes_file(
     path: Path,
     others: Mapping[str, Channel],
     timeout_s: float,
     *,
     scored: Callable[[], Collection[str]] | None = None,
-) -> Wiring:
+) -> tuple[dict[str, Channel], RoutingConfig]:
     """
-    Read the routes file.
+    Read the routes file: the channels by name, and who is notified of what through them.
 
     Parameters
     ----------
@@ -257,7 +198,7 @@ class _Reading:
         self._timeout_s = timeout_s
         self._scored = scored
 
-    def wiring(self) -> Wiring:
+    def wiring(self) -> tuple[dict[str, Channel], RoutingConfig]:
         """Return the channels and the routing that the document means."""
         channels = dict(self._others)
         for name, declared_channel in self.document.channels.items():
@@ -288,7 +229,7 @@ class _Reading:
             group_wait_s=self.document.defaults.group_wait,
             rules=tuple(self._rules()),
         )
-        return Wiring(channels, plan)
+        return channels, plan
 
     def _rules(self) -> Iterator[ThresholdRule]:
         names: set[str] = set()

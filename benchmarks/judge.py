@@ -21,8 +21,8 @@ from judge_samples import make_samples
 
 from monitor.models import EvaluationStatus, Interaction
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 
 MODEL = "gpt-4.1-mini"

@@ -25,9 +25,8 @@ from uuid import uuid4
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from alerts.dispatch import Dispatcher
+from alerts.dispatch import Dispatcher, recipients_of, wiring_from
 from alerts.queries import incidents_since, open_incidents
-from alerts.routes_file import recipients_of, wiring_from
 from alerts.routing import parse_all
 from alerts.silencing import add_silence
 from alerts.store import acknowledge

@@ -38,7 +38,7 @@ from monitor.rolling.policies import (
 from monitor.rolling.policies import Rules as EvidenceRules
 from monitor.rolling.tuning import RateSchedule
 from monitor.rolling.verdicts import WindowData, judge_window
-from monitor.scoring.metric_config import resolve_metrics
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.store.query import (
     BASELINE_SUMS,

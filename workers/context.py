@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import structlog
 from redis import Redis
 
-from alerts.routes_file import Wiring, wiring_from
+from alerts.dispatch import Wiring, wiring_from
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, NewestFirst, connect
 from monitor.queue.snapshot import add_events

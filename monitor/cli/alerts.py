@@ -52,7 +52,7 @@ def add(
     begins_in: Annotated[str, typer.Option("--in", help="Start later: 30m, 2h.")] = "",
 ) -> None:
     """Mute alerts that match all matchers; events are still recorded."""
-    from alerts.routes_file import wiring_from
+    from alerts.dispatch import wiring_from
     from alerts.routing import parse_all
     from alerts.silencing import add_silence
 
@@ -72,7 +72,7 @@ def add(
 @silences_app.command("preview")
 def preview(matchers: Matchers) -> None:
     """Show what a silence would mute now, without creating it."""
-    from alerts.routes_file import wiring_from
+    from alerts.dispatch import wiring_from
     from alerts.routing import parse_all
 
     plan = wiring_from(console.read_settings()).plan
@@ -86,7 +86,7 @@ def list_silences(
     as_json: console.AsJson = False,
 ) -> None:
     """List silences, the first to end first, and the maintenance windows of the routes file."""
-    from alerts.routes_file import wiring_from
+    from alerts.dispatch import wiring_from
     from alerts.store import silences_after
 
     now = datetime.now(UTC)
@@ -186,8 +186,8 @@ def ls(
 @app.command("show")
 def show(name: Named, as_json: console.AsJson = False) -> None:
     """Show one incident: what happened and why, and what became of each message."""
+    from alerts.dispatch import wiring_from
     from alerts.queries import deliveries, snapshots, why_not_notified
-    from alerts.routes_file import wiring_from
     from alerts.store import acknowledgement
     from monitor.report.words import incident_sentence, level_words
     from monitor.web.schema import IncidentAnswer

@@ -150,8 +150,8 @@ def check_packages(_: Settings) -> Iterator[CheckResult]:
 
 def check_setup(settings: Settings) -> Iterator[CheckResult]:
     """Check that scorer and channels can be made from the settings."""
-    from monitor.scoring.metric_config import resolve_metrics, unmet_needs
-    from monitor.scoring.registry import describe_scorer
+    from monitor.scoring.metric_config import unmet_needs
+    from monitor.scoring.registry import describe_scorer, resolve_metrics
     from workers.context import Components
 
     context = Components(settings)

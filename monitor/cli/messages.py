@@ -102,7 +102,7 @@ def route(
 ) -> None:
     """Show where an alert would be sent, and why, without sending it."""
     from alerts.conditions import MONITOR_PREFIX
-    from alerts.routes_file import wiring_from
+    from alerts.dispatch import wiring_from
     from alerts.routing import silence_for
     from alerts.store import silences_after
 
@@ -139,8 +139,8 @@ def route(
 
 def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")]) -> None:
     """Send one real message marked TEST, and show the reply."""
+    from alerts.dispatch import wiring_from
     from alerts.drill import send_test
-    from alerts.routes_file import wiring_from
     from monitor.settings import variable
 
     channels, failed = wiring_from(console.read_settings()).channels, False
@@ -181,9 +181,8 @@ def drill(
 ) -> None:
     """Fire, escalate and resolve a test alert through the real outbox, marked TEST."""
     from alerts import drill as drills
-    from alerts.dispatch import Dispatcher
+    from alerts.dispatch import Dispatcher, wiring_from
     from alerts.queries import deliveries
-    from alerts.routes_file import wiring_from
     from alerts.routing import Recipient
 
     settings = console.read_settings()

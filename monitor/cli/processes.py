@@ -101,8 +101,8 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     """Lay out where everything is, what scores, and what to do next."""
     from rich.table import Table
 
-    from monitor.scoring.metric_config import resolve_metrics, unmet_needs
-    from monitor.scoring.registry import describe_scorer
+    from monitor.scoring.metric_config import unmet_needs
+    from monitor.scoring.registry import describe_scorer, resolve_metrics
     from monitor.settings import masked_url
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -159,7 +159,7 @@ def _hints_until_scored(settings: Settings) -> Iterator[None]:
 
 def who_is_told(settings: Settings) -> str:
     """Return whom alerts may go to: channels of the settings, and of the routes file."""
-    from alerts.routes_file import channels_from, wiring_from
+    from alerts.dispatch import channels_from, wiring_from
 
     ways = ["Slack"] if settings.slack_webhook_url else []
     ways += [", ".join(settings.email_to)] if settings.smtp_url else []
@@ -178,7 +178,8 @@ def worker(
     ] = None,
 ) -> None:
     """Score samples: a Celery worker, the same as `celery -A workers worker`."""
-    from monitor.scoring.metric_config import resolve_metrics, unmet_needs
+    from monitor.scoring.metric_config import unmet_needs
+    from monitor.scoring.registry import resolve_metrics
     from workers.context import worker_context
     from workers.stack import worker_name
 

@@ -139,8 +139,8 @@ def metrics(
     as_json: console.AsJson = False,
 ) -> None:
     """List every metric; bold ones are scored now."""
-    from monitor.scoring.metric_config import known_metrics, read_metrics_file
     from monitor.scoring.metric_config import manual as metrics_manual
+    from monitor.scoring.registry import known_metrics, read_metrics_file
 
     if form is ListFormat.MARKDOWN:
         typer.echo(metrics_manual(), nl=False)

@@ -126,9 +126,8 @@ def digest(
     GROUNDWATCH_DIGEST=daily or weekly sends it regularly.
     """
     from alerts.digest import enqueue, recipients_of_digests
-    from alerts.dispatch import Dispatcher
+    from alerts.dispatch import Dispatcher, wiring_from
     from alerts.queries import deliveries
-    from alerts.routes_file import wiring_from
     from monitor.cli.messages import print_sent
     from monitor.report.digest import window_before
     from monitor.report.render import render_digest

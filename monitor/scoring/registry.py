@@ -1,29 +1,42 @@
-"""Make the scorer that the settings describe."""
+"""Make the scorer that the settings describe, and the metrics that they name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import redis
 import structlog
+from pydantic import ValidationError
 
-from monitor.errors import SettingsError
+from monitor.errors import SettingsError, own_words
+from monitor.models.evaluation import PassRule
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Judge, Scorer
 from monitor.scoring.calibration import Calibration, VerdictHistory
 from monitor.scoring.cascade import Cascade, JudgeSampling, cascade_version, draw
-from monitor.scoring.declaration import ConfiguredMetric, JudgementMetric, RubricMetric, Similarity
+from monitor.scoring.declaration import (
+    Combined,
+    ConfiguredMetric,
+    JudgementMetric,
+    Metric,
+    RubricMetric,
+    Similarity,
+)
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import Meter, caps_from
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge, Rewriter
-from monitor.scoring.metric_config import resolve_metrics
-from monitor.scoring.metrics import ALIASES
+from monitor.scoring.metric_config import MAKES, metrics_of_entry, own_metric, read_toml
+from monitor.scoring.metrics import ALIASES, METRICS, RENAMED
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
 from monitor.settings.kinds import is_loopback
@@ -31,6 +44,7 @@ from monitor.settings.kinds import is_loopback
 if TYPE_CHECKING:
     from monitor.scoring.judges.openai_client import ChatEndpoint
 
+_MOST_NAMED = 8
 
 log = structlog.get_logger("groundwatch.scoring")
 
@@ -236,3 +250,166 @@ def _load_rewriter(name: str) -> Rewriter:
     """Load the embedding model *name* once for all judges of this process: it is large."""
     rewriter: Rewriter = _extra("embedding").make_rewriter(name)
     return rewriter
+
+
+# --- which metrics: those of the settings, with what the metrics file says of each ---
+
+
+def resolve_metrics(
+    settings: Settings,
+    plugins: Iterable[tuple[str, Metric]] | None = None,
+    *,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[ConfiguredMetric]:
+    """
+    Return every metric that has to be scored, the parts of combined ones before them.
+
+    Raises
+    ------
+    SettingsError
+        If a metric is unknown or named twice, or a parameter is wrong.
+    """
+    file = read_metrics_file(settings.metrics_file).with_tables(parameters or {})
+    known = known_metrics(file, plugins)
+    _check_names(settings.metrics, known)
+    for name in file.tables:
+        if name not in known:
+            raise SettingsError(f"{file.where}: no metric is called {name!r}; {_hint(name, known)}")
+    wanted: dict[str, None] = {}
+
+    def add(name: str, within: tuple[str, ...] = ()) -> None:
+        metric = known[name]
+        for part in metric.weights if isinstance(metric, Combined) else ():
+            if part not in known:
+                raise SettingsError(
+                    f"[{name}] weights: no metric is called {part!r}; {_hint(part, known)}"
+                )
+            if part == name or part in within:
+                raise SettingsError(f"[{name}] weights: {part} is made of itself")
+            add(part, (*within, name))
+        wanted[name] = None
+
+    for name in settings.metrics:
+        add(name)
+    named = dict.fromkeys((*file.tables, *wanted))  # a table is checked, scored or not
+    configured = {name: _configured(known[name], file, settings) for name in named}
+    return [configured[name] for name in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """What the file says, a table a metric."""
+
+    tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    where: str = "the metrics file"
+    folder: Path = Path()
+
+    def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the same with further tables, whose keys come first."""
+        added = {name: self.tables.get(name, {}) | dict(table) for name, table in more.items()}
+        return replace(self, tables={**self.tables, **added})
+
+
+def read_metrics_file(path: Path | None) -> MetricsFile:
+    """Read the file, if there is one; ``SettingsError`` says what is wrong with it."""
+    if path is None:
+        return MetricsFile()
+    tables = read_toml(path)
+    if "preset" in tables:
+        raise SettingsError(
+            f"{path}: presets are files of their own now; copy the tables of examples/credit.toml"
+        )
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: {name} should be a table, written [{name}]")
+    return MetricsFile(tables, str(path), path.parent)
+
+
+def known_metrics(
+    file: MetricsFile, plugins: Iterable[tuple[str, Metric]] | None = None
+) -> dict[str, Metric]:
+    """Return every metric that ships, is installed or made in *file*, or raise if two share a name.
+
+    Raises ``SettingsError``.
+    """
+    known, origin = dict(METRICS), dict.fromkeys(METRICS, "groundwatch")
+    if plugins is None:
+        points = sorted(
+            entry_points(group="groundwatch.evaluators"), key=lambda each: (each.name, each.value)
+        )
+        names = (f"{p.dist.name if p.dist else '?'} ({p.value})" for p in points)
+        plugins = [
+            (source, metric)
+            for point, source in zip(points, names, strict=True)
+            for metric in metrics_of_entry(point, source)
+        ]
+    own = [
+        (file.where, own_metric(name, table, file.where, file.folder))
+        for name, table in file.tables.items()
+        if any(key in table for key in MAKES)
+    ]
+    for source, metric in (*plugins, *own):
+        name, version = metric.declaration.name, metric.declaration.version
+        if name in known:
+            other = known[name].declaration.version
+            raise SettingsError(
+                f"two metrics are called {name}: version {other} of {origin[name]} and version"
+                f" {version} of {source}; rename one or uninstall it"
+            )
+        known[name], origin[name] = metric, source
+    return known
+
+
+def _check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
+    name = variable("metrics")
+    if not metrics:
+        raise SettingsError(f"{name}: name at least one; {_hint('', known)}")
+    for metric in metrics:
+        if metric not in known:
+            hint = _hint(metric, known)
+            raise SettingsError(f"{name}: no metric is called {metric!r}; {hint}")
+        if metrics.count(metric) > 1:
+            raise SettingsError(f"{name}: {metric} is named twice")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    if name in RENAMED:
+        return f"it is called {RENAMED[name]} now; examples/credit.toml brings the old name back"
+    close = difflib.get_close_matches(name, list(known), n=1)
+    if close:
+        return f"did you mean {close[0]}?"
+    listed = list(known)
+    more = len(listed) - _MOST_NAMED
+    if more <= 0:
+        return f"there are {', '.join(listed)}"
+    first = ", ".join(listed[:_MOST_NAMED])
+    return f"there are {first} and {more} more; `groundwatch metrics` lists them all"
+
+
+def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> ConfiguredMetric:
+    declared = metric.declaration
+    where = f"{file.where}: [{declared.name}]"
+    values = dict(file.tables.get(declared.name, {}))
+    line = values.pop("pass_score", declared.pass_score)
+    if line is None:
+        rule = PassRule.mirrored(settings.pass_score, declared.direction)
+        is_set = "pass_score" in settings.model_fields_set
+        if declared.local_rule is not None and settings.scorer == "local" and not is_set:
+            rule = declared.local_rule
+    elif not isinstance(line, int | float) or isinstance(line, bool) or not 0 <= line <= 1:
+        raise SettingsError(f"{where} pass_score: should be a number in [0, 1]")
+    else:
+        rule = PassRule(float(line), declared.direction)
+    if values.pop("like", None) is None and any(key in values for key in MAKES):
+        values = {}  # they made the metric
+    try:
+        parameters = declared.parameters.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = ["pass_score", *declared.parameters.model_fields]
+            raise SettingsError(f"{where} has no parameter {key!r}; {_hint(key, known)}") from None
+        what = own_words(first["msg"])
+        raise SettingsError(f"{where} {key}: {what}".replace(" : ", " ")) from None
+    return ConfiguredMetric(metric, parameters, rule)

@@ -14,9 +14,8 @@ from monitor.models import Evaluation, EvaluationStatus
 from monitor.models.evaluation import AnyEvaluation, Direction, PassRule, band_of
 from monitor.report.format import plain_text, score
 from monitor.scoring.measures import weighted_average
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import MetricPipeline
-from monitor.scoring.registry import budget_client, make_scorer
+from monitor.scoring.registry import budget_client, make_scorer, resolve_metrics
 from monitor.settings import Settings
 from monitor.testsets.cases import TestCase
 from monitor.testsets.runs import CaseResult

@@ -21,9 +21,9 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from alerts.dispatch import Wiring, wiring_from
 from alerts.model import Snapshot
 from alerts.queries import deliveries, incident, incidents_since, snapshots
-from alerts.routes_file import Wiring, wiring_from
 from monitor.errors import GroundwatchError
 from monitor.models import Delivery, Incident, Status
 from monitor.queue.consumer import backlog, connect

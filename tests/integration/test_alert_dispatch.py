@@ -11,8 +11,7 @@ from sqlalchemy import select, update
 from alerts import queries
 from alerts.channels.base import Channel
 from alerts.decide import decide
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import channels_from, recipients_of
+from alerts.dispatch import Dispatcher, channels_from, recipients_of
 from alerts.state import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status

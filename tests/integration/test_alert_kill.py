@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from alerts.decide import decide
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import channels_from, recipients_of
+from alerts.dispatch import Dispatcher, channels_from, recipients_of
 from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings

@@ -15,9 +15,8 @@ from alerts.channels.email import EmailChannel
 from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel
 from alerts.channels.slack import SlackBotChannel
 from alerts.decide import decide
-from alerts.dispatch import Dispatcher
+from alerts.dispatch import Dispatcher, channels_from, recipients_of, wiring_from
 from alerts.drill import send_test
-from alerts.routes_file import channels_from, recipients_of, wiring_from
 from alerts.state import Timers
 from monitor.errors import DeliveryError, SettingsError
 from monitor.models.status import Status

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from alerts import queries
 from alerts.decide import decide
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import wiring_from
+from alerts.dispatch import Dispatcher, wiring_from
 from alerts.state import Timers
 from monitor.cli import console
 from monitor.cli.alerts import app

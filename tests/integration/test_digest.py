@@ -18,8 +18,7 @@ from alerts import outbox, queries
 from alerts.channels.base import ChannelRate
 from alerts.channels.programs import PagerDutyChannel
 from alerts.digest import enqueue_once, recipients_of_digests
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import channels_from
+from alerts.dispatch import Dispatcher, channels_from
 from monitor.errors import LeaseLostError, SettingsError
 from monitor.models import Status, StreamKey, Tally
 from monitor.models.alerting import DeliveryStatus

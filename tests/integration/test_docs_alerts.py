@@ -43,8 +43,8 @@ def test_the_routes_file_of_the_page_is_read(tmp_path, monkeypatch):
     secret.write_text("k" * 32)
     path = tmp_path / "alerts.toml"
     path.write_text(text.replace("/run/secrets/pagerduty", str(secret)))
-    file = read_routes_file(path, {}, 5.0)
-    assert [route.name for route in file.plan.routes] == ["pages", "office hours", "route 3"]
+    _, plan = read_routes_file(path, {}, 5.0)
+    assert [route.name for route in plan.routes] == ["pages", "office hours", "route 3"]
 
 
 def test_the_pages_name_every_condition_and_channel():

@@ -8,8 +8,8 @@ import pytest
 from monitor.errors import JudgeError
 from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_server import JudgeServer

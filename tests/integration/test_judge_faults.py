@@ -11,8 +11,8 @@ from monitor.models import EvaluationStatus
 from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.limits.budget import CallAbandonedError
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from monitor.testing.receivers import Serving

@@ -7,8 +7,8 @@ import pytest
 
 from monitor.scoring.judges import request
 from monitor.scoring.judges.openai_judge import OpenAIJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 from support.judge_replies import judge_by_overlap

@@ -11,9 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from monitor.contrib.nli import NliJudge, NliModel
 from monitor.errors import SettingsError
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
-from monitor.scoring.registry import make_scorer
+from monitor.scoring.registry import make_scorer, resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

@@ -13,8 +13,7 @@ from alerts.channels.programs import PagerDutyChannel
 from alerts.channels.slack import SlackBotChannel
 from alerts.conditions import ThresholdRule, verdicts_on
 from alerts.decide import decide
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import recipients_of
+from alerts.dispatch import Dispatcher, recipients_of
 from alerts.routing import RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from alerts.state import MOST_A_DAY, Timers

@@ -8,9 +8,9 @@ from monitor.models import Interaction
 from monitor.scoring.declaration import Computed, JudgementMetric, RubricMetric
 from monitor.scoring.entailment import clear_cache
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 
 CONFIGURED = resolve_metrics(Settings(metrics=tuple(METRICS)), plugins=())

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from monitor.models import Evaluation
 from monitor.scoring.declaration import Answers, CriterionAnswer, JudgementMetric, Reply
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

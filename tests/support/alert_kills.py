@@ -17,8 +17,7 @@ from signal import SIGKILL
 from typing import Self
 
 from alerts.decide import decide
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import channels_from, recipients_of
+from alerts.dispatch import Dispatcher, channels_from, recipients_of
 from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings

@@ -6,8 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-from alerts.dispatch import Dispatcher
-from alerts.routes_file import recipients_of, wiring_from
+from alerts.dispatch import Dispatcher, recipients_of, wiring_from
 from monitor.models import Interaction
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer

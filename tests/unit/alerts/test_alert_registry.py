@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from alerts.dispatch import channels_from, recipients_of
 from alerts.drill import sample_snapshot
 from alerts.message import render
 from alerts.model import thresholds_from
-from alerts.routes_file import channels_from, recipients_of
 from alerts.routing import Recipient
 from alerts.state import timers_from
 from monitor.models.alerting import Severity

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from alerts.routes_file import wiring_from
+from alerts.dispatch import wiring_from
 from monitor.errors import SettingsError
 from monitor.settings import Settings
 

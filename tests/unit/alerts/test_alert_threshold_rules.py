@@ -8,7 +8,7 @@ import pytest
 from alerts import queries
 from alerts.conditions import RULE_SETS, ThresholdRule, judge_all
 from alerts.decide import decide
-from alerts.routes_file import wiring_from
+from alerts.dispatch import wiring_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import Timers
 from monitor.errors import SettingsError

@@ -10,8 +10,8 @@ from monitor.hook.masks import build
 from monitor.hook.options import Options
 from monitor.queue import wire
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 
 ODD = st.recursive(

@@ -6,8 +6,8 @@ from monitor.errors import BudgetReachedError, SettingsError
 from monitor.models import EvaluationStatus
 from monitor.scoring.limits.budget import BudgetWatch, Cap, Charge
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

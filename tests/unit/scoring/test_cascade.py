@@ -13,8 +13,8 @@ from monitor.rolling.tallies import tally_of, total, window_stats
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.calibration import Calibration, Expected, VerdictHistory
 from monitor.scoring.cascade import AnsweredShare, Cascade, JudgeSampling, draw
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

@@ -9,16 +9,9 @@ from monitor.errors import SettingsError
 from monitor.models.evaluation import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
-from monitor.scoring.metric_config import (
-    MetricsFile,
-    function_metric,
-    known_metrics,
-    metrics_of_entry,
-    resolve_metrics,
-    unmet_needs,
-)
+from monitor.scoring.metric_config import function_metric, metrics_of_entry, unmet_needs
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.registry import make_scorer
+from monitor.scoring.registry import MetricsFile, known_metrics, make_scorer, resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

@@ -21,9 +21,9 @@ from monitor.scoring.declaration import (
     compared_by,
 )
 from monitor.scoring.measures import lexical_cosine
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import ALIASES, METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 
 MANUAL = (Path(__file__).parents[3] / "docs/metrics.md").read_text(encoding="utf-8")

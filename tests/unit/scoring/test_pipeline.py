@@ -16,9 +16,10 @@ from monitor.scoring.declaration import (
     Reply,
 )
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.metric_config import function_metric, resolve_metrics
+from monitor.scoring.metric_config import function_metric
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

@@ -5,8 +5,8 @@ import pytest
 from monitor.errors import JudgeRateLimitedError, JudgeReplyError
 from monitor.models import EvaluationStatus
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

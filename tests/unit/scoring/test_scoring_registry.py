@@ -5,9 +5,8 @@ import pytest
 from monitor.errors import SettingsError
 from monitor.models.evaluation import PassRule
 from monitor.scoring.declaration import JudgementMetric
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.registry import describe_scorer, make_scorer
+from monitor.scoring.registry import describe_scorer, make_scorer, resolve_metrics
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

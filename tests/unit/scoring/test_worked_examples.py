@@ -5,8 +5,8 @@ import pytest
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, CriterionAnswer, JudgementMetric, Reply
-from monitor.scoring.metric_config import resolve_metrics
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
+from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 
 S, N, C = ClaimVerdict.SUPPORTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.CONTRADICTED

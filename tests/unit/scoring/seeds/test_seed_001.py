@@ -12,8 +12,8 @@ from monitor.scoring.measures import (
     weighted_average,
     weighted_mean,
 )
-from monitor.scoring.metric_config import known_metrics, read_metrics_file
 from monitor.scoring.metrics import METRICS, agent, consistency
+from monitor.scoring.registry import known_metrics, read_metrics_file
 
 RAG_WEIGHTS = METRICS["rag_overall_score"].weights
 AGENT_WEIGHTS = METRICS["agent_overall_score"].weights
