@@ -243,7 +243,8 @@ def made_ready(tree: Path) -> Iterator[dict[str, Callable[[], Any]]]:
 def keep_stores(tree: Path, said: Path, wait: int) -> None:
     """Migrate an SQLite file and a database of a PostgreSQL, and keep that until *wait* ends."""
     sys.path[:0] = [str(tree), str(tree / "tests")]
-    from monitor.store.engine import Store, migrate  # noqa: PLC0415  # not before the forks
+    from monitor.store.engine import Store  # noqa: PLC0415  # not before the forks
+    from monitor.store.schema import migrate  # noqa: PLC0415  # not before the forks
     from support.postgres_server import PostgresServer  # noqa: PLC0415
 
     folder = tree.with_name("postgres")

@@ -71,8 +71,7 @@ from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity, Timeli
 from monitor.models.status import Status, Verdict
 from monitor.report.format import plain_text
 from monitor.store.alert_tables import alert_channels, incidents, outbox
-from monitor.store.engine import insert_new
-from monitor.store.lease import database_now
+from monitor.store.engine import database_now, insert_new
 
 _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3

@@ -36,8 +36,7 @@ from monitor.report.digest import Digest
 from monitor.retry import backoff_s
 from monitor.settings import Settings
 from monitor.store.alert_tables import outbox as messages
-from monitor.store.engine import Store, insert_new
-from monitor.store.lease import database_now
+from monitor.store.engine import Store, database_now, insert_new
 from monitor.store.samples import read_sample
 
 _log = structlog.get_logger("groundwatch.alerts")

@@ -37,11 +37,11 @@ from monitor.report.format import (
     sparkline,
     utc_time,
 )
-from monitor.store.insights import read_insights, read_marks
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import series
 from monitor.store.samples import worst_sample_id
 from monitor.store.tables import counts, streams
+from monitor.store.verdicts import read_insights, read_marks
 
 Fact = tuple[str, str]
 

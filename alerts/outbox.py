@@ -35,8 +35,7 @@ from monitor.errors import DeliveryError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.format import duration
 from monitor.store.alert_tables import alert_channels, outbox
-from monitor.store.engine import Store
-from monitor.store.lease import database_now
+from monitor.store.engine import Store, database_now
 
 #: After this a message is old news: it is given up, with the reason of its last failure.
 GIVE_UP_AFTER = timedelta(hours=24)

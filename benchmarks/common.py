@@ -11,7 +11,8 @@ from pathlib import Path
 import typer
 from sqlalchemy import Table, func, select
 
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.testing.receivers import Receiver
 
 #: Where the servers of the tests are: ``from support.judge_server import JudgeServer``.

@@ -19,8 +19,9 @@ from made import LONG, Maker, write
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.queue.wire import encode
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.retention import size_bytes
+from monitor.store.schema import migrate
 from monitor.store.tables import evaluations
 from monitor.store.tables import samples as sample_rows
 from monitor.store.write import Result

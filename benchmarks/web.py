@@ -25,8 +25,9 @@ from sqlalchemy import select
 from monitor.models import Status
 from monitor.models.status import TALLY_SUMS
 from monitor.settings import Settings
-from monitor.store.engine import Store, add, migrate
+from monitor.store.engine import Store, add
 from monitor.store.rollup import roll_up
+from monitor.store.schema import migrate
 from monitor.store.tables import buckets, streams
 from monitor.store.verdicts import read_verdicts, save_verdicts
 from monitor.testing import make_verdict

@@ -34,10 +34,10 @@ from monitor.models import Verdict
 from monitor.report.digest import window_before
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
-from monitor.store.insights import ReleaseMark, add_mark
-from monitor.store.lease import acquire
+from monitor.store.engine import Store, acquire
 from monitor.store.ledger import HookCounters, absorb
+from monitor.store.schema import migrate
+from monitor.store.verdicts import ReleaseMark, add_mark
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator

@@ -35,11 +35,11 @@ from monitor.models import Evaluation, Interaction
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
-from monitor.store.insights import ReleaseMark, add_mark
-from monitor.store.lease import acquire, release
+from monitor.store.engine import Store, acquire, release
 from monitor.store.ledger import HookCounters, absorb
 from monitor.store.samples import worst_samples
+from monitor.store.schema import migrate
+from monitor.store.verdicts import ReleaseMark, add_mark
 from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.testing.receivers import SlackReceiver

@@ -14,7 +14,8 @@ import redis
 import structlog
 
 from monitor.settings import PREFIX
-from monitor.store.engine import HEAD, Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import HEAD, migrate
 from monitor.store.tables import metadata
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer

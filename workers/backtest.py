@@ -40,6 +40,7 @@ from monitor.rolling.tuning import RateSchedule
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
+from monitor.store.drift import scores_since
 from monitor.store.query import (
     BASELINE_SUMS,
     DAY_S,
@@ -50,7 +51,6 @@ from monitor.store.query import (
     series,
     shared_values,
 )
-from monitor.store.verdicts import scores_since
 from workers.stream_states import read_schedules, sample_of
 
 #: The settings that a file of rules may change.

@@ -30,7 +30,8 @@ from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.store.engine import Store, check_schema
+from monitor.store.engine import Store
+from monitor.store.schema import check_schema
 from workers.scoring_run import JudgeShare, ScoringRules, ScoringRun
 
 if TYPE_CHECKING:

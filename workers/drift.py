@@ -41,7 +41,7 @@ from monitor.settings import Settings
 from monitor.stats.evidence import locate_change
 from monitor.stats.intervals import design_effect
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
-from monitor.store.insights import bins_by_bucket, read_states
+from monitor.store.drift import bins_by_bucket, read_states
 from monitor.store.query import Stream, active_streams, bucket_sums, series, window_tallies
 from workers.evaluate import status_courses
 

@@ -50,8 +50,7 @@ from monitor.rolling.verdicts import (
     well_spans,
 )
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.lease import Lease, fence
+from monitor.store.engine import Lease, Store, fence
 from monitor.store.ledger import Kind, read_between
 from monitor.store.query import Stream, active_streams, window_tallies
 from monitor.store.samples import worst_samples

@@ -21,18 +21,15 @@ from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import compare_inputs
 from monitor.rolling.tallies import FEATURES, figures_of, pass_counts, trend_of
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.insights import (
+from monitor.store.drift import (
     first_seen,
     forget_findings,
     read_findings,
-    read_marks,
     save_findings,
-    save_insights,
     save_states,
     version_since,
 )
-from monitor.store.lease import Lease, fence
+from monitor.store.engine import Lease, Store, fence
 from monitor.store.query import (
     BUCKETS,
     DAY_S,
@@ -45,7 +42,7 @@ from monitor.store.query import (
     window_tallies,
 )
 from monitor.store.rollup import compact_inputs, read_inputs, roll_up
-from monitor.store.verdicts import read_verdicts
+from monitor.store.verdicts import read_marks, read_verdicts, save_insights
 from workers.drift import SCORES_SHARE, DriftWatch, References, Watched, locate_onset
 
 _MONTH_S = 30 * 86_400

@@ -42,8 +42,7 @@ from monitor.store.agreement import (
     save_judge,
     save_pairs,
 )
-from monitor.store.engine import Store
-from monitor.store.lease import Lease, database_now, fence
+from monitor.store.engine import Lease, Store, database_now, fence
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.verdicts import read_verdicts
 

@@ -43,7 +43,6 @@ from monitor.stats.agreement import (
 )
 from monitor.stats.intervals import answered_probability
 from monitor.store.columns import record_of
-from monitor.store.insights import read_marks
 from monitor.store.query import (
     Stream,
     passes_from_bins,
@@ -51,6 +50,7 @@ from monitor.store.query import (
     window_tallies,
 )
 from monitor.store.tables import evaluations, labels, samples
+from monitor.store.verdicts import read_marks
 
 #: So many of the newest samples tell the present release.
 _PRESENT: Final = 50

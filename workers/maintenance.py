@@ -35,9 +35,8 @@ from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
 from monitor.settings.fields import HookLimits
 from monitor.stats.multiplicity import thompson_shares
-from monitor.store.engine import Store
+from monitor.store.engine import Lease, Store, database_now, fence
 from monitor.store.feedback import Feedback, save_feedback
-from monitor.store.lease import Lease, database_now, fence
 from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
 from monitor.store.query import active_streams, window_tallies
 from monitor.store.retention import Ages, Retention

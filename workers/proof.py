@@ -28,11 +28,9 @@ from monitor.rolling.looks import Looks, looks_of, weighted_looks
 from monitor.rolling.policies import EvidencePolicy, PolicyChoice, Rules, Thresholds, find_policy
 from monitor.settings import Settings
 from monitor.settings.fields import Objective
-from monitor.store.engine import Store
-from monitor.store.insights import read_proofs, save_proofs
-from monitor.store.lease import Lease, fence
+from monitor.store.engine import Lease, Store, fence
 from monitor.store.query import Stream, active_streams, shared_values
-from monitor.store.verdicts import read_states
+from monitor.store.verdicts import read_proofs, read_states, save_proofs
 from workers.backtest import ScoreHistory, read_history, read_samples
 from workers.level import UNFIT, LevelOf, Levels
 from workers.reports import rules_of

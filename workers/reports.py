@@ -45,20 +45,21 @@ from monitor.rolling.policies import Rules, budget_keys, stream_budget
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.agreement import agreements
-from monitor.store.engine import Store
-from monitor.store.insights import (
-    read_findings,
+from monitor.store.drift import read_findings, read_states
+from monitor.store.engine import Lease, Store, fence
+from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
+from monitor.store.query import Stream, active_streams, cost_usd_since, series, shared_values
+from monitor.store.samples import scored_exchanges, unscored, worst_samples
+from monitor.store.verdicts import (
+    StatusChange,
+    fleet_falls,
+    read_changes,
     read_insights,
     read_marks,
     read_proofs,
     read_sample_rates,
-    read_states,
+    read_verdicts,
 )
-from monitor.store.lease import Lease, fence
-from monitor.store.ledger import Booking, Kind, last_heartbeats, read_between, read_totals
-from monitor.store.query import Stream, active_streams, cost_usd_since, series, shared_values
-from monitor.store.samples import scored_exchanges, unscored, worst_samples
-from monitor.store.verdicts import StatusChange, fleet_falls, read_changes, read_verdicts
 from monitor.store.verdicts import read_states as read_evidence
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ import structlog
 from alerts.dispatch import Dispatcher
 from alerts.outbox import oldest_waiting
 from monitor.errors import GroundwatchError
-from monitor.store.engine import Store
-from monitor.store.lease import Lease, acquire, database_now, new_owner, release
+from monitor.store.engine import Lease, Store, acquire, database_now, new_owner, release
 from workers.context import Components, ErrorThrottle
 from workers.evaluate import Evaluator
 from workers.insights import Explainer

@@ -41,11 +41,10 @@ from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
 from monitor.store.agreement import moved_judges
-from monitor.store.engine import Store
-from monitor.store.insights import read_proofs
-from monitor.store.lease import database_time
+from monitor.store.engine import Store, database_time
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.tables import counts, evaluations, hooks, streams
+from monitor.store.verdicts import read_proofs
 from workers.context import Clocks
 
 _log = structlog.get_logger("groundwatch.alerts")

@@ -24,8 +24,7 @@ import redis
 from monitor.errors import GroundwatchError, ServerStartError
 from monitor.queue.consumer import connect, live_workers
 from monitor.settings import Settings, masked_url, redis_url_file, variable
-from monitor.store.engine import Store
-from monitor.store.lease import current_owner, process_name
+from monitor.store.engine import Store, current_owner, process_name
 from workers import supervise
 from workers.supervise import Service, ServiceProcess
 

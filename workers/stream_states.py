@@ -50,16 +50,16 @@ from monitor.rolling.looks import (
 from monitor.rolling.policies import Rules, pools_of
 from monitor.rolling.tuning import RateSchedule
 from monitor.stats.evidence import Floats, Onset, find_onset
-from monitor.store.insights import read_asked_spans, read_marks
+from monitor.store.drift import StoredScore, scores_since
 from monitor.store.query import Stream, bucket_sums, shared_values
 from monitor.store.verdicts import (
     PoolKey,
-    StoredScore,
+    read_asked_spans,
+    read_marks,
     read_pools,
     read_states,
     save_pools,
     save_states,
-    scores_since,
 )
 
 #: In buckets: what a baseline needs, what a first look takes up, and where an onset is sought.

@@ -28,18 +28,17 @@ from monitor.rolling.tuning import (
     suspicion,
 )
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.insights import (
-    first_seen,
+from monitor.store.drift import first_seen
+from monitor.store.engine import Lease, Store, database_now, fence
+from monitor.store.ledger import Booking, Kind, read_totals
+from monitor.store.query import active_streams
+from monitor.store.verdicts import (
     own_rate,
     read_marks,
     read_sample_rates,
+    read_states,
     save_sample_rate,
 )
-from monitor.store.lease import Lease, database_now, fence
-from monitor.store.ledger import Booking, Kind, read_totals
-from monitor.store.query import active_streams
-from monitor.store.verdicts import read_states
 from workers.maintenance import clear_rate, set_rate
 
 TUNE_EVERY_S: Final = 15.0

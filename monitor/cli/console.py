@@ -283,7 +283,8 @@ def open_store(settings: Settings) -> Store:
     StoreError
         If there is none, or its tables are not those this program knows.
     """
-    from monitor.store.engine import Store, check_schema
+    from monitor.store.engine import Store
+    from monitor.store.schema import check_schema
 
     file = settings.home / "groundwatch.db"
     if settings.database_url is None and not file.exists():

@@ -245,6 +245,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
     from monitor.report.words import first_run_hint, reasons
     from monitor.store.ledger import Kind, last_heartbeat, read_between
     from monitor.store.retention import size_bytes
+    from monitor.store.schema import file_problems
     from monitor.store.segments import PLACES, read_app_names
     from workers.reports import read_status
 
@@ -253,7 +254,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
         with store.read() as connection:
             is_checked = size_bytes(connection) <= _MOST_CHECKED_BYTES
         # Reads the whole file: a large one is for a quiet hour, as docs/operations.md says.
-        problems = store.problems() if is_checked else []
+        problems = file_problems(store) if is_checked else []
         yield CheckResult(
             "store",
             ok=not problems,
@@ -310,7 +311,7 @@ def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
 
 def check_scheduler(settings: Settings) -> Iterator[CheckResult]:
     """Check that a scheduler holds the lease."""
-    from monitor.store.lease import current_owner
+    from monitor.store.engine import current_owner
 
     with closing(console.open_store(settings)) as store, store.read() as connection:
         owner = current_owner(connection, "scheduler")

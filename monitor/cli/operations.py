@@ -31,8 +31,10 @@ def backup(
     path: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")],
 ) -> None:
     """Copy a SQLite store to a file while everything runs, and check the copy."""
+    from monitor.store.schema import copy_to
+
     with console.opened() as (_, store):
-        store.copy_to(path)
+        copy_to(store, path)
     console.say(f"{path}: {file_size(path.stat().st_size)}, complete")
 
 
@@ -52,8 +54,7 @@ def deploys(
     as_json: Annotated[bool, typer.Option("--json", help="List them as JSON.")] = False,
 ) -> None:
     """Record a deploy, or list them; reports show the pass rate before and after it."""
-    from monitor.store.insights import ReleaseMark, add_mark, read_marks
-    from monitor.store.verdicts import read_verdicts
+    from monitor.store.verdicts import ReleaseMark, add_mark, read_marks, read_verdicts
 
     now = datetime.now(UTC)
     if list_ or as_json:

@@ -51,7 +51,8 @@ def up(
     page: Annotated[bool, typer.Option(help="Serve the page as well.")] = True,
 ) -> None:
     """Run Redis, a worker, the scheduler and the page; stop all with one Ctrl-C."""
-    from monitor.store.engine import Store, migrate
+    from monitor.store.engine import Store
+    from monitor.store.schema import migrate
     from monitor.web.auth import check_address
     from workers.context import Components
     from workers.stack import announced, plan_stack
@@ -227,7 +228,7 @@ def _stop_on_signals() -> threading.Event:
 def migrate() -> None:
     """Create or upgrade the tables of the store; safe to run at any time."""
     from monitor.store.engine import Store
-    from monitor.store.engine import migrate as upgrade
+    from monitor.store.schema import migrate as upgrade
 
     os.umask(console.PRIVATE)
     store = Store(console.read_settings().sql_url)

@@ -218,7 +218,7 @@ def plan(  # noqa: PLR0913 - the options of a command
     from monitor.report.words import proof_sentence, sample_rate_sentence
     from monitor.rolling.backtesting import RATES
     from monitor.settings.kinds import parse_objective
-    from monitor.store.insights import read_sample_rates
+    from monitor.store.verdicts import read_sample_rates
     from workers.reports import plan_sampling, read_status
     from workers.tuning import Tuned, Wish, end_rate
 

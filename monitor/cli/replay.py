@@ -161,7 +161,7 @@ def _scored_until(store: Store, app: str, before: Counter[Booking], n: int) -> I
 
 def _await_verdict(store: Store, app: str, settings: Settings) -> None:
     """Wait until the scheduler, if one runs, has evaluated the last score as well."""
-    from monitor.store.lease import current_owner
+    from monitor.store.engine import current_owner
     from monitor.store.verdicts import read_verdicts
 
     scored_at = datetime.now(UTC)

@@ -204,7 +204,7 @@ def export(
 ) -> None:
     """Export runs, statuses, trends, incidents and changes as spreadsheets."""
     from monitor.report.sheets import run_sheets, sheets_of
-    from monitor.store.insights import read_runs
+    from monitor.store.drift import read_runs
     from workers.reports import read_report
 
     if to is To.GOOGLE and (spreadsheet is None or account is None):

@@ -24,7 +24,8 @@ from monitor.demo.screen import DemoCheck, Screen
 from monitor.models import Status
 from monitor.report.model import Report
 from monitor.settings import PREFIX, Settings, variable
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.testing.receivers import MailReceiver, SlackReceiver
 from workers.reports import read_report
 from workers.stack import announced, plan_stack

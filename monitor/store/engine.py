@@ -1,21 +1,24 @@
 """
-One door to SQLite and PostgreSQL: connections, transactions, upserts and the schema's version.
+One door to SQLite and PostgreSQL: connections, transactions, upserts and leases.
 
-`Store` opens transactions that read or write; `insert_new`, `add` and `put` are the
-inserts that are safe to repeat; `migrate` and `check_schema` see to the tables.
+`Store` opens transactions that read or write; `insert_new`, `add` and `put` are the inserts that
+are safe to repeat; `acquire` takes a lease, and `fence` makes a transaction depend on it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
+import socket
+import uuid
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import (
@@ -31,14 +34,14 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    case,
     cast,
     column,
     create_engine,
     event,
     func,
-    inspect,
     select,
-    table,
+    text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
@@ -49,19 +52,15 @@ from sqlalchemy.exc import (
     IntegrityError,
     NoSuchModuleError,
 )
+from sqlalchemy.sql.elements import ColumnElement
 
-from monitor.errors import RowRefusedError, SettingsError, StoreError, StoreUnavailableError
+from monitor.errors import LeaseLostError, RowRefusedError, SettingsError, StoreUnavailableError
 from monitor.store.columns import EpochTime, PackedColumn, epoch_ms
-
-if TYPE_CHECKING:
-    from alembic.config import Config
+from monitor.store.tables import leases
 
 Row = Mapping[str, Any]
 _Bytes = LargeBinary | PackedColumn
 
-_VERSION_TABLE = "groundwatch_schema"
-#: The revision of the tables that this program knows; a constant, so that a check costs nothing.
-HEAD = "0023"
 _SQLITE_PRAGMAS = (
     # These two before the journal mode, or they are ignored; an old file keeps what it has.
     # A packed sample takes some 2 kB, and of pages of 4 kB half would stay empty.
@@ -150,55 +149,6 @@ class Store:
         """Raise StoreUnavailableError unless the database answers."""
         with self.read() as connection:
             connection.execute(select(1))
-
-    def problems(self) -> list[str]:
-        """
-        Return what SQLite's own quick check finds wrong with the file; empty when it is whole.
-
-        Reads the whole file, without its indexes. PostgreSQL checks its pages itself.
-        """
-        if self.is_postgresql:
-            return []
-        try:
-            with self.read() as connection:
-                found = connection.exec_driver_sql("PRAGMA quick_check(10)").scalars().all()
-        except StoreUnavailableError as error:
-            return [str(error)]
-        return [] if found == ["ok"] else [str(line) for line in found]
-
-    def copy_to(self, path: Path) -> None:
-        """
-        Write a whole copy of a SQLite database to *path* while others write to the original.
-
-        Raises
-        ------
-        SettingsError
-            If *path* exists, cannot be written, or this is PostgreSQL, which has pg_dump.
-        StoreUnavailableError
-            If the copy is not whole; nothing is left at *path* then.
-        """
-        if self.is_postgresql:
-            raise SettingsError(
-                "this copies SQLite only; for PostgreSQL use pg_dump --format=custom"
-            )
-        if path.exists():
-            raise SettingsError(f"{path} exists already; name a new file")
-        part = path.with_name(f".{path.name}.part")
-        try:
-            part.touch(mode=0o600)
-            with closing(sqlite3.connect(part)) as copy:
-                with closing(self.engine.raw_connection()) as original:
-                    driver: Any = original.driver_connection
-                    driver.backup(copy)
-                copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-                problems = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if problems != "ok":
-                raise StoreUnavailableError(f"the copy is not whole: {problems}")
-            part.rename(path)
-        except (OSError, sqlite3.Error) as error:
-            raise SettingsError(f"cannot write {path}: {error}") from None
-        finally:
-            part.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -401,58 +351,96 @@ def _insert_from_json(table: Table, names: tuple[str, ...]) -> postgresql.Insert
     return postgresql.insert(table).from_select([table.c[name] for name in names], select(*values))
 
 
-def migrate(store: Store) -> tuple[str | None, str]:
-    """
-    Upgrade the tables; return the revision before and after.
+# --- a lease: at most one scheduler at work, without a lock service ---
 
-    Safe to call from several processes at once: they take turns.
-    """
-    from alembic import command  # noqa: PLC0415
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to act, until it expires; the token grows with each new owner."""
+
+    name: str
+    owner: str
+    token: int
+
+
+def process_name(pid: int) -> str:
+    """Return how the names of a process' leases on this host begin."""
+    return f"{socket.gethostname()}-{pid}-"
+
+
+def new_owner() -> str:
+    """Return a name for this process that no other has."""
+    return f"{process_name(os.getpid())}{uuid.uuid4().hex[:8]}"
+
+
+def acquire(store: Store, name: str, owner: str, *, ttl_s: float) -> Lease | None:
+    """
+    Take the lease, or keep it, for *ttl_s* seconds of the database's clock.
+
+    Returns None while another owner holds it. Clocks of hosts do not matter.
+    """
     with store.write() as connection:
-        if store.is_postgresql:
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7246931)")
-        before = _revision(connection)
-        command.upgrade(_config(connection), "head")
-    return before, HEAD
+        now_s = database_time(connection)
+        row = {"name": name, "owner": "", "token": 0, "expires_at_s": 0.0}
+        insert_new(connection, leases, [row], returning=leases.c.name)
+        mine = leases.c.owner == owner
+        token = connection.execute(
+            leases.update()
+            .where((leases.c.name == name) & (mine | (leases.c.expires_at_s < now_s)))
+            .values(
+                owner=owner,
+                token=case((mine, leases.c.token), else_=leases.c.token + 1),
+                expires_at_s=now_s + ttl_s,
+            )
+            .returning(leases.c.token)
+        ).scalar()
+    return None if token is None else Lease(name, owner, int(token))
 
 
-def check_schema(store: Store) -> None:
+def release(store: Store, lease: Lease) -> None:
+    """Give the lease back, so that no process has to wait for it to expire."""
+    with store.write() as connection:
+        connection.execute(leases.update().where(_held(lease)).values(expires_at_s=0.0, owner=""))
+
+
+def fence(connection: Connection, lease: Lease) -> None:
     """
-    Check that the tables are those this program knows.
+    Make the transaction depend on the lease: first statement of everything written under it.
 
     Raises
     ------
-    StoreError
-        If they are missing, older or newer; the message says what to run.
+    LeaseLostError
+        If another owner has it now, as after a long pause of this process.
     """
-    with store.read() as connection:
-        found = _revision(connection)
-    if found == HEAD:
-        return
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
-
-    known = {item.revision for item in ScriptDirectory.from_config(_config()).walk_revisions()}
-    where = store.engine.url.render_as_string(hide_password=True)
-    if found is None or found in known:
-        state = "has no tables yet" if found is None else "is of an older version"
-        raise StoreError(f"the store at {where} {state}; run: groundwatch migrate")
-    raise StoreError(f"the store at {where} was made by a newer groundwatch; upgrade this one")
+    # An update, not a select: on PostgreSQL it also locks out a takeover until the commit.
+    held = connection.execute(leases.update().where(_held(lease)).values(token=lease.token))
+    if held.rowcount != 1:
+        raise LeaseLostError(f"the lease {lease.name!r} went to another process; nothing written")
 
 
-def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(_VERSION_TABLE):
-        return None
-    query = select(column("version_num", String)).select_from(table(_VERSION_TABLE))
-    return connection.execute(query).scalar()
+def _held(lease: Lease) -> ColumnElement[bool]:
+    return (
+        (leases.c.name == lease.name)
+        & (leases.c.owner == lease.owner)
+        & (leases.c.token == lease.token)
+    )
 
 
-def _config(connection: Connection | None = None) -> Config:
-    # Here, because checking the schema, which every command does, needs no Alembic.
-    from alembic.config import Config  # noqa: PLC0415
+def database_time(connection: Connection) -> float:
+    """Return the time in epoch seconds by the database's clock, which all hosts share."""
+    if connection.dialect.name == "postgresql":
+        sql = text("SELECT extract(epoch FROM clock_timestamp())")
+    else:
+        sql = text("SELECT (julianday('now') - 2440587.5) * 86400.0")
+    return float(connection.execute(sql).scalar_one())
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    return config
+
+def database_now(connection: Connection) -> datetime:
+    """Return the time by the database's clock."""
+    return datetime.fromtimestamp(database_time(connection), UTC)
+
+
+def current_owner(connection: Connection, name: str) -> str | None:
+    """Return who holds the lease right now; None when it is free or has expired."""
+    held = leases.c.expires_at_s >= database_time(connection)
+    return connection.execute(select(leases.c.owner).where((leases.c.name == name) & held)).scalar()

@@ -1,21 +1,30 @@
-"""The newest verdict of each key, every change of status, and what evidence is collected from."""
+"""
+The newest verdict of each key, every change of status, and what evidence is collected from.
+
+Then what explains them: recorded deploys, insights and proofs of detection objectives. Last the
+sample rates that the hooks of each app were asked for, with what their tuning remembers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select, tuple_
 
 from monitor.models import ROOT, Status, Verdict
+from monitor.models.insight import AppInsight, DetectionProof, Insight, SampleRate
 from monitor.models.status import FleetFall
-from monitor.store.columns import matches, record_of
-from monitor.store.engine import put
+from monitor.store.columns import epoch_ms, matches, time_of
+from monitor.store.engine import put, rows_of
 from monitor.store.tables import (
     detectors,
-    evaluations,
+    insights,
+    marks,
     pools,
+    proofs,
+    sample_rates,
     samples,
     status_changes,
     streams,
@@ -194,38 +203,161 @@ def fleet_falls(connection: Connection) -> list[FleetFall]:
     return sorted(falls, key=lambda fall: (fall.high, fall.metric))
 
 
-class StoredScore(NamedTuple):
-    """A completed evaluation of a stream; times in epoch milliseconds."""
+# --- what explains a verdict: deploys, insights, and how soon a fall would be found ---
 
-    sample_id: str
-    received_at_ms: int
-    occurred_at_ms: int
-    sample_rate: float
-    passed: bool
-    metadata: Mapping[str, Any] | None
+#: An insight that was not renewed for so long explains nothing any more.
+_EXPLAINED_FOR = timedelta(minutes=15)
 
 
-def scores_since(
-    connection: Connection, *, after_ms: int, app: str | None = None, metric: str | None = None
-) -> dict[tuple[str, str, str], list[StoredScore]]:
-    """
-    Read the scores that arrived after *after_ms*, in that order, by app, metric and version.
+class ReleaseMark(NamedTuple):
+    """A recorded deploy: whose, which release, when it went out, and a note."""
 
-    Of one app and metric only when they are named.
-    """
-    c, of = evaluations.c, samples.c
-    query = (
-        select(evaluations, of.received_at_ms, of.sample_rate, of.payload)
-        .select_from(samples.join(evaluations, of.sample_id == c.sample_id))
-        .where(of.received_at_ms > after_ms, c.passed.is_not(None))
-        .where(matches(c.app, app), matches(c.metric, metric))
-        .order_by(of.received_at_ms, c.sample_id)
-    )
-    found: dict[tuple[str, str, str], list[StoredScore]] = {}
+    app: str
+    release: str
+    at: datetime
+    note: str
+    made_at: datetime
+
+
+def add_mark(connection: Connection, mark: ReleaseMark) -> None:
+    """Record a deploy."""
+    connection.execute(marks.insert(), [mark._asdict()])
+
+
+def read_marks(
+    connection: Connection, *, app: str | None = None, since: datetime | None = None
+) -> list[ReleaseMark]:
+    """List deploys that were recorded, oldest first."""
+    c = marks.c
+    query = select(c.app, c.release, c.at, c.note, c.made_at).where(matches(c.app, app))
+    if since is not None:
+        query = query.where(c.at >= since)
+    return [ReleaseMark(*row) for row in connection.execute(query.order_by(c.at, c.mark_id))]
+
+
+def save_insights(
+    connection: Connection, found: Iterable[Insight], of_apps: Iterable[AppInsight]
+) -> None:
+    """Replace the newest insights."""
+    items: list[Insight | AppInsight] = [*found, *of_apps]
+    rows = [
+        {
+            "app": item.app, "metric": item.metric if isinstance(item, Insight) else "",
+            "made_at": item.made_at, "insight": item.model_dump(mode="json"),
+        }
+        for item in items
+    ]  # fmt: skip
+    put(connection, insights, rows)
+
+
+def read_insights(
+    connection: Connection, *, now: datetime, app: str | None = None
+) -> tuple[dict[tuple[str, str], Insight], dict[str, AppInsight]]:
+    """Read the newest insights that still explain something: by app and metric, and by app."""
+    lately = insights.c.made_at >= now - _EXPLAINED_FOR
+    query = select(insights).where(lately, matches(insights.c.app, app))
+    of_metrics: dict[tuple[str, str], Insight] = {}
+    of_apps: dict[str, AppInsight] = {}
     for row in connection.execute(query):
-        score = StoredScore(
-            row.sample_id, row.received_at_ms, row.occurred_at_ms, row.sample_rate,
-            bool(row.passed), record_of(row).get("metadata"),
-        )  # fmt: skip
-        found.setdefault((row.app, row.metric, row.evaluator_version), []).append(score)
+        if row.metric:
+            # What a former release knew besides is left out.
+            known = {name: row.insight[name] for name in Insight.model_fields & row.insight.keys()}
+            of_metrics[row.app, row.metric] = Insight.model_validate(known)
+        else:
+            of_apps[row.app] = AppInsight.model_validate(row.insight)
+    return of_metrics, of_apps
+
+
+def read_proofs(
+    connection: Connection, *, app: str | None = None
+) -> dict[tuple[str, str], DetectionProof]:
+    """Read the newest proof of each detection objective, by app and metric."""
+    rows = connection.execute(select(proofs).where(matches(proofs.c.app, app)))
+    return {(row.app, row.metric): DetectionProof.model_validate(row.proof) for row in rows}
+
+
+def save_proofs(
+    connection: Connection, found: Iterable[DetectionProof], *, gone: Iterable[tuple[str, str]]
+) -> None:
+    """Replace proofs, and delete those of the apps and metrics that are *gone*."""
+    for app, metric in gone:
+        connection.execute(delete(proofs).where(proofs.c.app == app, proofs.c.metric == metric))
+    rows = [
+        {
+            **item.model_dump(include={"app", "metric", "made_at"}),
+            "proof": item.model_dump(mode="json"),
+        }
+        for item in found
+    ]
+    put(connection, proofs, rows)
+
+
+# --- the sample rates that were asked for ---
+
+#: A reference of eight days weighs its samples by them.
+_KEPT = timedelta(days=10)
+_NEWEST = 100
+_FIELDS = ("rate", "own", "reason", "until", "set_by")
+
+#: What was asked for last, and the state of its tuning; None where a person set it.
+Asked = tuple[SampleRate, Mapping[str, Any] | None]
+#: From when until when which rate was asked for, and the app's own; times in epoch seconds.
+AskedSpan = tuple[float, float, float, float]
+
+
+def read_sample_rates(connection: Connection, app: str | None = None) -> dict[str, Asked]:
+    """Return what was asked for last, by app."""
+    c = sample_rates.c
+    newest = select(c.app, func.max(c.since_ms)).where(matches(c.app, app)).group_by(c.app)
+    query = select(sample_rates).where(tuple_(c.app, c.since_ms).in_(newest))
+    return {
+        row["app"]: (
+            SampleRate(
+                **{name: row[name] for name in _FIELDS}, since=time_of(row["since_ms"]),
+                follows_evidence=row["tuning"] is not None,
+            ),
+            row["tuning"],
+        )
+        for row in rows_of(connection, query)
+    }  # fmt: skip
+
+
+def read_asked_spans(connection: Connection) -> dict[str, list[AskedSpan]]:
+    """Return all that was asked for in the last days, by app."""
+    found: dict[str, list[AskedSpan]] = {}
+    c = sample_rates.c
+    for app, since_ms, until, rate, own in connection.execute(
+        select(c.app, c.since_ms, c.until, c.rate, c.own).order_by(c.app, c.since_ms)
+    ):
+        found.setdefault(app, []).append((since_ms / 1000, until.timestamp(), rate, own))
     return found
+
+
+def save_sample_rate(
+    connection: Connection, app: str, asked: SampleRate, tuning: Mapping[str, Any] | None
+) -> None:
+    """Keep what was asked for; the one before it ends, and what is older than ten days goes."""
+    c, since_ms = sample_rates.c, epoch_ms(asked.since)
+    earlier = (c.app == app) & (c.since_ms < since_ms)
+    ends = sample_rates.update().where(earlier, c.until > asked.since)
+    connection.execute(ends.values(until=asked.since))
+    connection.execute(sample_rates.delete().where(earlier, c.until < asked.since - _KEPT))
+    row = {name: getattr(asked, name) for name in _FIELDS}
+    kept = None if tuning is None else dict(tuning)
+    put(connection, sample_rates, [row | {"app": app, "since_ms": since_ms, "tuning": kept}])
+
+
+def own_rate(connection: Connection, app: str) -> float | None:
+    """Return the commonest sample rate of an app's newest samples; None without any."""
+    c = samples.c
+    newest = (
+        select(c.sample_rate)
+        .where(c.app == app)
+        .order_by(c.occurred_at_ms.desc())
+        .limit(_NEWEST)
+        .subquery()
+    )
+    rate = newest.c.sample_rate
+    query = select(rate).group_by(rate).order_by(func.count().desc(), rate).limit(1)
+    found = connection.execute(query).scalar()
+    return None if found is None else float(found)

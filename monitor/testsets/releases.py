@@ -28,7 +28,7 @@ from monitor.models.status import OTHER, segment_name
 from monitor.rolling.tallies import PassCounts, pass_counts, tally_of, total
 from monitor.stats.two_rates import Blocks, drop_evidence, expected_gain, no_drop_evidence
 from monitor.store.columns import record_of
-from monitor.store.insights import read_states
+from monitor.store.drift import read_states
 from monitor.store.query import BASELINE_SUMS, active_streams, bucket_sums, window_tallies
 from monitor.store.tables import evaluations, samples
 from monitor.testsets.compare import Comparison, Variant, arm_of_tally, compare

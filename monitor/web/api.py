@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, Response
 from monitor.models import Status, Verdict
 from monitor.report.format import percent
 from monitor.report.model import worst_status
-from monitor.store.insights import read_proofs
 from monitor.store.samples import unscored
+from monitor.store.verdicts import read_proofs
 from monitor.web import charts, schema, time_range
 from monitor.web.auth import RefusedError
 from monitor.web.detail import read_recent

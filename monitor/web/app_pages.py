@@ -22,11 +22,11 @@ from monitor.report.build import RETRIEVAL_OR_GENERATION, LikelyCause, likely_ca
 from monitor.report.render import render_incident
 from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
-from monitor.store.insights import read_insights
 from monitor.store.ledger import Kind, read_volume
 from monitor.store.query import active_streams
 from monitor.store.samples import WorstSample, worst_samples
 from monitor.store.search import FoundSample, SampleFilter, find_samples
+from monitor.store.verdicts import read_insights
 from monitor.testsets.compare import Comparison, decide, decision
 from monitor.testsets.releases import (
     ReleaseVerdict,

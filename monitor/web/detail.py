@@ -23,7 +23,6 @@ from monitor.settings import Settings
 from monitor.stats.intervals import wilson_interval
 from monitor.store.agreement import Agreement, agreements
 from monitor.store.engine import Store
-from monitor.store.insights import read_marks
 from monitor.store.query import (
     BUCKETS,
     HOURS,
@@ -37,7 +36,7 @@ from monitor.store.query import (
 from monitor.store.query import read_marks as read_levels
 from monitor.store.samples import Unscored, WorstSample, unscored, worst_samples
 from monitor.store.tables import streams
-from monitor.store.verdicts import read_changes
+from monitor.store.verdicts import read_changes, read_marks
 from monitor.web.time_range import (
     ChartMark,
     Kept,

@@ -21,9 +21,9 @@ from alerts.silencing import Preview, add_silence, expire_silence, preview
 from alerts.store import Ack, acknowledge, silence_named, silences_after
 from monitor.errors import DeliveryError, RecordError, SettingsError, first_mistake
 from monitor.report.format import plain_text
-from monitor.store.insights import ReleaseMark, add_mark, read_marks
 from monitor.store.labels import USUAL_METRIC, labels_of
 from monitor.store.samples import read_sample
+from monitor.store.verdicts import ReleaseMark, add_mark, read_marks
 from monitor.testsets.golden import golden_case, golden_set
 from monitor.web import schema
 from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of

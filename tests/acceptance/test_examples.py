@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from monitor.settings import Settings
-from monitor.store.engine import migrate
+from monitor.store.schema import migrate
 from monitor.store.tables import evaluations, samples
 from workers.context import Components
 from workers.supervise import free_port

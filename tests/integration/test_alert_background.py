@@ -18,9 +18,9 @@ from monitor.models.insight import AppInsight, Attribution, Deploy, InputDrift, 
 from monitor.models.insight import SegmentEffect as Effect
 from monitor.models.status import Status
 from monitor.store.alert_tables import outbox
-from monitor.store.insights import ReleaseMark, add_mark, save_insights
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import evaluations, samples
+from monitor.store.verdicts import ReleaseMark, add_mark, save_insights
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
 from workers.scoring_run import ScoringRules, result_of

@@ -15,7 +15,7 @@ from monitor.models.alerting import AlertEvent, DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.alert_tables import alert_channels
 from monitor.store.alert_tables import outbox as outbox_table
-from monitor.store.lease import database_now
+from monitor.store.engine import database_now
 from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

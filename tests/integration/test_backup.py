@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import func, select
 
 from monitor.errors import SettingsError
-from monitor.store.engine import Store, check_schema
+from monitor.store.engine import Store
+from monitor.store.schema import check_schema, copy_to, file_problems
 from monitor.store.tables import evaluations, samples
 from monitor.store.write import record
 from tests.integration.test_store_apps import NOW, result
@@ -32,12 +33,12 @@ def test_copy_made_while_others_write_is_whole_and_readable_by_its_owner(sqlite_
     write(store, 4)
     writer = threading.Thread(target=write, args=(store, 40))
     writer.start()
-    store.copy_to(path)
+    copy_to(store, path)
     writer.join()
     assert [each.name for each in tmp_path.glob("*copy.db*")] == ["copy.db"]
     copy = Store(f"sqlite:///{path}")
     check_schema(copy)
-    assert copy.problems() == []
+    assert file_problems(copy) == []
     n_samples, n_evaluations = rows(copy)
     assert 20 <= n_samples == n_evaluations <= 220
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -46,7 +47,7 @@ def test_copy_made_while_others_write_is_whole_and_readable_by_its_owner(sqlite_
 def test_copy_goes_on_as_a_store(sqlite_url, tmp_path):
     store, path = Store(sqlite_url), tmp_path / "copy.db"
     write(store, 2)
-    store.copy_to(path)
+    copy_to(store, path)
     copy = Store(f"sqlite:///{path}")
     write(copy, 1)
     assert (rows(store), rows(copy)) == ((10, 10), (15, 15))
@@ -56,15 +57,15 @@ def test_file_that_is_there_is_not_overwritten(sqlite_url, tmp_path):
     path = tmp_path / "copy.db"
     path.write_text("mine")
     with pytest.raises(SettingsError, match="exists already"):
-        Store(sqlite_url).copy_to(path)
+        copy_to(Store(sqlite_url), path)
     assert path.read_text() == "mine"
 
 
 def test_folder_that_is_missing_is_named(sqlite_url, tmp_path):
     with pytest.raises(SettingsError, match="cannot write"):
-        Store(sqlite_url).copy_to(tmp_path / "none" / "copy.db")
+        copy_to(Store(sqlite_url), tmp_path / "none" / "copy.db")
 
 
 def test_postgresql_is_left_to_its_own_tool(postgres_url, tmp_path):
     with pytest.raises(SettingsError, match="pg_dump"):
-        Store(postgres_url).copy_to(tmp_path / "copy.db")
+        copy_to(Store(postgres_url), tmp_path / "copy.db")

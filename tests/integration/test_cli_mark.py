@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 from monitor.cli.app import app
 from monitor.models import Status
 from monitor.store.engine import Store
-from monitor.store.insights import read_marks
-from monitor.store.verdicts import save_verdicts
+from monitor.store.verdicts import read_marks, save_verdicts
 from monitor.testing import make_verdict
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from monitor.cli.doctor import check_store, show
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.ledger import Entry, Kind, book
+from monitor.store.schema import migrate
 
 ROOT = Path(__file__).parents[2]
 BESIDE_US = {"PYTHONPATH": f".{os.pathsep}{ROOT}"}

@@ -14,10 +14,9 @@ from monitor.queue.consumer import connect
 from monitor.report.words import sample_rate_sentence
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.insights import read_sample_rates
-from monitor.store.lease import acquire
+from monitor.store.engine import Store, acquire
 from monitor.store.ledger import HookCounters, absorb
+from monitor.store.verdicts import read_sample_rates
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator

@@ -5,7 +5,7 @@ import pytest
 from monitor.hook import Hook
 from monitor.queue import names
 from monitor.queue.consumer import connect
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.ledger import Booking, Kind, last_heartbeat, read_totals
 from workers.maintenance import Collector
 

@@ -27,8 +27,7 @@ from monitor.report.digest import Cadence, Schedule, last_period, window_before
 from monitor.settings import Settings
 from monitor.store.alert_tables import digests
 from monitor.store.alert_tables import outbox as outbox_table
-from monitor.store.engine import Store
-from monitor.store.lease import Lease, acquire
+from monitor.store.engine import Lease, Store, acquire
 from monitor.store.ledger import Entry, Kind, book
 from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts

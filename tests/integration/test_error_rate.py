@@ -17,7 +17,7 @@ from monitor.queue.consumer import connect
 from monitor.report.text import render_status
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.ledger import Entry, Kind, book
 from workers.evaluate import Evaluator
 from workers.maintenance import Collector

@@ -10,7 +10,7 @@ from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

@@ -11,7 +11,7 @@ from monitor.models import Status
 from monitor.models.alerting import AlertEvent
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_states, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

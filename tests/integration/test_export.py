@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from monitor.cli.app import app
 from monitor.models import ToolCall
 from monitor.settings import Settings
-from monitor.store.insights import read_runs
+from monitor.store.drift import read_runs
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
 from workers.scoring_run import commit, result_of

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from monitor.hook import Hook
 from monitor.hook.recorder import MOST_WAITING
 from monitor.queue import names
+from monitor.store.engine import acquire
 from monitor.store.feedback import (
     Feedback,
     complained_of,
@@ -19,7 +20,6 @@ from monitor.store.feedback import (
     read_complaints,
     save_feedback,
 )
-from monitor.store.lease import acquire
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.retention import Ages, Retention
 from monitor.store.tables import feedback as table

@@ -15,9 +15,15 @@ from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import from_json, to_json
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.insights import ReleaseMark, add_mark
-from monitor.store.lease import acquire
-from monitor.store.verdicts import fleet_falls, read_states, read_verdicts, save_states
+from monitor.store.engine import acquire
+from monitor.store.verdicts import (
+    ReleaseMark,
+    add_mark,
+    fleet_falls,
+    read_states,
+    read_verdicts,
+    save_states,
+)
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.evaluate import Evaluator

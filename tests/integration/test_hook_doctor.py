@@ -9,8 +9,7 @@ from monitor.cli.app import app
 from monitor.cli.doctor import trial
 from monitor.queue import names
 from monitor.settings import Settings
-from monitor.store.engine import Store
-from monitor.store.lease import acquire
+from monitor.store.engine import Store, acquire
 from monitor.store.ledger import last_heartbeat, read_totals
 from workers.context import Components
 from workers.maintenance import Collector

@@ -14,17 +14,12 @@ from monitor.report.render import render_markdown
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.insights import (
-    ReleaseMark,
-    add_mark,
-    bins_by_bucket,
-    read_findings,
-    read_insights,
-)
-from monitor.store.lease import acquire
+from monitor.store.drift import bins_by_bucket, read_findings
+from monitor.store.engine import acquire
 from monitor.store.query import active_streams
 from monitor.store.rollup import read_inputs
 from monitor.store.tables import bucket_bins, buckets, input_bins, streams
+from monitor.store.verdicts import ReleaseMark, add_mark, read_insights
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.drift import References

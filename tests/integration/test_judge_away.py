@@ -12,7 +12,7 @@ from monitor.scoring.limits.budget import Budget, Cap
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
 from monitor.settings import Settings
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample

@@ -14,7 +14,7 @@ from monitor.rolling.tallies import stream_key
 from monitor.settings import Settings
 from monitor.stats.judge_shift import Cause
 from monitor.store.agreement import read_attributions
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.tables import rejudged
 from monitor.store.verdicts import read_verdicts, save_verdicts
 from monitor.store.write import record

@@ -11,8 +11,8 @@ from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.stats.agreement import level_lines
+from monitor.store.engine import acquire
 from monitor.store.labels import LabelRecord, draw, take_labels
-from monitor.store.lease import acquire
 from monitor.store.query import read_first_scores
 from monitor.store.verdicts import read_verdicts
 from monitor.store.write import record

@@ -10,8 +10,8 @@ from monitor.models import Status
 from monitor.models.alerting import AlertEvent
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
-from monitor.store.lease import acquire
+from monitor.store.engine import Store, acquire
+from monitor.store.schema import migrate
 from monitor.store.verdicts import read_changes
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

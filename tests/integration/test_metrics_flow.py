@@ -9,7 +9,7 @@ from rich.console import Console
 from monitor.models import Status
 from monitor.report.text import render_report
 from monitor.settings import Settings
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components

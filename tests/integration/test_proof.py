@@ -12,12 +12,11 @@ from monitor.report.render import render_markdown
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import EvidenceState, to_json
 from monitor.settings import Settings
-from monitor.store.insights import read_proofs
+from monitor.store.engine import acquire
 from monitor.store.labels import LabelRecord, take_labels
-from monitor.store.lease import acquire
 from monitor.store.query import active_streams
 from monitor.store.tables import bucket_bins, buckets, streams
-from monitor.store.verdicts import save_states
+from monitor.store.verdicts import read_proofs, save_states
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.context import Components

@@ -10,7 +10,7 @@ from alerts import outbox
 from alerts.outbox import throttled_recipients
 from monitor.store.alert_tables import incidents
 from monitor.store.alert_tables import outbox as outbox_table
-from monitor.store.insights import bins_by_bucket, read_states
+from monitor.store.drift import bins_by_bucket, read_states
 from monitor.store.ledger import last_heartbeat
 from monitor.store.query import active_streams
 from monitor.store.samples import unscored

@@ -11,7 +11,7 @@ from monitor.hook import Hook
 from monitor.queue import names
 from monitor.queue.wire import encode
 from monitor.settings import Settings
-from monitor.store.lease import acquire
+from monitor.store.engine import acquire
 from monitor.store.reconcile import sums_of_store
 from monitor.store.rollup import roll_up
 from monitor.store.tables import dead_letters, totals

@@ -10,7 +10,8 @@ from monitor.cli.replay import await_worker
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 
 
 @pytest.fixture

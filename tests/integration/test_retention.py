@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.lease import Lease, acquire, fence
+from monitor.store.engine import Lease, acquire, fence
 from monitor.store.ledger import (
     DeadLetter,
     Entry,

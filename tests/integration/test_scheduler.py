@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from monitor.settings import Settings
-from monitor.store.lease import fence
+from monitor.store.engine import fence
 from workers.context import Components
 from workers.scheduler import Job, Scheduler
 

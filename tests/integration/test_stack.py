@@ -10,8 +10,8 @@ import pytest
 
 from monitor.errors import ServerStartError
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
-from monitor.store.lease import acquire, process_name
+from monitor.store.engine import Store, acquire, process_name
+from monitor.store.schema import migrate
 from support.redis_server import RedisServer
 from workers.stack import plan_stack, wait_for_page, wait_for_scheduler
 from workers.supervise import wait_until_ready

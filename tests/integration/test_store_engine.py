@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from monitor.errors import StoreUnavailableError
-from monitor.store.engine import Store, insert_new, migrate, put
+from monitor.store.engine import Store, insert_new, put
+from monitor.store.schema import file_problems, migrate
 from monitor.store.tables import dimensions, hooks
 
 TOLD = {"seen": 1, "größer": [1.5, None, "日本"]}
@@ -77,8 +78,8 @@ def test_folders_of_a_new_database_are_made_for_its_owner_alone(tmp_path):
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_whole_database_has_no_problems(store):
-    assert store.problems() == []
+def test_a_whole_database_has_no_file_problems(store):
+    assert file_problems(store) == []
 
 
 def test_a_damaged_file_is_found(tmp_path):
@@ -97,7 +98,7 @@ def test_a_damaged_file_is_found(tmp_path):
         damaged.seek((page - 1) * 4096)
         damaged.write(b"\xff" * 64)
     with closing(Store(f"sqlite:///{file}")) as store:
-        assert store.problems()
+        assert file_problems(store)
     from monitor.cli.doctor import check_store
     from monitor.settings import Settings
 

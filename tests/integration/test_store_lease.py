@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from monitor.errors import LeaseLostError
-from monitor.store.lease import acquire, current_owner, fence, release
+from monitor.store.engine import acquire, current_owner, fence, release
 
 
 def fenced(store, lease):

@@ -21,7 +21,8 @@ from alerts.dispatch import Dispatcher, channels_from, recipients_of
 from alerts.state import Timers
 from monitor.models.status import Status
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.testing import make_verdict
 from support.receivers import MailReceiver, SlackAnswer, SlackReceiver
 

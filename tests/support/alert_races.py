@@ -19,7 +19,8 @@ from alerts.routing import Recipient
 from alerts.state import Timers
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.testing import make_verdict
 from support.vendor_receiver import VendorReceiver
 

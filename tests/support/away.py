@@ -35,8 +35,9 @@ from alerts.conditions import CONDITIONS
 from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
 from monitor.store.alert_tables import incidents
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.ledger import Booking, Kind, read_totals
+from monitor.store.schema import migrate
 from monitor.store.tables import samples
 from support.chaos.app import APP, clean_environment
 from support.redis_server import RedisServer

@@ -32,8 +32,9 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.limits.budget import Budget, caps_from
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
+from monitor.store.schema import migrate
 from monitor.store.tables import evaluations, samples
 from monitor.web.auth import Role, new_token
 from support.postgres_server import PostgresServer

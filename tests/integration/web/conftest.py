@@ -20,9 +20,9 @@ from monitor.models import Interaction
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
-from monitor.store.insights import ReleaseMark, add_mark
-from monitor.store.lease import acquire
+from monitor.store.engine import Store, acquire
+from monitor.store.schema import migrate
+from monitor.store.verdicts import ReleaseMark, add_mark
 from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.web.app import make_app

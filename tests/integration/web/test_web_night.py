@@ -11,9 +11,9 @@ from monitor.models import Interaction
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store, acquire
 from monitor.store.labels import labels_of
-from monitor.store.lease import acquire
+from monitor.store.schema import migrate
 from monitor.store.write import record
 from monitor.testing import make_sample
 from workers.evaluate import Evaluator

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from monitor.rolling.faults import Exchange, Faults, blame
-from monitor.store.insights import ReleaseMark, add_mark
+from monitor.store.verdicts import ReleaseMark, add_mark
 from monitor.testsets import TestSet
 from monitor.web.templating import environment
 from monitor.web.time_range import app_path, metric_path, releases_path, sample_path

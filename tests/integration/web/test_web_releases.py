@@ -8,7 +8,8 @@ import pytest
 
 from monitor.models import CustomEvaluation, Interaction
 from monitor.settings import Settings
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.store.write import record
 from monitor.testing import make_sample
 from monitor.web.auth import Role, new_token

@@ -11,9 +11,9 @@ from alerts.silencing import add_silence, expire_silence
 from alerts.store import acknowledgements, silences_after
 from monitor.settings import Settings
 from monitor.store.feedback import feedback_of
-from monitor.store.insights import read_marks
 from monitor.store.labels import labels_of
 from monitor.store.tokens import create_token, revoke_token
+from monitor.store.verdicts import read_marks
 from monitor.web.auth import SCOPES, Access, GuardedRoute, Principal, Role, password_entry
 
 MINE, OTHER = "support-bot", "shop"

@@ -17,9 +17,10 @@ from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.settings import Settings
 from monitor.store.alert_tables import incidents
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.reconcile import ENDED
+from monitor.store.schema import migrate
 from support.chaos.app import APP, clean_environment
 from support.chaos.clocks import CLOCKS, Clocks
 from support.chaos.disks import SmallDisk

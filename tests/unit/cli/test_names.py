@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from monitor.cli.app import COMMANDS, RENAMED, app
 from monitor.models import Status
-from monitor.store.engine import Store, migrate
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.store.verdicts import save_verdicts
 from monitor.testing import make_verdict
 

@@ -14,20 +14,10 @@ from monitor.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from monitor.store.engine import (
-    HEAD,
-    Store,
-    add,
-    batched,
-    check_schema,
-    compact_json,
-    insert,
-    insert_new,
-    put,
-    rows_of,
-)
+from monitor.store.engine import Store, add, batched, compact_json, insert, insert_new, put, rows_of
 from monitor.store.engine import _fits_json as fits_json
 from monitor.store.engine import _statement as statement
+from monitor.store.schema import HEAD, check_schema
 from monitor.store.tables import buckets, dimensions, hooks, streams, totals
 
 NAMES = ("app", "metric", "segment", "evaluator_version")

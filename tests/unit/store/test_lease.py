@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime, timedelta
 
-from monitor.store.lease import (
+from monitor.store.engine import (
     acquire,
     current_owner,
     database_now,

@@ -6,6 +6,7 @@ import pytest
 
 from monitor.models import Status
 from monitor.models.status import FleetFall
+from monitor.store.drift import scores_since
 from monitor.store.engine import insert
 from monitor.store.tables import streams
 from monitor.store.verdicts import (
@@ -20,7 +21,6 @@ from monitor.store.verdicts import (
     save_pools,
     save_states,
     save_verdicts,
-    scores_since,
 )
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict

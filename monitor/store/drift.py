@@ -1,34 +1,29 @@
 """
-What explains a status: deploys, drift detectors' states, findings, insights, newest runs.
+What drift detectors and reports read: when values and versions first came, bins, findings.
 
-And how soon a fall would be found: the proofs of detection objectives. Then the sample rates that
-the hooks of each app were asked for, with what their tuning remembers.
+Then the newest runs, sample by sample, and the scores that arrived since a moment.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, select
 
-from monitor.models.insight import AppInsight, DetectionProof, DriftFinding, Insight, SampleRate
+from monitor.models.insight import DriftFinding
 from monitor.models.interaction import Figure, RunRecord
 from monitor.models.status import ROOT
 from monitor.store.columns import epoch_ms, matches, record_of, time_of
-from monitor.store.engine import batched, put, rows_of
+from monitor.store.engine import batched, put
 from monitor.store.query import BUCKETS, LEVELS
 from monitor.store.tables import (
     bucket_bins,
     drift_findings,
     drift_states,
     evaluations,
-    insights,
-    marks,
-    proofs,
-    sample_rates,
     samples,
     streams,
 )
@@ -37,34 +32,6 @@ from monitor.store.tables import (
 _KEEP_FINDINGS = timedelta(days=400)
 #: So many ids are named in one query: databases bound the length of a list.
 _MOST_IDS = 1_000
-#: An insight that was not renewed for so long explains nothing any more.
-_EXPLAINED_FOR = timedelta(minutes=15)
-
-
-class ReleaseMark(NamedTuple):
-    """A recorded deploy: whose, which release, when it went out, and a note."""
-
-    app: str
-    release: str
-    at: datetime
-    note: str
-    made_at: datetime
-
-
-def add_mark(connection: Connection, mark: ReleaseMark) -> None:
-    """Record a deploy."""
-    connection.execute(marks.insert(), [mark._asdict()])
-
-
-def read_marks(
-    connection: Connection, *, app: str | None = None, since: datetime | None = None
-) -> list[ReleaseMark]:
-    """List deploys that were recorded, oldest first."""
-    c = marks.c
-    query = select(c.app, c.release, c.at, c.note, c.made_at).where(matches(c.app, app))
-    if since is not None:
-        query = query.where(c.at >= since)
-    return [ReleaseMark(*row) for row in connection.execute(query.order_by(c.at, c.mark_id))]
 
 
 def first_seen(connection: Connection, app: str, dimension: str, *, since_s: int) -> dict[str, int]:
@@ -164,63 +131,6 @@ def forget_findings(connection: Connection, now: datetime) -> None:
     connection.execute(delete(drift_findings).where(oldest))
 
 
-def save_insights(
-    connection: Connection, found: Iterable[Insight], of_apps: Iterable[AppInsight]
-) -> None:
-    """Replace the newest insights."""
-    items: list[Insight | AppInsight] = [*found, *of_apps]
-    rows = [
-        {
-            "app": item.app, "metric": item.metric if isinstance(item, Insight) else "",
-            "made_at": item.made_at, "insight": item.model_dump(mode="json"),
-        }
-        for item in items
-    ]  # fmt: skip
-    put(connection, insights, rows)
-
-
-def read_insights(
-    connection: Connection, *, now: datetime, app: str | None = None
-) -> tuple[dict[tuple[str, str], Insight], dict[str, AppInsight]]:
-    """Read the newest insights that still explain something: by app and metric, and by app."""
-    lately = insights.c.made_at >= now - _EXPLAINED_FOR
-    query = select(insights).where(lately, matches(insights.c.app, app))
-    of_metrics: dict[tuple[str, str], Insight] = {}
-    of_apps: dict[str, AppInsight] = {}
-    for row in connection.execute(query):
-        if row.metric:
-            # What a former release knew besides is left out.
-            known = {name: row.insight[name] for name in Insight.model_fields & row.insight.keys()}
-            of_metrics[row.app, row.metric] = Insight.model_validate(known)
-        else:
-            of_apps[row.app] = AppInsight.model_validate(row.insight)
-    return of_metrics, of_apps
-
-
-def read_proofs(
-    connection: Connection, *, app: str | None = None
-) -> dict[tuple[str, str], DetectionProof]:
-    """Read the newest proof of each detection objective, by app and metric."""
-    rows = connection.execute(select(proofs).where(matches(proofs.c.app, app)))
-    return {(row.app, row.metric): DetectionProof.model_validate(row.proof) for row in rows}
-
-
-def save_proofs(
-    connection: Connection, found: Iterable[DetectionProof], *, gone: Iterable[tuple[str, str]]
-) -> None:
-    """Replace proofs, and delete those of the apps and metrics that are *gone*."""
-    for app, metric in gone:
-        connection.execute(delete(proofs).where(proofs.c.app == app, proofs.c.metric == metric))
-    rows = [
-        {
-            **item.model_dump(include={"app", "metric", "made_at"}),
-            "proof": item.model_dump(mode="json"),
-        }
-        for item in found
-    ]
-    put(connection, proofs, rows)
-
-
 def version_since(connection: Connection, stream_id: int) -> int | None:
     """Return when a stream that followed another evaluator version began, in epoch seconds."""
     mine = select(streams).where(streams.c.stream_id == stream_id).subquery()
@@ -287,70 +197,38 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-#: A reference of eight days weighs its samples by them.
-_KEPT = timedelta(days=10)
-_NEWEST = 100
-_FIELDS = ("rate", "own", "reason", "until", "set_by")
+class StoredScore(NamedTuple):
+    """A completed evaluation of a stream; times in epoch milliseconds."""
 
-#: What was asked for last, and the state of its tuning; None where a person set it.
-Asked = tuple[SampleRate, Mapping[str, Any] | None]
-#: From when until when which rate was asked for, and the app's own; times in epoch seconds.
-AskedSpan = tuple[float, float, float, float]
-
-
-def read_sample_rates(connection: Connection, app: str | None = None) -> dict[str, Asked]:
-    """Return what was asked for last, by app."""
-    c = sample_rates.c
-    newest = select(c.app, func.max(c.since_ms)).where(matches(c.app, app)).group_by(c.app)
-    query = select(sample_rates).where(tuple_(c.app, c.since_ms).in_(newest))
-    return {
-        row["app"]: (
-            SampleRate(
-                **{name: row[name] for name in _FIELDS}, since=time_of(row["since_ms"]),
-                follows_evidence=row["tuning"] is not None,
-            ),
-            row["tuning"],
-        )
-        for row in rows_of(connection, query)
-    }  # fmt: skip
+    sample_id: str
+    received_at_ms: int
+    occurred_at_ms: int
+    sample_rate: float
+    passed: bool
+    metadata: Mapping[str, Any] | None
 
 
-def read_asked_spans(connection: Connection) -> dict[str, list[AskedSpan]]:
-    """Return all that was asked for in the last days, by app."""
-    found: dict[str, list[AskedSpan]] = {}
-    c = sample_rates.c
-    for app, since_ms, until, rate, own in connection.execute(
-        select(c.app, c.since_ms, c.until, c.rate, c.own).order_by(c.app, c.since_ms)
-    ):
-        found.setdefault(app, []).append((since_ms / 1000, until.timestamp(), rate, own))
-    return found
+def scores_since(
+    connection: Connection, *, after_ms: int, app: str | None = None, metric: str | None = None
+) -> dict[tuple[str, str, str], list[StoredScore]]:
+    """
+    Read the scores that arrived after *after_ms*, in that order, by app, metric and version.
 
-
-def save_sample_rate(
-    connection: Connection, app: str, asked: SampleRate, tuning: Mapping[str, Any] | None
-) -> None:
-    """Keep what was asked for; the one before it ends, and what is older than ten days goes."""
-    c, since_ms = sample_rates.c, epoch_ms(asked.since)
-    earlier = (c.app == app) & (c.since_ms < since_ms)
-    ends = sample_rates.update().where(earlier, c.until > asked.since)
-    connection.execute(ends.values(until=asked.since))
-    connection.execute(sample_rates.delete().where(earlier, c.until < asked.since - _KEPT))
-    row = {name: getattr(asked, name) for name in _FIELDS}
-    kept = None if tuning is None else dict(tuning)
-    put(connection, sample_rates, [row | {"app": app, "since_ms": since_ms, "tuning": kept}])
-
-
-def own_rate(connection: Connection, app: str) -> float | None:
-    """Return the commonest sample rate of an app's newest samples; None without any."""
-    c = samples.c
-    newest = (
-        select(c.sample_rate)
-        .where(c.app == app)
-        .order_by(c.occurred_at_ms.desc())
-        .limit(_NEWEST)
-        .subquery()
+    Of one app and metric only when they are named.
+    """
+    c, of = evaluations.c, samples.c
+    query = (
+        select(evaluations, of.received_at_ms, of.sample_rate, of.payload)
+        .select_from(samples.join(evaluations, of.sample_id == c.sample_id))
+        .where(of.received_at_ms > after_ms, c.passed.is_not(None))
+        .where(matches(c.app, app), matches(c.metric, metric))
+        .order_by(of.received_at_ms, c.sample_id)
     )
-    rate = newest.c.sample_rate
-    query = select(rate).group_by(rate).order_by(func.count().desc(), rate).limit(1)
-    found = connection.execute(query).scalar()
-    return None if found is None else float(found)
+    found: dict[tuple[str, str, str], list[StoredScore]] = {}
+    for row in connection.execute(query):
+        score = StoredScore(
+            row.sample_id, row.received_at_ms, row.occurred_at_ms, row.sample_rate,
+            bool(row.passed), record_of(row).get("metadata"),
+        )  # fmt: skip
+        found.setdefault((row.app, row.metric, row.evaluator_version), []).append(score)
+    return found
