@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from itertools import cycle
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import count, cycle
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import redis
 import structlog
+from sqlalchemy import Engine, create_engine
 
 from monitor.settings import PREFIX
 from monitor.store.engine import Store
@@ -47,12 +50,44 @@ def own_logs() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
     """No setting of the developer's machine reaches a test."""
     for name in list(os.environ):
         if name.startswith(PREFIX) or name in {"OPENAI_API_KEY", "OPENAI_BASE_URL"}:
             monkeypatch.delenv(name)
-    monkeypatch.setenv("GROUNDWATCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GROUNDWATCH_HOME", str(next(homes)))
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are not there yet; most tests make none."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
+class Compiled(dict[tuple[object, ...], object]):
+    """Statements of all stores of one dialect: each test opens its own, and none compiles anew."""
+
+    def get(self, key: tuple[object, ...], default: object = None) -> object:
+        return super().get(key[1:], default)  # the first is the engine's own dialect
+
+    def __setitem__(self, key: tuple[object, ...], statement: object) -> None:
+        super().__setitem__(key[1:], statement)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """Half of what a small test of the store costs is the compilation of its statements."""
+    caches: defaultdict[str, Compiled] = defaultdict(Compiled)
+
+    def create(*given: Any, **options: Any) -> Engine:
+        made = create_engine(*given, **options)
+        made.update_execution_options(compiled_cache=caches[made.dialect.name])
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("monitor.store.engine.create_engine", create)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -98,16 +133,33 @@ def migrated_postgres(postgres_server: str) -> str:
     return postgres_server
 
 
-@pytest.fixture
-def postgres_url(migrated_postgres: str) -> str:
-    """The address of a real PostgreSQL with all tables, empty."""
+@pytest.fixture(scope="session")
+def clear_postgres(migrated_postgres: str) -> Iterator[Callable[[], None]]:
+    """Empty what holds a row, and no other: to truncate a table makes new files."""
+    names = [*(table.name for table in metadata.sorted_tables), "groundwatch_sample_terms"]
+    filled = " UNION ALL ".join(f"SELECT '{n}' WHERE EXISTS (SELECT FROM {n})" for n in names)
+    counted = (
+        "SELECT format('ALTER SEQUENCE %%I RESTART', sequencename) FROM pg_sequences"
+        " WHERE schemaname = current_schema() AND last_value IS NOT NULL"
+    )
     store = Store(migrated_postgres)
-    names = [table.name for table in metadata.sorted_tables]
-    tables = ", ".join([*names, "groundwatch_sample_terms"])
-    with store.write() as connection:
-        connection.exec_driver_sql(f"TRUNCATE {tables} RESTART IDENTITY")
-        connection.exec_driver_sql("UPDATE groundwatch_schema SET version_num = %s", (HEAD,))
+
+    def clear() -> None:
+        with store.write() as connection:
+            if tables := connection.exec_driver_sql(filled).scalars().all():
+                connection.exec_driver_sql(f"TRUNCATE {', '.join(tables)} CASCADE")
+            for restart in connection.exec_driver_sql(counted).scalars():
+                connection.exec_driver_sql(restart)
+            connection.exec_driver_sql("UPDATE groundwatch_schema SET version_num = %s", (HEAD,))
+
+    yield clear
     store.close()
+
+
+@pytest.fixture
+def postgres_url(migrated_postgres: str, clear_postgres: Callable[[], None]) -> str:
+    """The address of a real PostgreSQL with all tables, empty."""
+    clear_postgres()
     return migrated_postgres
 
 
