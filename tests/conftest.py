@@ -10,6 +10,7 @@ from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
+import certifi
 import hypothesis
 import pytest
 import redis
@@ -22,6 +23,7 @@ from monitor.store.schema import HEAD, migrate
 from monitor.store.tables import metadata
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
+from support.warm import Warm
 
 DATABASES = 1_024  #: so many tests later one is used again, and the hooks of then have ended
 
@@ -58,6 +60,17 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) ->
     monkeypatch.setenv("GROUNDWATCH_HOME", str(next(homes)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let clients of HTTP trust one root instead of all, which take each 30 ms to read."""
+    roots, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERT")
+    file = tmp_path_factory.mktemp("roots") / "one.pem"
+    file.write_text(f"{roots}{end}IFICATE-----\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        yield
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folders that are not there yet; most tests make none."""
@@ -88,6 +101,13 @@ def compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("monitor.store.engine.create_engine", create)
         yield
+
+
+@pytest.fixture(scope="session")
+def warm_groundwatch() -> Iterator[str]:
+    """The path of a program that is ``groundwatch``, but for the time that imports take."""
+    with Warm() as warm:
+        yield warm.command
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def blocks(page, language):
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory):
+def stack(tmp_path_factory, warm_groundwatch):
     """`groundwatch up` in a fresh home, with a Slack and a judge that answer on this machine."""
     folder = tmp_path_factory.mktemp("guides")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GROUNDWATCH_", "OPENAI_"))}
@@ -53,6 +53,7 @@ def stack(tmp_path_factory):
         }
         up = subprocess.Popen(["groundwatch", "up"], env=environment, cwd=folder,
                               stdout=subprocess.PIPE, text=True)  # fmt: skip
+        environment["PATH"] = f"{Path(warm_groundwatch).parent}:{environment['PATH']}"
         try:
             said = list(itertools.takewhile(lambda line: "to stop" not in line, up.stdout))
             # Where the usual port is taken, words follow the address.

@@ -44,7 +44,7 @@ def serving(command, url, environment, folder=None):
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in {0, -signal.SIGTERM}
+        assert process.wait(200) in {0, -signal.SIGTERM}
 
 
 def answers(url):
@@ -126,10 +126,9 @@ def test_app_that_only_sends_traces_is_scored(environment):
     assert len(interaction["contexts"]) == 2
 
 
-def test_metrics_of_a_team_score_a_file(environment):
+def test_metrics_of_a_team_score_a_file(environment, warm_groundwatch):
     done = subprocess.run(
-        [sys.executable, "-m", "monitor", "score", "records.jsonl",
-         "--metrics", "no_promises,on_brand"],
+        [warm_groundwatch, "score", "records.jsonl", "--metrics", "no_promises,on_brand"],
         cwd=EXAMPLES / "own_metric", env=environment | {"GROUNDWATCH_METRICS_FILE": "metrics.toml"},
         capture_output=True, text=True, check=True, timeout=280,
     )  # fmt: skip
@@ -149,14 +148,15 @@ def steps_of_the_workflow(folder):
     return [words[1:] for words in found]
 
 
-def test_batch_job_is_sampled_and_its_gate_stops_a_broken_release(environment, tmp_path):
+def test_batch_job_is_sampled_and_its_gate_stops_a_broken_release(
+    environment, warm_groundwatch, tmp_path
+):
     folder = tmp_path / "batch_gate"
     shutil.copytree(EXAMPLES / "batch_gate", folder)
 
     def ends_with(words, **more):
-        command = [sys.executable, "-m", "monitor", *words]
         return subprocess.run(
-            command,
+            [warm_groundwatch, *words],
             cwd=folder,
             env=environment | more,
             capture_output=True,

@@ -67,34 +67,35 @@ def parts(environment):
         process.communicate(timeout=200)
 
 
-def run(environment, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "monitor", *arguments],
+@pytest.fixture
+def run(environment, warm_groundwatch):
+    return lambda *arguments: subprocess.run(
+        [warm_groundwatch, *arguments],
         env=environment, capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
 
 
-def replay(environment, folder, output, n):
+def replay(run, folder, output, n):
     path = folder / "records.jsonl"
     record = {"query": "How are refunds paid?", "contexts": [PASSAGE], "output": output}
     path.write_text("\n".join(json.dumps({"id": f"r{i}", **record}) for i in range(n)))
-    done = run(environment, "replay", str(path), "--app", APP, "--wait", "--worker-within", "60s")
+    done = run("replay", str(path), "--app", APP, "--wait", "--worker-within", "60s")
     assert done.returncode == 0, done.stderr
 
 
-def test_the_parts_do_the_whole_job(environment, parts, servers, tmp_path):
+def test_the_parts_do_the_whole_job(run, parts, servers, tmp_path):
     judge, slack = servers
-    replay(environment, tmp_path, GOOD, 40)
-    good = json.loads(run(environment, "status", "--json").stdout)
+    replay(run, tmp_path, GOOD, 40)
+    good = json.loads(run("status", "--json").stdout)
     (metric,) = good["apps"][0]["metrics"]
     assert metric["verdict"]["evaluator_version"].startswith("judge-gpt-4o-mini")
     assert (metric["verdict"]["status"], metric["verdict"]["n"]) == ("healthy", 40)
     assert metric["verdict"]["cost_usd"] > 0
     assert len(judge.requests) == 40
-    replay(environment, tmp_path, BAD, 120)
+    replay(run, tmp_path, BAD, 120)
     slack.wait_for(1, timeout_s=30)
     assert "CRITICAL" in json.dumps(slack.messages[0])
-    assert run(environment, "status").returncode == 2
+    assert run("status").returncode == 2
     for process in parts.values():
         process.send_signal(signal.SIGTERM)
     said = {name: process.communicate(timeout=200)[1] for name, process in parts.items()}

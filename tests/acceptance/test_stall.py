@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from contextlib import closing, contextmanager
 
 import pytest
@@ -79,6 +80,7 @@ def test_a_deaf_worker_ends_itself_and_a_slow_one_goes_on(environment, redis_url
         assert "no wake-up was heard" in found.why
         while other.xlen(names.SAMPLES):
             assert slow_one.poll() is None
+            time.sleep(0.05)
         assert read_stalls(other).count == 0
     doctor = subprocess.run(
         [sys.executable, "-m", "monitor", "doctor"],

@@ -41,10 +41,10 @@ def environment(home):
 
 
 @pytest.fixture
-def command(environment):
+def command(environment, warm_groundwatch):
     def run(*arguments, code=0):
         done = subprocess.run(
-            [sys.executable, "-m", "monitor", *arguments],
+            [warm_groundwatch, *arguments],
             env=environment, capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
         assert code in {None, done.returncode}, done.stdout + done.stderr

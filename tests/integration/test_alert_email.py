@@ -24,7 +24,7 @@ def mail():
         yield receiver
 
 
-def channel(url, timeout_s=5.0, sender="groundwatch <gw@example.org>"):
+def channel(url, timeout_s=30.0, sender="groundwatch <gw@example.org>"):
     return EmailChannel(
         SecretStr(url),
         sender=sender,
@@ -33,7 +33,7 @@ def channel(url, timeout_s=5.0, sender="groundwatch <gw@example.org>"):
     )
 
 
-def refused(url, timeout_s=5.0, address=None, **options):
+def refused(url, timeout_s=30.0, address=None, **options):
     with pytest.raises(DeliveryError) as caught:
         send_test(channel(url, timeout_s, **options), NOW, address)
     return caught.value

@@ -22,11 +22,11 @@ def slack():
         yield receiver
 
 
-def channel(slack, timeout_s=5.0):
+def channel(slack, timeout_s=30.0):
     return SlackChannel(SecretStr(slack.url), timeout_s=timeout_s)
 
 
-def refused(slack, *answers, timeout_s=5.0):
+def refused(slack, *answers, timeout_s=30.0):
     slack.script(*answers)
     with pytest.raises(DeliveryError) as caught:
         send_test(channel(slack, timeout_s), NOW)

@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -23,31 +22,6 @@ from monitor.testing import make_verdict
 from support.receivers import SlackAnswer, SlackReceiver
 
 NOBODY = "redis://127.0.0.1:1/0"
-#: Loads the command once and runs each job in a fork of its own: the same, without the wait.
-WARM = """
-import gc, importlib, json, os, signal, sys
-import monitor.scoring.judges.openai_judge, workers.celery
-from monitor.cli import app, main
-for command in app.COMMANDS.values():
-    importlib.import_module("monitor.cli." + command.module)
-gc.freeze()  # or each fork would spend half a second on tidying up what it shares
-for line in sys.stdin:
-    job = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-else:
-    sys.exit()
-signal.alarm(60)
-for number, name in ((0, "in"), (1, "out"), (2, "err")):
-    os.dup2(os.open(job[name], os.O_RDWR | os.O_CREAT, 0o600), number)
-os.chdir(job["folder"])
-os.environ.clear()
-os.environ.update(job["environment"])
-sys.argv = ["groundwatch", *job["arguments"]]
-main()
-"""
 
 
 @dataclass(frozen=True)
@@ -58,41 +32,23 @@ class Result:
     left: list[str]  #: what is in the data folder afterwards
 
 
-@pytest.fixture(scope="module")
-def warm():
-    environment = {"PATH": os.environ["PATH"], "COLUMNS": "300", "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WARM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-        env=environment,
-        text=True,
-    ) as process:
-        yield process
-        process.stdin.close()
-
-
 @pytest.fixture
-def groundwatch(warm, tmp_path):
+def groundwatch(warm_groundwatch, tmp_path):
     """Run a command in an otherwise empty environment."""
     home = tmp_path / "home"
 
     def run(*arguments, **environment):
-        files = {name: tmp_path / f"std{name}" for name in ("in", "out", "err")}
-        for file in files.values():
-            file.write_bytes(b"")
-        given = {"PATH": "/usr/bin:/bin", "GROUNDWATCH_HOME": str(home), **environment}
-        job = {"arguments": arguments, "environment": given, "folder": str(tmp_path)}
-        warm.stdin.write(json.dumps(job | {k: str(v) for k, v in files.items()}) + "\n")
-        warm.stdin.flush()
-        code = int(warm.stdout.readline())
-        assert code != -signal.SIGALRM, f"{arguments} did not end"
-        out, err = (files[name].read_text(encoding="utf-8") for name in ("out", "err"))
+        done = subprocess.run(
+            [warm_groundwatch, *arguments],
+            env={"PATH": "/usr/bin:/bin", "COLUMNS": "300", "GROUNDWATCH_HOME": str(home)}
+            | environment,
+            cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+            timeout=200, check=False,
+        )  # fmt: skip
         left = sorted(path.name for path in home.iterdir()) if home.is_dir() else []
-        assert "Traceback" not in err, err
-        assert "SECRET" not in out + err
-        return Result(code, out, err, left)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert "SECRET" not in done.stdout + done.stderr
+        return Result(done.returncode, done.stdout, done.stderr, left)
 
     return run
 

@@ -2,7 +2,6 @@
 
 import random
 import subprocess
-import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -220,11 +219,13 @@ def test_a_digest_asked_for_in_between_has_the_newest_scores(lite):
     assert course.n == 24 * 50
 
 
-def test_the_command_sends_it_and_shows_what_became_of_it(lite, sqlite_url, monkeypatch):
+def test_the_command_sends_it_and_shows_what_became_of_it(
+    lite, sqlite_url, monkeypatch, warm_groundwatch
+):
     fill(lite.store, rates=(0.9, 0.9), now=datetime.now(UTC))
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
     monkeypatch.setenv("GROUNDWATCH_SLACK_WEBHOOK_URL", lite.slack.url)
-    command = [sys.executable, "-m", "monitor", "digest", "--send", "slack", "--print"]
+    command = [warm_groundwatch, "digest", "--send", "slack", "--print"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     assert "support-bot groundedness" in done.stdout

@@ -145,7 +145,7 @@ class Fleet:
         """Ask the page, as its reader, how many samples the windows of the app count."""
         url = f"http://{address('page')}:8642/api/v1/metrics"
         request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"})
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             found = json.load(answer)
         return max((item["pass_rate"]["n"] for item in found["items"]), default=0)
 

@@ -154,7 +154,7 @@ def _watch(world: World, app: Popen[str], seconds: float, log: Path) -> None:
         while app.poll() is None and time.monotonic() - began_s < seconds:
             time.sleep(_EVERY_S)
             with suppress(OSError):
-                urllib.request.urlopen(world.page, timeout=5).read()
+                urllib.request.urlopen(world.page, timeout=60).read()
             now_s = time.monotonic()
             if app.poll() is not None:
                 break

@@ -1,8 +1,8 @@
 """The Anthropic client answers as before; what it was asked and answered is recorded."""
 
 import asyncio
+import importlib
 
-import anthropic
 import pytest
 
 from monitor.integrations import retrieved
@@ -19,6 +19,12 @@ CALLED = [
 REQUEST = {"model": "m", "max_tokens": 50}
 
 
+@pytest.fixture(scope="module")
+def anthropic():
+    """Loaded by those who test it: it takes a second, and every process of pytest collects."""
+    return importlib.import_module("anthropic")
+
+
 @pytest.fixture
 def server():
     with OpenAIServer() as server:
@@ -31,7 +37,7 @@ def made(kind, server, hook):
 
 
 @pytest.fixture
-def client(server, hook):
+def client(anthropic, server, hook):
     return made(anthropic.Anthropic, server, hook)
 
 
@@ -56,7 +62,7 @@ def test_message_is_recorded_whole_streamed_and_in_a_block(client, recorded):
         checked(it)
 
 
-def test_async_client_is_recorded(server, hook, recorded):
+def test_async_client_is_recorded(anthropic, server, hook, recorded):
     async def use():
         client = made(anthropic.AsyncAnthropic, server, hook)
         with retrieved(["c"]):
@@ -83,7 +89,7 @@ def test_stream_that_is_left_is_marked_incomplete(client, recorded):
     assert recorded()[0].metadata["incomplete"] is True
 
 
-def test_refused_call_is_a_failure_and_raised_as_it_was(client, server, hook):
+def test_refused_call_is_a_failure_and_raised_as_it_was(anthropic, client, server, hook):
     server.fails = True
     with pytest.raises(anthropic.BadRequestError):
         client.messages.create(**REQUEST, messages=ASKED)
