@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import count, cycle
@@ -135,13 +136,18 @@ def redis_url(redis_urls: Iterator[str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """A real PostgreSQL: the URL given, else the machine's own, else the one from the wheel."""
     given = os.environ.get("TEST_POSTGRES_URL")  # no setting of ours, which tests would not see
     if given:
         yield given
         return
-    with PostgresServer(tmp_path_factory.mktemp("postgres"), durable=False) as server:
+    # Not below pytest's folder: where root runs tests, the next session to begin shuts it to the
+    # other user as whom this one runs.
+    with (
+        tempfile.TemporaryDirectory(prefix="postgres-") as folder,
+        PostgresServer(Path(folder), durable=False) as server,
+    ):
         yield server.url
 
 

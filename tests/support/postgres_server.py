@@ -16,7 +16,7 @@ from typing import Self
 from monitor.errors import ServerStartError
 from workers.supervise import free_port
 
-_START_TIMEOUT_S = 20
+_START_TIMEOUT_S = 100
 
 
 class PostgresServer:
