@@ -259,11 +259,24 @@ def test_texts_in_log_events_are_joined_with_the_spans(fresh_receiver, redis_url
     }
 
 
-def test_it_listens_for_others_only_with_a_token(redis_url):
-    process, _ = started(redis_url, "--host", "192.0.2.1")
-    _, errors = process.communicate(timeout=100)
-    assert process.returncode == 3
-    assert b"GROUNDWATCH_OTLP_TOKEN" in errors
+@pytest.fixture
+def refused(warm_groundwatch):
+    """Start a receiver that ends at once; return its exit code and what it said."""
+
+    def start(*options):
+        done = subprocess.run(
+            [warm_groundwatch, "otlp", *options],
+            capture_output=True, text=True, check=False, timeout=200,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    return start
+
+
+def test_it_listens_for_others_only_with_a_token(refused, redis_url, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
+    code, said = refused("--host", "192.0.2.1")
+    assert (code, "GROUNDWATCH_OTLP_TOKEN" in said) == (3, True)
 
 
 def test_exporter_is_told_of_success(receiver):
@@ -274,22 +287,15 @@ def test_exporter_is_told_of_success(receiver):
     assert exporter.export([span]) is SpanExportResult.SUCCESS
 
 
-def test_name_that_no_app_can_have_is_refused():
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor", "otlp", "--app", "a\nb"],
-        capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
-    assert (done.returncode, "control character" in done.stderr) == (2, True)
+def test_name_that_no_app_can_have_is_refused(refused):
+    code, said = refused("--app", "a\nb")
+    assert (code, "control character" in said) == (2, True)
 
 
-def test_port_that_is_taken_is_told_in_a_line(receiver):
-    port = receiver.rpartition(":")[2]
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor", "otlp", "--port", port],
-        capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "address already in use" in done.stderr
+def test_port_that_is_taken_is_told_in_a_line(refused, receiver):
+    code, said = refused("--port", receiver.rpartition(":")[2])
+    assert code != 0
+    assert "address already in use" in said
 
 
 def test_health_tells_what_was_left_out(fresh_receiver):

@@ -25,7 +25,7 @@ from monitor.scoring.sentences import (
 from monitor.scoring.words import stem, storable, words
 from monitor.testing import make_interaction
 
-LENGTH = 100_000
+LENGTH = 50_000
 #: So many times the cost of prose of that length: quadratic cost is thousands of times it.
 GENEROUS = 100
 JUDGE = LocalJudge()
