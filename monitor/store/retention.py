@@ -9,7 +9,7 @@ made of is deleted; the sums stay: the ledger is summed to hours and days instea
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,12 +20,13 @@ from sqlalchemy import Column, Connection, bindparam, delete, func, select, text
 
 from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
+from monitor.queue.names import DOCTOR_APP
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
 from monitor.store.columns import WITH_SAMPLE, pack, record_of, sample_of, time_of
 from monitor.store.engine import Store, add, compact_json, put
 from monitor.store.query import DAY_S, HOUR_S, read_marks
 from monitor.store.rollup import Guard
-from monitor.store.sample_index import index_older, index_stored, remove_terms
+from monitor.store.sample_index import Terms, index_older, remove_terms, replace_terms, terms_of
 from monitor.store.tables import (
     audit,
     counts,
@@ -79,9 +80,9 @@ class Retention:
     """
     Deletes what is too old.
 
-    ``budget_s`` bounds one run, of which half is left to other writers; what remains then is
-    for the next run, and ``is_behind`` says so. ``guard`` is called first in each transaction,
-    such as to check a lease.
+    ``budget_s`` bounds one run, of which half is left to other writers on SQLite, where they would
+    wait; what remains then is for the next run, and ``is_behind`` says so. ``guard`` is called
+    first in each transaction, such as to check a lease.
     """
 
     store: Store
@@ -121,7 +122,8 @@ class Retention:
                 done[name] += n
                 if n:
                     unfinished.append((name, step))
-                time.sleep(time.monotonic() - began_s)
+                if not self.store.is_postgresql:
+                    time.sleep(time.monotonic() - began_s)
             steps = unfinished
         self.is_behind = bool(steps)
         # Whatever was deleted: sums of minutes make room elsewhere.
@@ -231,27 +233,37 @@ def blank(
     rows = [dict(row) for row in connection.execute(select(samples).where(mine)).mappings()]
     if not rows:
         return
-    remove_terms(connection, sample_ids)
-    payloads = {row["sample_id"]: row["payload"] for row in rows}
+    known = {row["sample_id"]: row for row in rows}
+    ended, ended_before = defaultdict[str, list[Any]](list), defaultdict[str, list[Any]](list)
+    records, moved = defaultdict[str, list[str]](list), []
     e = evaluations.c
-    records: dict[str, list[str]] = {}
-    moved = []
-    key = (e.sample_id, e.metric, e.evaluator_version)
-    of_samples = select(*key, e.record, e.reason).where(e.sample_id.in_(sample_ids))
-    for said in connection.execute(of_samples).all():
-        record = shorten(record_of(said, payloads[said.sample_id]))
-        records.setdefault(said.sample_id, []).append(compact_json(record))
-        reason = CustomEvaluation.model_validate(record).reason
-        if said.record is not None or said.reason != reason:
-            moved.append({"of": said.sample_id, "by": said[1], "version": said[2], "why": reason})
-    for row in rows:
-        bare = without_texts(sample_of(row["payload"]), why)
-        row["payload"] = pack(
-            bare.model_dump_json(exclude_defaults=True), records.get(row["sample_id"], ())
-        )
+    for said in connection.execute(select(evaluations).where(e.sample_id.in_(sample_ids))):
+        now = before = said._asdict()
+        record = record_of(said, known[said.sample_id]["payload"])
+        if (short := shorten(record)) is not record or said.record is not None:
+            now = before | {"reason": CustomEvaluation.model_validate(short).reason}
+            moved.append({
+                "of": said.sample_id, "by": said.metric, "version": said.evaluator_version,
+                "why": now["reason"],
+            })  # fmt: skip
+        records[said.sample_id].append(compact_json(short))
+        ended_before[said.sample_id].append(before)
+        ended[said.sample_id].append(now)
+    # PostgreSQL's index is replaced row by row; SQLite's wants to know what it held.
+    is_sqlite = connection.dialect.name == "sqlite"
+    indexed, emptied = list[Terms](), list[Terms]()
+    for key, row in known.items():
+        sample = sample_of(row["payload"])
+        bare = without_texts(sample, why)
+        if row["position"] is not None and row["app"] != DOCTOR_APP:
+            place, of = row["position"], (row["segments"], row["reason"])
+            emptied.append(terms_of(place, bare, *of, ended[key]))
+            if is_sqlite:
+                indexed.append(terms_of(place, sample, *of, ended_before[key]))
+        row["payload"] = pack(bare.model_dump_json(exclude_defaults=True), records[key])
         row["interaction_id"] = bare.interaction.id
         row["trace_id"] = row["session_id"] = row["release"] = None
-    if connection.dialect.name == "sqlite":
+    if is_sqlite:
         # A row that shrinks leaves its page half empty for ever. A new one goes to the end of the
         # file, and the pages of the old ones, which lie together, can be given back.
         connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
@@ -265,7 +277,7 @@ def blank(
             e.evaluator_version == bindparam("version"),
         )  # fmt: skip
         connection.execute(these.values(record=WITH_SAMPLE, reason=bindparam("why")), moved)
-    index_stored(connection, sample_ids)
+    replace_terms(connection, indexed, emptied)
 
 
 def _move_mark(connection: Connection, name: str, kept_from_s: float) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, text
@@ -41,6 +42,7 @@ class Terms(NamedTuple):
     release: int = 0  #: its facet; 0 without one
 
 
+@lru_cache(maxsize=4096)
 def facet(*parts: str) -> int:
     """Return a name such as ``("user", "ann")`` as a signed 64-bit number."""
     name = "\x1f".join(parts).replace("\0", "\ufffd").encode("utf-8", "replace")
@@ -150,19 +152,29 @@ def _as_fts5(item: Terms) -> dict[str, Any]:
 def remove_terms(connection: Connection, sample_ids: Sequence[str]) -> None:
     """Take samples out of the index, before they are deleted or changed."""
     if connection.dialect.name == "sqlite":
-        # The index keeps no texts: what is taken out of it is worked out again.
-        statement = (
-            f"INSERT INTO {TERMS} ({TERMS}, rowid, words, facets)"  # noqa: S608  # ours
-            " VALUES ('delete', :p, :w, :f)"
-        )
-        rows = [_as_fts5(item) for item in _stored_terms(connection, sample_ids)]
-    else:
-        statement = f"DELETE FROM {TERMS} WHERE position = :p"  # noqa: S608  # ours
-        placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
-        positions = connection.execute(select(samples.c.position).where(placed)).scalars()
-        rows = [{"p": position} for position in positions]
-    if rows:
-        connection.execute(text(statement), rows)
+        _remove_fts5(connection, _stored_terms(connection, sample_ids))
+        return
+    placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
+    positions = list(connection.execute(select(samples.c.position).where(placed)).scalars())
+    gone = text(f"DELETE FROM {TERMS} WHERE position = ANY(:gone)")  # noqa: S608  # ours
+    connection.execute(gone, {"gone": positions})
+
+
+def replace_terms(connection: Connection, before: Sequence[Terms], after: Iterable[Terms]) -> None:
+    """Change what the index holds of samples to *after*; SQLite must know what it was *before*."""
+    if connection.dialect.name == "sqlite":
+        _remove_fts5(connection, before)
+    write_terms(connection, after)
+
+
+def _remove_fts5(connection: Connection, items: Sequence[Terms]) -> None:
+    # The index keeps no texts: what is taken out of it is worked out again.
+    statement = (
+        f"INSERT INTO {TERMS} ({TERMS}, rowid, words, facets)"  # noqa: S608  # ours
+        " VALUES ('delete', :p, :w, :f)"
+    )
+    if items:
+        connection.execute(text(statement), [_as_fts5(item) for item in items])
 
 
 def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Terms]:

@@ -33,7 +33,9 @@ from monitor.store.sample_index import (
 from monitor.store.tables import evaluations, labels, samples
 
 _MOST_PHRASES = 20
-_NEAR, _FEW = 3_000, 5_000
+_NEAR, _FAR, _FEW = 3_000, 60_000, 2_500
+#: So many among the nearest say how frequent a sample is; of more than a few, a part has a page.
+_TELLING, _PARTS = 4, 25
 _BINS_AT_ONCE = 10
 #: A facet that no sample has.
 _NOTHING = facet()
@@ -99,26 +101,29 @@ class SampleFilter(BaseModel):
         except ValidationError as error:
             raise ValueError(": ".join(first_mistake(error)).removeprefix(": ")) from None
 
-    def facets(self) -> Iterator[list[int]]:
-        """Yield groups of facets: a sample has one of each."""
+    def facets(self, one_of: Sequence[int] = ()) -> Iterator[list[int]]:
+        """Yield groups of facets: a sample has one of each, and of *one_of*, bins of the metric."""
         for name in ("app", "release", "user", "session", "trace"):
             if value := getattr(self, name):
                 yield [facet(name, value)]
         yield from ([facet("segment", value)] for value in self.segment)
         yield from ([facet("tag", value)] for value in self.tag)
-        if self.metric:
-            yield [facet("metric", self.metric)]
+        of_metric = [list(one_of)] if one_of else []
         if self.outcome:
             names = ("passed", "failed") if self.outcome == "scored" else (self.outcome,)
-            yield [facet("ended", self.metric, name) for name in names]
+            of_metric.append([facet("ended", self.metric, name) for name in names])
         if self.reason:
-            yield [facet("reason", self.metric, self.reason)]
+            of_metric.append([facet("reason", self.metric, self.reason)])
         if self.evaluator:
-            yield [facet("evaluator", self.metric, self.evaluator)]
+            of_metric.append([facet("evaluator", self.metric, self.evaluator)])
         if self.min_score is not None or self.max_score is not None:
             lowest, highest = self._score_range()
             bins = range(score_bin(lowest), score_bin(highest) + 1)
-            yield self.bins(bins) or [_NOTHING]
+            of_metric.append(self.bins(bins) or [_NOTHING])
+        # All of these imply the metric, whose own list may be as long as the store.
+        if self.metric and not of_metric:
+            of_metric = [[facet("metric", self.metric)]]
+        yield from of_metric
 
     def bins(self, numbers: Iterable[int]) -> list[int]:
         """Return the facets of scores in bins, of the outcome that is wanted."""
@@ -325,7 +330,7 @@ def _positions(
     limit: int,
 ) -> list[int]:
     """Return positions in the order of *sort*, beyond *after*."""
-    groups = [*wanted.facets(), *([list(one_of)] if one_of else [])]
+    groups = list(wanted.facets(one_of))
     if apps is not None:
         groups.append([facet("app", app) for app in sorted(apps)] or [_NOTHING])
     phrases = wanted.phrases()
@@ -371,7 +376,7 @@ def _dense_or_few(
     connection: Connection, where: str, direction: str, values: Mapping[str, Any]
 ) -> list[int] | None:
     """
-    Return the samples if they are dense among the nearest or few at all, else None.
+    Return the samples if they are dense among the nearest, few or frequent at all, else None.
 
     PostgreSQL guesses badly how rare a facet is, and would read a million rows in order to find
     the one sample of a user. An expression keeps it off the order, so that GIN finds the few.
@@ -393,13 +398,44 @@ def _dense_or_few(
     found, read = connection.execute(text(dense), values).one()
     if len(found) == values["limit"] or read < _NEAR:
         return list(found)
+    if len(found) >= _TELLING:
+        # They say how far to read; the lists that GIN would intersect grow with the store.
+        far = min(_FAR, 2 * _NEAR * values["limit"] // len(found))
+        further = (
+            f"SELECT position FROM (SELECT * FROM {TERMS} WHERE {key} > {low} AND {key} < {high}"  # noqa: S608  # ours
+            f" {ordered} LIMIT {far}) AS {TERMS} WHERE {where}"
+            f" ORDER BY position {direction} LIMIT :limit"
+        )
+        found = list(connection.execute(text(further), values).scalars())
+        if len(found) == values["limit"]:
+            return found
     few = (
         f"SELECT position FROM {TERMS} WHERE {where} AND position + 0 > :low"  # noqa: S608  # ours
         f" AND position + 0 < :high LIMIT {_FEW + 1}"
     )
     connection.execute(text("SET LOCAL enable_seqscan = off"))
     found = [int(p) for p in connection.execute(text(few), values).scalars()]
-    return found if len(found) <= _FEW else None
+    return found if len(found) <= _FEW else _in_a_part(connection, where, direction, values)
+
+
+def _in_a_part(
+    connection: Connection, where: str, direction: str, values: Mapping[str, Any]
+) -> list[int] | None:
+    """Return the samples if the nearest part of the time has enough of them, else None."""
+    ends = text(f"SELECT min(position), max(position) FROM {TERMS}")  # noqa: S608  # ours
+    first, last = connection.execute(ends).one()
+    low, high = max(values["low"], first - 1), min(values["high"], last + 1)
+    width = (high - low) // _PARTS
+    low, high = (high - width, high) if direction == "DESC" else (low, low + width)
+    part = (
+        f"SELECT position FROM {TERMS} WHERE {where} AND position > :low AND position < :high"  # noqa: S608  # ours
+        f" ORDER BY position {direction} LIMIT :limit"
+    )
+    # Both indexes at once: that of positions alone would read all samples of the part.
+    connection.execute(text("SET LOCAL enable_indexscan = off"))
+    found = list(connection.execute(text(part), {**values, "low": low, "high": high}).scalars())
+    connection.execute(text("SET LOCAL enable_indexscan = on"))
+    return found if len(found) == values["limit"] else None
 
 
 def _until_latest(at: datetime) -> int:

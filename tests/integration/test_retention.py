@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
@@ -21,7 +21,7 @@ from monitor.store.ledger import (
 )
 from monitor.store.query import BUCKETS, read_marks
 from monitor.store.reconcile import sums_of_store
-from monitor.store.retention import Ages, Retention, size_bytes
+from monitor.store.retention import Ages, Retention, blank, size_bytes
 from monitor.store.rollup import roll_up
 from monitor.store.samples import note_act
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
@@ -77,6 +77,20 @@ def test_texts_go_first_and_all_sums_still_agree(store):
     assert sum(SECRET in text for text in stored) == 1
     assert count(store, evaluations) == 4
     assert holds(store, 60) == []
+
+
+def test_samples_are_read_once_while_their_texts_go(store):
+    """Retention keeps up with what arrives: reading and unpacking is most of its work."""
+    write(store, 31, n=3)
+    reads = []
+    with store.write() as connection:
+        ids = list(connection.execute(select(samples.c.sample_id)).scalars())
+        event.listen(
+            connection, "before_cursor_execute",
+            lambda *given: reads.append("groundwatch_samples.payload" in given[2]),
+        )  # fmt: skip
+        blank(connection, ids, why="too old")
+    assert sum(reads) == 1
 
 
 def test_texts_that_are_gone_are_not_looked_at_again(store):

@@ -4,13 +4,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from monitor.models import Evaluation
 from monitor.store import Sort
 from monitor.store.retention import Ages, Retention, blank
-from monitor.store.sample_index import TIE_BITS, allot_positions, index_older
-from monitor.store.search import SampleFilter, find_samples, neighbours
+from monitor.store.sample_index import (
+    TIE_BITS,
+    Terms,
+    allot_positions,
+    facet,
+    index_older,
+    write_terms,
+)
+from monitor.store.search import SampleFilter, _positions, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -218,3 +225,65 @@ def test_deleted_samples_leave_the_index(store, three):
             ))  # fmt: skip
             left = connection.execute(text("SELECT count(*) FROM temp.left"))
         assert left.scalar() == 0
+
+
+#: Of 7,000 samples, the newest 4,000 lie in the last hundredth of the time.
+PLACES = [*range(0, 3_000_000, 1_000), *range(297_000_000, 297_004_000)]
+NEWEST_FIRST = PLACES[::-1]
+SPREAD = {
+    "at every hundredth": NEWEST_FIRST[::100],
+    "frequent, but not among the nearest": NEWEST_FIRST[3_500:6_500],
+    "few and old": NEWEST_FIRST[5_000:5_010],
+    "frequent long ago": NEWEST_FIRST[4_200:6_900],
+}
+
+
+@pytest.fixture
+def spread(store):
+    """An index of samples that lie as `SPREAD` says, each name a user."""
+    facets = {name: (facet("user", name), set(places)) for name, places in SPREAD.items()}
+    with store.write() as connection:
+        write_terms(connection, [
+            Terms(place, frozenset(mark for mark, places in facets.values() if place in places), "")
+            for place in PLACES
+        ])  # fmt: skip
+    return store
+
+
+@pytest.mark.parametrize("sort", [Sort.NEWEST, Sort.OLDEST])
+def test_samples_are_found_in_order_however_they_are_spread(spread, sort):
+    for name, newest_first in SPREAD.items():
+        places = newest_first if sort is Sort.NEWEST else newest_first[::-1]
+        with spread.read() as connection:
+            of_user = SampleFilter(user=name)
+            first = _positions(connection, of_user, None, (), sort, None, 50)
+            later = _positions(connection, of_user, None, (), sort, places[2], 50)
+        assert (name, first, later) == (name, places[:50], places[3:53])
+
+
+def test_postgresql_reads_no_more_than_it_takes(spread):
+    """Lists of GIN grow with the store: they are read where the nearest samples do not do."""
+    looks = {"MATERIALIZED": "nearest", "FROM (SELECT": "further", "position + 0": "few",
+             "ORDER BY position": "part"}  # fmt: skip
+    for name, expected in {
+        "at every hundredth": ["nearest", "further"],
+        "few and old": ["nearest", "few"],
+        "frequent, but not among the nearest": ["nearest", "few", "part"],
+    }.items():
+        with spread.read() as connection:
+            done = []
+            event.listen(
+                connection, "before_cursor_execute", lambda *given, to=done: to.append(given[2])
+            )
+            _positions(connection, SampleFilter(user=name), None, (), Sort.NEWEST, None, 50)
+        found = [next((look for mark, look in looks.items() if mark in sql), "") for sql in done]
+        assert [look for look in found if look] == (expected if spread.is_postgresql else [])
+
+
+def test_metric_alone_is_looked_up_where_nothing_else_implies_it():
+    of_metric = facet("metric", "groundedness")
+    for more in ({"outcome": "failed"}, {"reason": "no_contexts"}, {"evaluator": "local-1"},
+                 {"max_score": 0.5}):  # fmt: skip
+        wanted = SampleFilter(metric="groundedness", **more)
+        assert [of_metric] not in list(wanted.facets())
+    assert list(SampleFilter(metric="groundedness").facets()) == [[of_metric]]
