@@ -39,7 +39,7 @@ from monitor.report.format import (
 )
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import series
-from monitor.store.samples import worst_sample_id
+from monitor.store.samples import worst_samples
 from monitor.store.tables import counts, streams
 from monitor.store.verdicts import read_insights, read_marks
 
@@ -239,13 +239,15 @@ class Backgrounds:
         if not over:
             found["background"] = self.of(snapshot)
             verdict = snapshot.verdict
-            found["example_id"] = worst_sample_id(
+            worst = worst_samples(
                 self.connection,
                 app=verdict.app,
                 metric=verdict.metric,
                 evaluator_version=verdict.evaluator_version,
                 since=verdict.onset or min(verdict.since, snapshot.since),
+                limit=1,
             )
+            found["example_id"] = worst[0].sample_id if worst else ""
         return snapshot.model_copy(update=found)
 
     def of(self, snapshot: Snapshot) -> Background:

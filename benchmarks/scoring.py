@@ -36,6 +36,7 @@ from monitor.scoring.local import passages
 from monitor.scoring.local.relevance import settle
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left, probability
 from monitor.scoring.words import words
+from monitor.store.samples import soundness
 
 DRAWS = 300
 Split = Callable[[Row], str]
@@ -104,15 +105,17 @@ def judge_all(rows: Sequence[Row]) -> tuple[list[Judgement], list[float]]:
     return found, cost
 
 
-def five_worst(rows: Sequence[Row], scores: Sequence[float], rate: float = 0.95) -> float:
-    """Share of really bad ones among the five worst of 100 answers, *rate* of them good."""
+def five_worst(
+    rows: Sequence[Row], scores: Sequence[float], at: Sequence[int], n: int, rate: float = 0.95
+) -> float:
+    """Share of bad ones among the five lowest of *n* answers of those *at*, *rate* of them good."""
     random = np.random.default_rng(7)
-    labels, values = np.array([row["label"] for row in rows]), np.array(scores)
+    labels, values = np.array([rows[i]["label"] for i in at]), np.array([scores[i] for i in at])
     good, bad = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
     wrong = 0
     for _ in range(DRAWS):
-        few = round(100 * (1 - rate))
-        drawn = np.concatenate([random.choice(bad, few), random.choice(good, 100 - few)])
+        few = round(n * (1 - rate))
+        drawn = np.concatenate([random.choice(good, n - few), random.choice(bad, few)])
         wrong += labels[drawn[np.argsort(values[drawn], kind="stable")[:5]]].sum()
     return float(wrong / (5 * DRAWS))
 
@@ -205,16 +208,25 @@ def main(folder: Path, *, every: int = 1) -> None:
             print(f"unseen documents: 95 % interval of the macro [{low:.3f}, {high:.3f}]")
             print(in_published_units(rows, scores["documents"]))
         print_table(title, rows, good, scores | {"shipped": shipped})
-        accused = [
-            row["label"]
-            for row, each in zip(rows, found, strict=True)
-            if any(claim.verdict is ClaimVerdict.CONTRADICTED for claim in each.claims)
+        contradicted = [
+            any(claim.verdict is ClaimVerdict.CONTRADICTED for claim in each.claims)
+            for each in found
         ]
+        accused = [row["label"] for row, each in zip(rows, contradicted, strict=True) if each]
+        order = [
+            soundness(score, contradicted=each)
+            for score, each in zip(scores.get("documents", shipped), contradicted, strict=True)
+        ]
+        sources = by_source(rows).values()
+        worst = " and ".join(
+            f"{np.mean([five_worst(rows, order, at, n) for at in sources]):.0%} of {n}"
+            for n in (200, 1_000)
+        )
         median, high = np.quantile(cost, [0.5, 0.99])
         print(
             f"contradicted: {sum(accused)} of {len(accused)} answers are bad; of the five worst of"
-            f" a 95 % good app {five_worst(rows, shipped):.0%}; CPU a sample: median"
-            f" {median:.2f} ms, mean {np.mean(cost):.2f} ms, p99 {high:.1f} ms"
+            f" a 95 % good app, mean of sources: {worst}; CPU a sample: median {median:.2f} ms,"
+            f" mean {np.mean(cost):.2f} ms, p99 {high:.1f} ms"
         )
     rows = read_rows(folder, RELEVANCE)[::every]
     parts: Scores = {"overlap": [overlap(row["query"], [row["output"]]) for row in rows]}

@@ -7,25 +7,31 @@ audit record of who did and saw what.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, func, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select, union_all
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
 from monitor.store.columns import epoch_ms, matches, record_of, sample_of, time_of
-from monitor.store.tables import audit, evaluations, samples
+from monitor.store.tables import audit, evaluations, labels, samples
 
 #: Turns of one session that are read, the latest: a session id that never changes costs no more.
 MOST_TURNS = 200
 #: So many times the samples asked for are read, to find ones that differ.
 _READ = 10
 _MOST_TARGET_CHARS = 400
+_EVEN = 0.5
+#: What speaks against an answer besides its score, in log odds: a judge failed it as well (one that
+#: fails 9 in 10 bad answers and 3 in 100 good ones), or it has a contradicted claim.
+_JUDGE_FAILED, _CONTRADICTED = math.log(30.0), 2.0
+_LEAST = 1e-6  # bounds a score before its log odds are taken
 #: The end of a version as `PassRule` writes it: lower is better.
 _WORST_FIRST = case(
     (evaluations.c.evaluator_version.like("% pass <= %"), -evaluations.c.score),
@@ -65,25 +71,53 @@ def worst_samples(
     limit: int = 3,
 ) -> list[WorstSample]:
     """
-    List the failed samples with the worst scores in [since, until), the worst first.
+    List the failed samples in [since, until) that are most surely wrong, the surest first.
 
-    The worst are the lowest scores, or the highest where the stream's version says that
-    lower is better. Of several with the same explanation only one is listed.
+    What people called bad comes first, and what most of them called good is left out. The others
+    are ordered by `soundness`; only the worst scores are read, of those that a judge was asked
+    about and of the others. Of several with the same explanation one is listed.
     """
-    query = (
-        select(evaluations, samples.c.interaction_id, samples.c.payload)
-        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+    key = evaluations.c.sample_id, evaluations.c.evaluator_version
+    said = select(func.avg(labels.c.human_passed)).where(
+        labels.c.sample_id == evaluations.c.sample_id, labels.c.metric == metric
+    )
+    # Used twice, so that both databases keep it and look for labels once a sample.
+    failed = (
+        select(
+            *key, evaluations.c.judged, evaluations.c.occurred_at_ms, _WORST_FIRST.label("rank"),
+            said.scalar_subquery().label("said"),
+        )
         .where(
             *_within(app, metric, since, until),
             matches(evaluations.c.evaluator_version, evaluator_version),
             evaluations.c.passed == 0,
         )
-        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
+        .cte("failed")
+    )  # fmt: skip
+    said_bad = case((failed.c.said < _EVEN, 1), else_=0)
+    worst = [
+        select(failed.c.sample_id, failed.c.evaluator_version, said_bad.label("said_bad"))
+        .where(func.coalesce(failed.c.said, 0) <= _EVEN, by_judge)
+        .order_by(said_bad.desc(), failed.c.rank, failed.c.occurred_at_ms.desc())
         .limit(limit * _READ)
+        .subquery()
+        for by_judge in (failed.c.judged == 1, func.coalesce(failed.c.judged, 0) == 0)
+    ]
+    chosen = union_all(*map(select, worst)).subquery()
+    query = (
+        select(evaluations, samples.c.interaction_id, samples.c.payload, chosen.c.said_bad)
+        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+        .join(
+            chosen,
+            and_(*(one == other for one, other in zip(key, chosen.c, strict=False))),
+        )
+        .where(evaluations.c.metric == metric)
+        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
     )
+    read = [(row, _evaluation(row)) for row in connection.execute(query)]
     distinct: dict[str | None, WorstSample] = {}
-    for row in connection.execute(query):
-        interaction, evaluation = row.payload["interaction"], _evaluation(row)
+    for row, evaluation in sorted(read, key=lambda each: _order(*each)):
+        interaction = row.payload["interaction"]
         found = WorstSample(
             row.sample_id, row.interaction_id, time_of(row.occurred_at_ms), row.score, evaluation,
             interaction.get("query") or "", interaction["output"],
@@ -92,20 +126,28 @@ def worst_samples(
     return list(distinct.values())[:limit]
 
 
-def worst_sample_id(
-    connection: Connection, *, app: str, metric: str, evaluator_version: str, since: datetime
-) -> str:
-    """Return the id of the worst failed sample of one evaluator, reading none; '' without any."""
-    query = (
-        select(evaluations.c.sample_id)
-        .where(
-            *_within(app, metric, since),
-            evaluations.c.evaluator_version == evaluator_version,
-            evaluations.c.passed == 0,
-        )
-        .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
+def soundness(score: float, *, judge_failed: bool = False, contradicted: bool = False) -> float:
+    """
+    Return the log odds that a failed answer is right after all: the lower, the surer it is wrong.
+
+    *score* is the local scorer's, or else the only one there is, in [0, 1], higher is better.
+    """
+    score = min(max(score, _LEAST), 1 - _LEAST)
+    return (
+        math.log(score / (1 - score)) - _JUDGE_FAILED * judge_failed - _CONTRADICTED * contradicted
     )
-    return connection.execute(query.limit(1)).scalar() or ""
+
+
+def _order(row: Any, evaluation: Evaluation) -> tuple[int, float]:
+    """Return what sorts failed samples, the one that is most surely wrong first."""
+    metadata, rule = evaluation.metadata or {}, PassRule.read(row.evaluator_version)
+    local = metadata.get("local_score") if row.judged else None
+    score = row.score if local is None else local
+    return -row.said_bad, soundness(
+        1 - score if rule is not None and rule.direction is Direction.LOWER else score,
+        judge_failed=bool(row.judged),
+        contradicted=bool((metadata.get("verdicts") or {}).get("contradicted")),
+    )
 
 
 def _evaluation(row: Any) -> Evaluation:

@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from monitor.errors import SettingsError
 from monitor.models import ErrorInfo, Evaluation
+from monitor.store.labels import Label, save_labels
 from monitor.store.ledger import (
     Booking,
     DeadLetter,
@@ -196,6 +197,49 @@ def test_worst_samples_come_first_and_tell_different_things(store):
     with store.read() as connection:
         found = worst_samples(connection, app="bot", metric="groundedness", since=NOW, limit=3)
     assert [item.evaluation.explanation for item in found] == ["a", "b", "c"]
+
+
+def said_in_order(store):
+    with store.read() as connection:
+        found = worst_samples(connection, app="bot", metric="groundedness", since=NOW, limit=9)
+    return [item.evaluation.explanation for item in found]
+
+
+def test_what_a_judge_failed_too_comes_before_a_local_score_that_is_not_far_below(store):
+    found = [(0.4, "judge", 0.6), (0.1, "local", None), (0.01, "local, far below", None)]
+    write(store, [
+        result(make_evaluation(
+            score=s, explanation=e, metadata={"judged": local is not None, "local_score": local}
+        ))
+        for s, e, local in found
+    ])  # fmt: skip
+    assert said_in_order(store) == ["local, far below", "judge", "local"]
+
+
+def test_contradicted_answer_comes_before_one_that_is_not_found(store):
+    found = [(0.1, "not found", {"not_found": 1}), (0.2, "contradicted", {"contradicted": 1})]
+    write(store, [
+        result(make_evaluation(score=s, explanation=e, metadata={"verdicts": verdicts}))
+        for s, e, verdicts in found
+    ])  # fmt: skip
+    assert said_in_order(store) == ["contradicted", "not found"]
+
+
+def test_what_people_call_bad_comes_first_and_what_they_call_good_is_left_out(store):
+    labelled = [(0.1, "", ()), (0.2, "good", (1, 1, 0)), (0.3, "bad", (0,)), (0.4, "tie", (0, 1))]
+    results = [result(make_evaluation(score=s, explanation=e)) for s, e, _ in labelled]
+    write(store, results)
+    with store.write() as connection:
+        save_labels(connection, [
+            Label(
+                sample_id=each.scored.sample.sample_id, app="bot", metric="groundedness",
+                evaluator_version="v", judge_passed=False, human_passed=bool(passed),
+                labelled_by=f"p{n}", note="", labelled_at=NOW,
+            )
+            for each, (_, _, said) in zip(results, labelled, strict=True)
+            for n, passed in enumerate(said)
+        ])  # fmt: skip
+    assert said_in_order(store) == ["bad", "", "tie"]
 
 
 def test_evaluations_without_a_score_are_counted_by_metric_and_reason(store):
