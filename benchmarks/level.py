@@ -8,10 +8,11 @@ to half of these documents, and drawn with replacement at a level that is set, a
 Takes about ten minutes of one core.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice, product
+from itertools import islice, permutations, product
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,7 +45,9 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _STEP_S, _BEGIN_S = 30.0, 1.8e9
 _DAY: Final = 2_880  # samples
-_FOREIGN: Final = 60
+_FOREIGN, _FOREIGN_STREAMS = 200, 40
+#: Documents share a text where so much of the runs of so many words is the same.
+_SAME, _RUN = 0.25, 8
 _SHARE, _RISING_SHARE = 0.1, 0.5
 _A_LOOK: Final = 4  # samples, two minutes
 _ALIKE, _WORSE = 0.02, 0.20
@@ -114,15 +117,26 @@ def main(folder: Path, *, streams: int = 6) -> None:
 
 def sources_of(rows: Sequence[Row], judge: LocalJudge) -> Iterator[Source]:
     """Score the answers of each source, and some beside the contexts of another document."""
+    rng = np.random.default_rng(0)
     for name, places in by_source(rows).items():
         mine = [rows[place] for place in places]
         scores = {label: _scores(judge, mine, label) for label in (0, 1)}
-        swapped = []
-        step = max(1, len(mine) // _FOREIGN)
-        for row, other in zip(mine[::step], mine[len(mine) // 2 :: step], strict=False):
-            if document(row) != document(other):
-                swapped.append(row | {"contexts": other["contexts"]})
+        swapped: list[Row] = []
+        for i, j in rng.permutation(list(permutations(range(len(mine)), 2))):
+            if document(mine[i]) != document(mine[j]) and not _same_texts(mine[i], mine[j]):
+                swapped.append(mine[i] | {"contexts": mine[j]["contexts"]})
+            if len(swapped) == _FOREIGN:
+                break
         yield Source(name, scores[0], scores[1], _scores(judge, swapped))
+
+
+def _same_texts(row: Row, other: Row) -> bool:
+    """Return whether contexts of two documents are in part one text: a quarter of their runs."""
+    runs = []
+    for one in (row, other):
+        words = re.findall(r"\w+", " ".join(contexts(one)).lower())
+        runs.append({*zip(*(words[at:] for at in range(_RUN)), strict=False)})
+    return len(runs[0] & runs[1]) > _SAME * min(map(len, runs))
 
 
 def _scores(judge: LocalJudge, rows: Sequence[Row], label: int | None = None) -> Floats:
@@ -177,19 +191,19 @@ def lines(sources: Sequence[Source], rng: np.random.Generator) -> tuple[str, int
 
 
 def foreign(sources: Sequence[Source], rng: np.random.Generator) -> str:
-    """Return after how many foreign answers a healthy stream is critical; the worst source."""
+    """Return with which foreign answer a healthy stream turns critical; the worst source."""
     worst, name = 0.0, ""
     for source in sources:
         if not source.foreign.size:
             continue
         found = []
-        for _ in range(7):
+        for _ in range(_FOREIGN_STREAMS):
             before, _ = source.stream(rng, _DAY, 0.95)
             passed = by_own_line(np.r_[before, rng.choice(source.foreign, 300)])
             begun = _BEGIN_S + _STEP_S * _DAY
             at = min((at for at, status in _changes(passed)
                       if status is Status.CRITICAL and at >= begun), default=np.inf)  # fmt: skip
-            found.append((at - begun) / _STEP_S)
+            found.append((at - begun) / _STEP_S + 1)
         if np.median(found) > worst:
             worst, name = float(np.median(found)), source.name
     return f"{worst:.0f} ({name})"

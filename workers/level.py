@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from sqlalchemy import Connection, Row, case, select
 
 from monitor.models import AppLevel, Status, StreamKey, Tally
-from monitor.models.evaluation import OWN, OWN_LEARNT_AT
+from monitor.models.evaluation import OWN
 from monitor.models.status import score_bin
 from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.level import (
@@ -37,7 +37,6 @@ from monitor.stats.agreement import (
     count_bands,
     learn,
     learn_lines,
-    level_lines,
     majority,
     renewed_at,
 )
@@ -46,7 +45,7 @@ from monitor.store.columns import record_of
 from monitor.store.query import (
     Stream,
     passes_from_bins,
-    read_first_scores,
+    read_level_lines,
     window_tallies,
 )
 from monitor.store.tables import evaluations, labels, samples
@@ -173,10 +172,9 @@ class Levels:
         key = stream.key
         lines: tuple[int, ...] = ()
         if key.evaluator_version.endswith(OWN):
-            first = read_first_scores(connection, (key.app, key.metric, key.evaluator_version))
-            if sum(first.values()) < OWN_LEARNT_AT[0]:
+            lines = read_level_lines(connection, (key.app, key.metric, key.evaluator_version))
+            if not lines:
                 return None
-            lines = level_lines(first)
         said = [(score_bin(label.score), label.good) for label in labels]
         weights = [label.weight for label in labels]
         counts = confusion(

@@ -25,6 +25,7 @@ from monitor.testsets import STDIN
 
 if TYPE_CHECKING:
     from monitor.stats.two_rates import PairCheck
+    from monitor.store.agreement import Agreement
     from monitor.store.engine import Store
     from monitor.store.labels import LabelOutcome, LabelRecord, SamplePair, Taken
     from monitor.store.samples import StoredSample
@@ -271,12 +272,8 @@ def show_stats(of: App = None, metric: Metric = None, as_json: console.AsJson = 
             if item.weighted
             else NONE
         ),
-        "good that pass": lambda item: _share(
-            item.confusion.true_pass_rate, item.confusion.passed_good, item.confusion.failed_good
-        ),
-        "bad that pass": lambda item: _share(
-            item.confusion.false_pass_rate, item.confusion.passed_bad, item.confusion.failed_bad
-        ),
+        "good that pass": lambda item: _share(item, "good", "true_pass_rate"),
+        "bad that pass": lambda item: _share(item, "bad", "false_pass_rate"),
         "people": lambda item: (
             f"{item.annotators}"
             if item.between_annotators is None
@@ -287,8 +284,14 @@ def show_stats(of: App = None, metric: Metric = None, as_json: console.AsJson = 
         none="no labels yet; begin with: groundwatch label --app NAME")  # fmt: skip
 
 
-def _share(rate: float | None, passed: float, failed: float) -> str:
-    return f"{percent(rate)} ({passed:g} of {passed + failed:g})"
+def _share(item: Agreement, kind: str, rate: str) -> str:
+    """Return such as "75.0 % (9 of 12), 96.0 % of all": of the labelled, and of all answers."""
+    counts = item.confusion._asdict()
+    passed, n = counts[f"passed_{kind}"], counts[f"passed_{kind}"] + counts[f"failed_{kind}"]
+    labelled = f"{percent(getattr(item.confusion, rate))} ({passed:g} of {n:g})"
+    return (
+        f"{labelled}, {percent(getattr(item.weighted, rate))} of all" if item.weighted else labelled
+    )
 
 
 _FALL = 0.20

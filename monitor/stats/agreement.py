@@ -221,9 +221,11 @@ Floats = NDArray[np.float64]
 #: In between it holds as it was, so it covers at every look in at least 95 of 100 apps. 30 labels
 #: are what a new release needs.
 SPENT: Final[Mapping[int, float]] = {
-    20: 0.10, 30: 0.15, 50: 0.30, 100: 0.10, 200: 0.15, 500: 0.10, 1_000: 0.05, 2_000: 0.05,
+    30: 0.15, 50: 0.45, 100: 0.10, 200: 0.10, 500: 0.10, 1_000: 0.05, 2_000: 0.05,
 }  # fmt: skip
 _DOUBT: Final = 0.05
+#: What part of the doubt lies above an interval: a status is read from its upper bound.
+_DOUBT_ABOVE: Final = 2 / 3
 #: Thresholds and bounds doubt hit and miss by so much: no alarm is based on what is not known.
 THRESHOLD_DOUBT: Final = 0.10
 _DRAWS: Final = 4_000
@@ -412,14 +414,14 @@ def bands_to_label(bands: Sequence[ScoreBand]) -> list[int]:
 
 
 def _mass(n_labels: float) -> float:
-    return 1.0 - _DOUBT * SPENT.get(renewed_at(n_labels), SPENT[20])
+    return 1.0 - _DOUBT * SPENT.get(renewed_at(n_labels), SPENT[30])
 
 
 def renewed_at(n_labels: float) -> int:
     """
     Return how many of the first labels count: estimates are renewed at set numbers of them only.
 
-    >>> [renewed_at(n) for n in (19, 49, 50, 130)]
+    >>> [renewed_at(n) for n in (29, 49, 50, 130)]
     [0, 30, 50, 100]
     """
     return max((count for count in SPENT if count <= n_labels), default=0)
@@ -453,5 +455,6 @@ def count_bands(
 
 
 def _summary(level: Floats, mass: float) -> tuple[float, Interval]:
-    low, high = np.quantile(level, [(1.0 - mass) / 2, (1.0 + mass) / 2])
+    above = (1.0 - mass) * _DOUBT_ABOVE
+    low, high = np.quantile(level, [1.0 - mass - above, 1.0 - above])
     return float(level.mean()), Interval(float(low), float(high))

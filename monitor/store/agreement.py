@@ -9,6 +9,7 @@ a judge moved for each metric and evaluator version, over all apps, and attribut
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -20,10 +21,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from sqlalchemy import Connection, Select, func, select
 
 from monitor.models import ROOT, Interaction
+from monitor.models.status import score_bin
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
 from monitor.stats.judge_shift import Cause, ShiftEvidence
 from monitor.store.columns import epoch_ms, matches, sample_of
 from monitor.store.engine import insert_new, put
+from monitor.store.query import read_level_lines
 from monitor.store.tables import evaluations, judge_checks, labels, rejudged, samples, streams
 
 
@@ -37,7 +40,8 @@ class LabelledSample:
     evaluator_passed: bool
     passes: int
     fails: int
-    drawn: bool  #: drawn at random among samples with the same verdict
+    score: float | None  #: None once its evaluation is gone
+    drawn: bool  #: drawn at random among samples with the same verdict, or in one band of scores
     labelled_at: datetime  #: the last word
 
     @property
@@ -76,13 +80,16 @@ def labelled_samples(
     evaluator_version: str | None = None,
 ) -> list[LabelledSample]:
     """List what people say of each evaluation of a metric, or of those of one version alone."""
-    c = labels.c
+    c, e = labels.c, evaluations.c
     key = (c.sample_id, c.evaluator_version)
+    same = (c.sample_id == e.sample_id) & (c.metric == e.metric)
     query = (
         select(
-            *key, func.max(c.release), func.max(c.judge_passed), func.sum(c.human_passed),
-            func.count(), func.max(c.drawn), func.max(c.labelled_at).label("at"),
+            *key, func.max(c.release), func.max(c.judge_passed), func.max(e.score),
+            func.sum(c.human_passed), func.count(), func.max(c.drawn),
+            func.max(c.labelled_at).label("at"),
         )
+        .join(evaluations, same & (c.evaluator_version == e.evaluator_version), isouter=True)
         .where(c.app == app, c.metric == metric, matches(c.evaluator_version, evaluator_version))
         .group_by(*key)
         .order_by("at", c.sample_id)
@@ -90,10 +97,10 @@ def labelled_samples(
     return [
         LabelledSample(
             sample_id=sample_id, evaluator_version=version, release=of,
-            evaluator_passed=bool(judged), passes=int(passes), fails=int(n - passes),
+            evaluator_passed=bool(judged), score=score, passes=int(passes), fails=int(n - passes),
             drawn=bool(drawn), labelled_at=at,
         )
-        for sample_id, version, of, judged, passes, n, drawn, at in connection.execute(query)
+        for sample_id, version, of, judged, score, passes, n, drawn, at in connection.execute(query)
     ]  # fmt: skip
 
 
@@ -139,10 +146,14 @@ def agreements(
             connection, app=of_app, metric=of_metric, evaluator_version=version
         )
         decided = [(item, item.good) for item in items if item.good is not None]
-        drawn = [(item.evaluator_passed, good) for item, good in decided if item.drawn]
+        drawn = [(item, good) for item, good in decided if item.drawn]
         weighted = None
         if drawn and sum_w:
-            weighted = confusion(drawn).at_pass_rate(min(1.0, max(0.0, sum_wy / sum_w)))
+            weights = _weights(
+                connection, JudgedStream(of_app, of_metric, version), [item for item, _ in drawn]
+            )
+            counts = confusion(((item.evaluator_passed, good) for item, good in drawn), weights)
+            weighted = counts.at_pass_rate(min(1.0, max(0.0, sum_wy / sum_w)))
         found.append(
             Agreement(
                 app=of_app,
@@ -159,6 +170,28 @@ def agreements(
             )
         )
     return found
+
+
+def _weights(
+    connection: Connection, stream: JudgedStream, drawn: Sequence[LabelledSample]
+) -> list[float] | None:
+    """
+    Return how many verdicts each drawn label stands for, by verdict and band of scores.
+
+    None where labels are drawn by verdict alone: all of one verdict then stand for as many.
+    """
+    lines = read_level_lines(connection, stream)
+    if not lines:
+        return None
+    c = evaluations.c
+    newest = _of(stream, None, cascade=False).with_only_columns(c.passed, c.score).limit(_NEWEST)
+    scored = Counter(
+        (bool(passed), bisect(lines, score_bin(value)))
+        for passed, value in connection.execute(newest)
+    )
+    cells = [(item.evaluator_passed, bisect(lines, score_bin(item.score or 0.0))) for item in drawn]
+    labelled = Counter(cells)
+    return [max(scored[cell], 1) / labelled[cell] for cell in cells]
 
 
 #: Drawn among so many of the newest verdicts of a time range.

@@ -33,13 +33,12 @@ from pydantic import (
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from monitor.errors import first_mistake
-from monitor.models.evaluation import OWN, OWN_LEARNT_AT
 from monitor.models.interaction import Name
 from monitor.models.status import score_bin
-from monitor.stats.agreement import bands_to_label, count_bands, level_lines, majority
+from monitor.stats.agreement import bands_to_label, count_bands, majority
 from monitor.store.columns import epoch_ms, matches
 from monitor.store.engine import batched, put, rows_of
-from monitor.store.query import read_first_scores
+from monitor.store.query import read_level_lines
 from monitor.store.samples import note_act
 from monitor.store.tables import evaluations, labels, samples
 
@@ -341,8 +340,7 @@ def draw(
     if not rows:
         return None
     (version, present), _ = Counter(row[2] for row in rows[:_PRESENT]).most_common(1)[0]
-    first = read_first_scores(connection, (app, metric, version)) if version.endswith(OWN) else {}
-    lines = level_lines(first) if sum(first.values()) >= OWN_LEARNT_AT[0] else ()
+    lines = read_level_lines(connection, (app, metric, version))
     mine = {i: (passed, score) for i, passed, of, score in rows if of == (version, present)}
     of_stream = (
         (labels.c.app == app) & (labels.c.metric == metric) & (labels.c.release == present)

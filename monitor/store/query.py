@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, select, tuple_
 
 from monitor.models import ROOT, StreamKey, Tally
+from monitor.models.evaluation import OWN_LEARNT_AT
 from monitor.models.status import TALLY_SUMS
+from monitor.stats.agreement import level_lines
 from monitor.store.columns import matches
 from monitor.store.engine import insert_new
 from monitor.store.tables import (
@@ -346,6 +348,12 @@ def read_first_scores(connection: Connection, key: LineKey) -> dict[int, int]:
     query = select(c.bins).where(tuple_(c.app, c.metric, c.evaluator_version) == key)
     bins = connection.execute(query).scalar() or {}
     return {int(position): int(count) for position, count in bins.items()}
+
+
+def read_level_lines(connection: Connection, key: LineKey) -> tuple[int, ...]:
+    """Return the hundredths that part scores into bands to label; none before an app has a line."""
+    first = read_first_scores(connection, key)
+    return level_lines(first) if sum(first.values()) >= OWN_LEARNT_AT[0] else ()
 
 
 def passes_from_bins(

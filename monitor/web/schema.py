@@ -156,9 +156,15 @@ class AgreementItem(_Shape):
     agreement: float | None
     kappa: float | None = Field(description="Cohen's; null where it is undefined.")
     weighted_agreement: float | None = Field(
-        description="Of all answers: the drawn samples, weighted to the evaluator's pass rate."
+        description="Of all answers: drawn samples, weighted by how many answers each stands for."
     )
     weighted_kappa: float | None
+    weighted_true_pass_rate: float | None = Field(
+        description="Share of all good answers that pass."
+    )
+    weighted_false_pass_rate: float | None = Field(
+        description="Share of all bad answers that pass."
+    )
     confusion: Mapping[str, int]
     releases: Mapping[str, int] = Field(description="Samples by release of the app.")
     last_at: AwareDatetime
@@ -173,8 +179,10 @@ class AgreementItem(_Shape):
             **{name: getattr(found, name) for name in same},
             agreement=counts.agreement,
             kappa=counts.kappa,
-            weighted_agreement=weighted.agreement if weighted else None,
-            weighted_kappa=weighted.kappa if weighted else None,
+            **{
+                f"weighted_{name}": getattr(weighted, name) if weighted else None
+                for name in ("agreement", "kappa", "true_pass_rate", "false_pass_rate")
+            },
             confusion={name: int(count) for name, count in counts._asdict().items()},
         )
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
+from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.tallies import stream_key
 from monitor.store.agreement import agreements, labelled_samples
 from monitor.store.labels import Taken, draw, labels_of, read_record, take_labels
@@ -25,13 +26,15 @@ def connection(store):
         yield connection
 
 
-def put(connection, n=1, *, score=0.9, release="v1", label=None, ago_s=60, **interaction):
+def put(
+    connection, n=1, *, score=0.9, release="v1", label=None, ago_s=60, made_by=None, **interaction
+):
     """Store samples of "bot" with a verdict each; return their ids."""
     results = []
     for number in range(n):
         it = make_interaction(app="bot", release=release, label=label, **interaction)
         sample = make_sample(it, sampled_at=NOW - timedelta(seconds=ago_s + number))
-        found = [make_evaluation(target_event_id=it.id, score=score)]
+        found = [make_evaluation(target_event_id=it.id, score=score, **(made_by or {}))]
         results.append(result_of(sample, found, RULES, now=NOW))
     record(connection, results, now=NOW, bucket_s=60)
     return [result.scored.sample.sample_id for result in results]
@@ -156,6 +159,18 @@ def test_agreement_of_all_answers_weighs_drawn_labels_by_how_many_pass(connectio
     (found,) = agreements(connection)
     assert (found.n, found.drawn, found.confusion.agreement) == (20, 20, 0.5)
     assert found.weighted.agreement == pytest.approx(0.9)
+
+
+def test_agreement_of_all_answers_weighs_labels_of_a_local_scorer_by_bands_of_scores(connection):
+    criteria = PassRule(OWN_LEAST, own=True).criteria()
+    local = {"evaluator_version": "local-1", "criteria": criteria}
+    low = put(connection, 50, score=0.4, made_by=local)
+    high = put(connection, 150, score=0.9, made_by=local)
+    for ids, label in ((low[:10], 0), (high[:10], 1)):
+        take(connection, *({"sample_id": i, "label": label, "drawn": True} for i in ids))
+    (found,) = agreements(connection)
+    assert found.confusion.agreement == 0.5
+    assert found.weighted.agreement == pytest.approx(0.75)
 
 
 def test_queue_draws_half_from_passes_and_half_from_fails(connection):

@@ -10,10 +10,9 @@ from monitor.models import Status
 from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
-from monitor.stats.agreement import level_lines
 from monitor.store.engine import acquire
 from monitor.store.labels import LabelRecord, draw, take_labels
-from monitor.store.query import read_first_scores
+from monitor.store.query import read_level_lines
 from monitor.store.verdicts import read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -126,7 +125,7 @@ def test_queue_of_a_local_scorer_draws_from_its_low_middle_and_high_scores(world
     app.label(20)
     with app.store.read() as connection:
         ((key, found),) = drawn_labels(connection, since=NOW).items()
-        lines = level_lines(read_first_scores(connection, key))
+        lines = read_level_lines(connection, key)
     assert len(lines) == 2
     assert min(np.bincount(np.searchsorted(lines, [100 * label.score for label in found]))) >= 5
 
