@@ -3,26 +3,24 @@ Measure the hook beside OpenTelemetry's SDK: python benchmarks/hook.py [--quick]
 
 Every process has one SDK; they are measured one at a time, in interleaved rounds, and figures are
 medians. Ours delivers to a real Redis, OpenTelemetry's to an HTTP server on loopback; it is left
-out where it is not installed. The floor is a call that does nothing, and is subtracted.
+out where it is not installed. The floor is a call that does nothing, and is subtracted from both.
 """
 
 import contextlib
-import json
 import os
 import re
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import timeit
-from collections import defaultdict
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from probe import Found, measure, print_medians, run
 
 CALLS_PER_S = 500
 OURS, FLOOR, OTEL = "groundwatch", "floor", "opentelemetry"
@@ -152,40 +150,22 @@ def _memory_kb() -> int:
 MEASURES = {"cost": cost, "tail": tail, "hang": hang}
 
 
-def probe(part: str, name: str, url: str, seconds: str) -> None:
-    """Measure in this process, print the figures, and leave as an app would."""
+def probe(name: str, part: str, url: str, seconds: str) -> dict[str, float]:
+    """Measure in this process."""
     with contextlib.suppress(OSError, AttributeError):  # so that no neighbour is measured
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    found = MEASURES[part](lambda rate: SDKS[name](rate, url), float(seconds))
-    print(json.dumps(found), flush=True)
-
-
-def in_a_process(*asked: str) -> dict[str, float]:
-    """Return the figures of `probe` in a process of its own, and how long its end takes."""
-    env = {name: value for name, value in os.environ.items() if "GROUNDWATCH" not in name}
-    with subprocess.Popen(
-        [sys.executable, __file__, "--probe", *asked], text=True,
-        env=env | {"PYTHONPATH": str(Path(__file__).parents[1])},
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
-        assert process.stdout
-        found: dict[str, float] = json.loads(process.stdout.readline())
-        began_s = time.monotonic()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=60)
-        process.kill()
-        return found | {"exit, server hangs, s": time.monotonic() - began_s}
+    return MEASURES[part](lambda rate: SDKS[name](rate, url), float(seconds))
 
 
 def main(*, quick: bool = False, only: Part | None = None) -> None:
     """Measure and print."""
-    from common import Sink, print_head, print_row
+    from common import Sink
 
     from support.redis_server import RedisServer
 
-    names = [OURS, *([OTEL] if find_spec("opentelemetry.exporter") else []), FLOOR]
+    names = [OURS, *([OTEL] if find_spec("opentelemetry.exporter") else [])]
     rounds = {"cost": 3, "tail": 1, "hang": 1} if quick else {"cost": 9, "tail": 3, "hang": 1}
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: Found = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder), durable=False) as redis,
@@ -193,28 +173,14 @@ def main(*, quick: bool = False, only: Part | None = None) -> None:
         socket.create_server(("127.0.0.1", 0), backlog=100) as silent,
     ):
         for part in [only] if only else MEASURES:
-            for _, name in product(range(rounds[part]), names):
+            for _, name in product(range(rounds[part]), [*names, FLOOR]):
                 url = redis.url if name == OURS else http.url
                 if part == "hang":
                     url = f"{url.partition(':')[0]}://127.0.0.1:{silent.getsockname()[1]}"
-                figures = in_a_process(part, name, url, "2" if quick else "4")
-                if part != "hang":
-                    del figures["exit, server hangs, s"]
-                for row, figure in figures.items():
-                    found[row][name].append(figure)
-    print_head("", *names)
-    for row, by_name in found.items():
-        medians = {name: statistics.median(values) for name, values in by_name.items()}
-        if row.startswith("p99.9"):
-            for name in names[:-1]:
-                medians[name] -= medians[FLOOR]
-        print_row(row, *(f"{medians[name]:,.3g}" for name in names))
+                exit_s = measure(found, name, part, url, "2" if quick else "4", env={})
+                if part == "hang":
+                    found.setdefault("exit, server hangs, s", {})[name] = [exit_s]
+    print_medians(found, FLOOR, names)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--probe"]:
-        probe(*sys.argv[2:])
-    else:
-        from common import script
-
-        script(main)
+run(probe, main)

@@ -17,14 +17,9 @@ installed is left out.
 import asyncio
 import importlib
 import json
-import math
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
@@ -32,6 +27,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 from wsgiref.util import setup_testing_defaults
+
+from probe import Found, measure, print_medians, run
 
 QUESTION = "How long does a refund take? " * 7
 ANSWER = "Refunds are paid back within five days. " * 20
@@ -229,8 +226,8 @@ CALLS: dict[str, Callable[[str], Callable[[], object]]] = {
 LANGFUSE = ("OpenAI client", "LangChain", "LiteLLM")
 
 
-def probe(kind: str, library: str, calls: str) -> None:
-    """Make the calls in this process, deliver, and print the CPU of one, in µs."""
+def probe(library: str, kind: str, calls: str) -> dict[str, float]:
+    """Make the calls in this process, deliver, and return the CPU of one, in µs."""
     name = library.partition(",")[0]
     provider: Any = None
     if name == "openinference":
@@ -262,51 +259,33 @@ def probe(kind: str, library: str, calls: str) -> None:
             call()
         deliver()
         blocks_s.append(time.process_time() - began_s)
-    print(1e6 * statistics.median(blocks_s) / int(calls))
+    return {kind: 1e6 * statistics.median(blocks_s) / int(calls)}
 
 
 def main(*, calls: int = 200, rounds: int = 5, only: str = "") -> None:
     """Run everything in turn and print the table; with *only*, of kinds that have it in a name."""
-    from common import Sink, print_head, print_row
+    from common import Sink
 
     from support.redis_server import RedisServer
 
-    kinds = [kind for kind in CALLS if only in kind]
-    found = defaultdict[tuple[str, str], list[float]](list)
+    found: Found = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder), durable=False) as redis,
         Sink() as http,
     ):
-        for _, kind, library in product(range(rounds), kinds, LIBRARIES):
-            if library == "langfuse" and kind not in LANGFUSE:
+        for _, kind, library in product(range(rounds), CALLS, LIBRARIES):
+            if only not in kind or (library == "langfuse" and kind not in LANGFUSE):
                 continue
-            env = os.environ | {
+            measure(found, library, kind, str(calls), env={
                 "GROUNDWATCH_REDIS_URL": redis.url, "GROUNDWATCH_QUEUE_LIMIT": "1000000",
                 "GROUNDWATCH_SAMPLE_RATE": "0.05" if "5 %" in library else "1",
                 "LANGFUSE_PUBLIC_KEY": "pk", "LANGFUSE_SECRET_KEY": "sk",
                 "LANGFUSE_HOST": http.url, "OTEL_EXPORTER_OTLP_ENDPOINT": http.url,
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            }  # fmt: skip
-            done = subprocess.run(
-                [sys.executable, __file__, "--probe", kind, library, str(calls)],
-                env=env, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if done.returncode == 0 and done.stdout.strip():
-                found[kind, library].append(float(done.stdout.split()[-1]))
-    print_head("µs of CPU a call", "bare call", *LIBRARIES[1:])
-    for kind in kinds:
-        medians = {library: statistics.median(found[kind, library] or [math.nan])
-                   for library in LIBRARIES}  # fmt: skip
-        bare = medians.pop("bare")
-        above = (medians[library] - bare for library in LIBRARIES[1:])
-        print_row(kind, f"{bare:.0f}", *("–" if math.isnan(us) else f"{us:+.0f}" for us in above))
+            })  # fmt: skip
+    print("µs of CPU a call")
+    print_medians(found, LIBRARIES[0], LIBRARIES[1:])
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--probe"]:
-        probe(*sys.argv[2:])
-    else:
-        from common import script
-
-        script(main)
+run(probe, main)
