@@ -18,11 +18,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from common import print_head, print_row, script
 from made import SHORT, Maker, write
-from samples import filters, measure
+from samples import cpu_s, filters, measure
 from sqlalchemy import Connection, Table, text
 
 from monitor.models.status import TALLY_SUMS
@@ -180,15 +179,6 @@ def _copy_shifted(
         f" WHERE {at} < {to_s} GROUP BY {by} ON CONFLICT ({', '.join(key)}) DO UPDATE SET "
         + ", ".join(f"{name} = {into.name}.{name} + excluded.{name}" for name in sums)
     ))  # fmt: skip
-
-
-def cpu_s(store: Store) -> float:
-    """Return the CPU time that this process and the database's connections have used."""
-    asked = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
-    with store.read() as connection:
-        pids = connection.execute(text(asked)).scalars().all()
-    used = [int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[0]) for pid in pids]
-    return time.process_time() + sum(used) / 1e9
 
 
 def look(history: History, context: Components) -> Iterator[tuple[str, float]]:

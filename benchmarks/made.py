@@ -73,7 +73,7 @@ class Maker:
             Evaluation(
                 target_event_id=interaction.id, evaluator_name=name, evaluator_version="local-1",
                 score=round(chance.betavariate(8, 1.2), 3), explanation=shape.explanation,
-                timestamp=at,
+                confidence=0.9, duration_ms=1.0, timestamp=at,
             )
             for name in ("groundedness", "relevance")
         ]  # fmt: skip

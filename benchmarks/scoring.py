@@ -28,6 +28,7 @@ from labelled import (
     fold,
     read_rows,
 )
+from sklearn.metrics import balanced_accuracy_score, f1_score
 
 import monitor.scoring
 from monitor.models import Interaction
@@ -128,12 +129,6 @@ def in_published_units(rows: Sequence[Row], scores: Sequence[float]) -> str:
     of FaithBench is the best one for balanced accuracy on RAGTruth.
     """
 
-    def f1(bad: np.ndarray, found: np.ndarray) -> float:
-        return float(2 * (bad & found).sum() / max(bad.sum() + found.sum(), 1))
-
-    def balanced(bad: np.ndarray, found: np.ndarray) -> float:
-        return float((found[bad].mean() + (~found[~bad]).mean()) / 2)
-
     def best_line(bad: np.ndarray, values: np.ndarray, of: Callable[..., float]) -> float:
         return max(np.linspace(0.02, 0.98, 97), key=lambda line: of(bad, values < line))
 
@@ -144,13 +139,14 @@ def in_published_units(rows: Sequence[Row], scores: Sequence[float]) -> str:
     ours = np.logical_or.reduce([*tasks.values()])
     found = np.zeros(len(rows), bool)
     for held in set(folds):
-        line = best_line(bad[ours & (folds != held)], values[ours & (folds != held)], f1)
+        line = best_line(bad[ours & (folds != held)], values[ours & (folds != held)], f1_score)
         found[folds == held] = values[folds == held] < line
-    parts = [f"{name} {f1(bad[at], found[at]):.3f}" for name, at in tasks.items()]
+    parts = [f"{name} {f1_score(bad[at], found[at]):.3f}" for name, at in tasks.items()]
     other = source == "faithbench"
-    accuracy = balanced(bad[other], values[other] < best_line(bad[ours], values[ours], balanced))
+    line = best_line(bad[ours], values[ours], balanced_accuracy_score)
+    accuracy = balanced_accuracy_score(bad[other], values[other] < line)
     return (
-        f"RAGTruth, F1 of ungrounded answers: {f1(bad[ours], found[ours]):.3f}"
+        f"RAGTruth, F1 of ungrounded answers: {f1_score(bad[ours], found[ours]):.3f}"
         f" ({', '.join(parts)}); FaithBench, balanced accuracy: {accuracy:.3f}"
     )
 

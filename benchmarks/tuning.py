@@ -4,8 +4,7 @@ How much sooner a fall is found when the sample rate follows the evidence, at eq
 Simulated streams of 600 requests an hour: two calm days at a pass rate of 0.92, then a fall. The
 best fixed rate spends the plan evenly; the tuned one goes by `monitor.rolling.tuning`, decided each
 minute. Both may take the same number of samples. ``--false-alarms`` counts alarms of healthy
-streams while their rate moves, at a budget large enough to count, and the coverage of the weighted
-95 % interval of each day.
+streams while their rate moves, at a budget large enough to count.
 """
 
 from typing import NamedTuple
@@ -19,7 +18,6 @@ from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import AppEvidence, RateLimits, TuningState, decide_rate, suspicion
-from monitor.stats.intervals import effective_size, wilson_interval
 
 _SEEN, _STEP_S, _DAY_S, _CALM, _HEALTHY_DAYS = 600, 60.0, 86_400.0, 0.92, 10
 Floats = NDArray[np.float64]
@@ -31,7 +29,6 @@ class Outcome(NamedTuple):
     per_hour: float
     delay_h: Floats
     false_alarms: int
-    covered: list[bool]
 
 
 class Streams:
@@ -54,18 +51,16 @@ class Streams:
         )
         self.tunings = [begun] * n
 
-    def step(self, rate: float, length_s: float = _STEP_S) -> tuple[Floats, Floats, Floats]:
-        """Let time pass; return when each stream raised an alarm, its samples and its passes."""
+    def step(self, rate: float, length_s: float = _STEP_S) -> Floats:
+        """Let time pass; return when each stream raised an alarm."""
         if self.tuned:
             self._tune()
         self.rates[self.ended] = 0.0
         n = self.rng.binomial(int(_SEEN * length_s / 3600), self.rates)
-        alarms, passes = np.full(len(n), np.inf), np.zeros(len(n))
-        looks, some = [], np.flatnonzero(n)
+        alarms, looks, some = np.full(len(n), np.inf), [], np.flatnonzero(n)
         for i in some:
             times = np.sort(self.now_s + self.rng.random(n[i]) * length_s)
             passed = (self.rng.random(n[i]) < rate) * 1.0
-            passes[i] = passed.sum()
             looks.append(Looks(times, np.ones(n[i]), np.ones(n[i]), passed))
         moved = advance_all([self.states[i] for i in some], looks, self.rules)
         for i, (state, turns) in zip(some, moved, strict=True):
@@ -73,7 +68,7 @@ class Streams:
             alarms[i] = min((t.time_s for t in turns if t.status in ALARMED), default=np.inf)
         self.seen, self.sampled = self.seen + int(_SEEN * length_s / 3600), self.sampled + n
         self.now_s += length_s
-        return alarms, n.astype(np.float64), passes
+        return alarms
 
     def _tune(self) -> None:
         """Decide all rates again, by what was seen so far."""
@@ -94,29 +89,19 @@ def play(
     """Run streams through calm days and one fall; with *after* the calm rate there is none."""
     rules = Rules(false_alarms_per_month=budget)
     streams = Streams(n, planned, rules, seed, tuned=tuned)
-    false_alarms, covered, day = 0, list[bool](), np.zeros((6, n))
-    for step in range(1, int(calm_days * _DAY_S / _STEP_S) + 1):
-        alarms, came, passed = streams.step(_CALM)
-        weight = 1.0 / streams.rates
-        w2y = weight**2 * passed
-        day += np.array([came, weight * came, weight**2 * came, weight * passed, w2y, w2y])
-        for i in np.flatnonzero(np.isfinite(alarms)):
+    false_alarms = 0
+    for _ in range(int(calm_days * _DAY_S / _STEP_S)):
+        for i in np.flatnonzero(np.isfinite(streams.step(_CALM))):
             false_alarms += 1
             streams.states[i] = streams.fresh[i].but(at_s=streams.now_s)
-        if step % int(_DAY_S / _STEP_S) == 0:
-            for count, w, w2, wy, *more in day.T:
-                size = effective_size(count, w, w2, *more, wy / w)
-                bounds = wilson_interval(wy / w * size, size)
-                covered.append(bool(bounds.low <= _CALM <= bounds.high))
-            day[:] = 0.0
     per_hour, began_s = float(streams.sampled.mean() / (calm_days * 24)), streams.now_s
     delay = np.full(n, np.inf)
     while after < _CALM and np.isinf(delay).any() and streams.now_s - began_s < 10 * _DAY_S:
-        alarms, _, _ = streams.step(after)
+        alarms = streams.step(after)
         new = np.isfinite(alarms) & np.isinf(delay)
         delay[new] = (alarms[new] - began_s) / 3600
         streams.ended |= new
-    return Outcome(per_hour, delay, false_alarms, covered)
+    return Outcome(per_hour, delay, false_alarms)
 
 
 @script
@@ -130,7 +115,6 @@ def main(*, streams: int = 40, false_alarms: bool = False) -> None:
             )
             a_month = calm.false_alarms / streams * 30 / _HEALTHY_DAYS
             figures[f"false_alarms_{name}_per_month"] = a_month
-            figures[f"coverage_{name}_share"] = float(np.mean(calm.covered))
             figures[f"samples_{name}_per_hour"] = calm.per_hour
     else:
         print_head("planned an hour", "fall to", "fixed, h", "tuned, h", "less", "samples, calm")
