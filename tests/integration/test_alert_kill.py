@@ -23,8 +23,7 @@ VICTIM = """
 import os, random, signal, sys
 from datetime import datetime
 from alerts.channels.base import Channel
-from alerts.routes_file import channels_from
-from alerts.dispatch import Dispatcher
+from alerts.dispatch import Dispatcher, channels_from
 from monitor.settings import Settings
 from monitor.store.engine import Store
 

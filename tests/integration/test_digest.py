@@ -67,7 +67,7 @@ class World:
         self.store, self.slack, self.mail = store, slack, mail
         self.settings = Settings(
             slack_webhook_url=slack.url, smtp_url=mail.url, email_from="gw@example.org",
-            email_to="ann@example.org,bob@example.org", delivery_timeout_s=5, digest="daily",
+            email_to="ann@example.org,bob@example.org", delivery_timeout_s=60, digest="daily",
             **changes,
         )  # fmt: skip
         self.channels = channels_from(self.settings)

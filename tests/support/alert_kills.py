@@ -43,8 +43,7 @@ import gc, json, os, random, signal, sys, time
 from datetime import datetime
 from alerts import outbox
 from alerts.channels.base import Channel
-from alerts.routes_file import channels_from
-from alerts.dispatch import Dispatcher
+from alerts.dispatch import Dispatcher, channels_from
 from monitor.settings import Settings
 from monitor.store.engine import Store
 

@@ -1,6 +1,7 @@
 """Commands by their names: earlier ones still work, and completion imports nothing."""
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -11,17 +12,14 @@ from typer.testing import CliRunner
 from monitor.cli.app import COMMANDS, RENAMED, app
 from monitor.models import Status
 from monitor.store.engine import Store
-from monitor.store.schema import migrate
 from monitor.store.verdicts import save_verdicts
 from monitor.testing import make_verdict
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, migrated_sqlite):
     monkeypatch.setenv("GROUNDWATCH_HOME", str(tmp_path))
-    store = Store(f"sqlite:///{tmp_path}/groundwatch.db")
-    migrate(store)
-    store.close()
+    shutil.copy(migrated_sqlite, tmp_path / "groundwatch.db")
     return lambda line: CliRunner().invoke(app, line.split())
 
 
