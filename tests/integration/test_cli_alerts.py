@@ -130,7 +130,7 @@ def test_why_nobody_was_notified_is_true_whatever_is_set_up_later(world, monkeyp
 
 def test_what_is_silenced_when_it_fires_says_by_what(world):
     world.says("silence add app=shop --for 2h --by ann --comment deploy")
-    world.tell(Status.CRITICAL, after_s=2)
+    world.tell(Status.CRITICAL, after_s=60)
     incident = world.incident()
     shown = world.says(f"show {incident.incident_id}")
     assert f"no notification: silenced by {incident.silenced_by}" in shown
