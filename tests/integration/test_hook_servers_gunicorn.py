@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from support.waiting import wait_until
 from workers.supervise import free_port
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="gunicorn needs fork")
@@ -131,7 +132,7 @@ def test_counts_are_exact_when_the_server_is_stopped_amid_requests(server, told)
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    wait_until(lambda: server.answered > 3)
     took_s = server.terminate()
     stop.set()
     for thread in threads:
