@@ -296,7 +296,7 @@ def pause_of(answer: HttpAnswer) -> float:
     header = (answer.retry_after or "").strip()
     pause_s = None if header.startswith("-") else wait_s(header)
     if pause_s is None and isinstance(in_body, int | float) and not isinstance(in_body, bool):
-        pause_s = float(in_body)
+        pause_s = float(min(in_body, _LONGEST_PAUSE_S))  # it may have more digits than a float
     if pause_s is None or math.isnan(pause_s):
         pause_s = _USUAL_PAUSE_S
     return min(max(pause_s, _LEAST_PAUSE_S), _LONGEST_PAUSE_S)

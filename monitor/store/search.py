@@ -35,7 +35,7 @@ from monitor.store.tables import evaluations, labels, samples
 _MOST_PHRASES = 20
 _NEAR, _FAR, _FEW = 3_000, 60_000, 2_500
 #: So many among the nearest say how frequent a sample is; of more than a few, a part has a page.
-_TELLING, _PARTS = 4, 25
+_TELLING, _PARTS = 4, (100, 25)
 _BINS_AT_ONCE = 10
 #: A facet that no sample has.
 _NOTHING = facet()
@@ -362,7 +362,8 @@ def _positions(
     where = " AND ".join(conditions).format(position=f"{table}.{position}")
     direction = "ASC" if sort is Sort.OLDEST else "DESC"
     if connection.dialect.name != "sqlite" and table == TERMS:
-        found = _dense_or_few(connection, where, direction, values)
+        in_order = any(not phrase.isalnum() for phrase in phrases)
+        found = _dense_or_few(connection, where, direction, values, in_order=in_order)
         if found is not None:
             return sorted(found, reverse=sort is not Sort.OLDEST)[:limit]
     statement = (
@@ -373,7 +374,7 @@ def _positions(
 
 
 def _dense_or_few(
-    connection: Connection, where: str, direction: str, values: Mapping[str, Any]
+    connection: Connection, where: str, direction: str, values: Mapping[str, Any], *, in_order: bool
 ) -> list[int] | None:
     """
     Return the samples if they are dense among the nearest, few or frequent at all, else None.
@@ -409,23 +410,30 @@ def _dense_or_few(
         found = list(connection.execute(text(further), values).scalars())
         if len(found) == values["limit"]:
             return found
+    connection.execute(text("SET LOCAL enable_seqscan = off"))
+    # GIN does not know which words follow each other: it reads every sample that has all of them.
+    part = _in_a_part(connection, where, direction, values, _PARTS[-1]) if in_order else None
+    if part is not None:
+        return part
     few = (
         f"SELECT position FROM {TERMS} WHERE {where} AND position + 0 > :low"  # noqa: S608  # ours
         f" AND position + 0 < :high LIMIT {_FEW + 1}"
     )
-    connection.execute(text("SET LOCAL enable_seqscan = off"))
     found = [int(p) for p in connection.execute(text(few), values).scalars()]
-    return found if len(found) <= _FEW else _in_a_part(connection, where, direction, values)
+    if len(found) <= _FEW:
+        return found
+    parts = (_in_a_part(connection, where, direction, values, n) for n in _PARTS)
+    return next((part for part in parts if part is not None), None)
 
 
 def _in_a_part(
-    connection: Connection, where: str, direction: str, values: Mapping[str, Any]
+    connection: Connection, where: str, direction: str, values: Mapping[str, Any], parts: int
 ) -> list[int] | None:
-    """Return the samples if the nearest part of the time has enough of them, else None."""
+    """Return the samples if the nearest of so many parts of the time has enough, else None."""
     ends = text(f"SELECT min(position), max(position) FROM {TERMS}")  # noqa: S608  # ours
     first, last = connection.execute(ends).one()
     low, high = max(values["low"], first - 1), min(values["high"], last + 1)
-    width = (high - low) // _PARTS
+    width = (high - low) // parts
     low, high = (high - width, high) if direction == "DESC" else (low, low + width)
     part = (
         f"SELECT position FROM {TERMS} WHERE {where} AND position > :low AND position < :high"  # noqa: S608  # ours

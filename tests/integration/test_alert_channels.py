@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
+from alerts.channels.base import HttpAnswer, pause_of
 from alerts.channels.chat import ConsoleChannel, DiscordChannel, TeamsChannel
 from alerts.channels.programs import AlertmanagerChannel, PagerDutyChannel, WebhookChannel, alert
 from alerts.channels.slack import SlackBotChannel
@@ -129,6 +130,12 @@ def test_how_long_to_wait_is_read_within_bounds(vendor, channel, receiver, heade
     receiver.retry_after = header
     pause_s = refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s
     assert pause_s == {"40": 40, "Sun, 01 Jan 2040 00:00:00 GMT": 3600}.get(header, 30)
+
+
+@pytest.mark.parametrize(("said", "pause_s"), [("9" * 400, 3600), ("1e999", 3600), ("-7", 1),
+                                               ("NaN", 30), ("true", 30)])  # fmt: skip
+def test_how_long_to_wait_is_within_bounds_whatever_number_the_body_says(said, pause_s):
+    assert pause_of(HttpAnswer(429, f'{{"retry_after": {said}}}'.encode())) == pause_s
 
 
 def test_how_long_to_wait_may_stand_in_the_body():
