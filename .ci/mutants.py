@@ -19,7 +19,9 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import importlib
+import inspect
 import json
 import os
 import random
@@ -35,10 +37,14 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from functools import cache
+from functools import cache, partial
+from itertools import zip_longest
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+import _pytest.main
+import _pytest.runner
 import psutil
 import pytest
 
@@ -48,9 +54,9 @@ sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
 PACKAGES = ("alerts", "groundwatch", "monitor", "workers")
 LONGEST_TEST_S = 30  # what takes longer is left to the whole suite
 PATIENCE, LEAST_PATIENCE_S = 5, 30  # times what the unchanged code takes; then it hangs
-FIRST = 30  # tests that run before the files of all others are even read
+FIRST = 30  # tests that run before all others
 MEMORY_BYTES = 8 * 2**30
-FEW, NOT_RUN = 4, 70
+FEW, NOT_RUN, NOT_SWAPPED = 4, 70, 71
 
 #: Equality exchanged for identity: the same for enumerations, None and small numbers.
 LOGS = re.compile(r"_?(log|logger)(\.\w+)?\.(debug|info|warning|error|exception)$")
@@ -106,7 +112,9 @@ class Watch:
             self.failed[report.nodeid] = "Timeout" in report.longreprtext
 
 
-def run_tests(tree: Path, tests: Sequence[str], watch: Watch, *more: str) -> int:
+def run_tests(
+    tree: Path, tests: Sequence[str], watch: Watch, *more: str, plugins: Sequence[Any] = ()
+) -> int:
     """Run pytest in this process, in *tree*; return its exit code."""
     os.chdir(tree)
     sys.path.insert(0, str(tree))
@@ -120,7 +128,7 @@ def run_tests(tree: Path, tests: Sequence[str], watch: Watch, *more: str) -> int
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
     ]
-    return int(pytest.main([*tests, *options, *more], [watch]))
+    return int(pytest.main([*tests, *options, *more], [watch, *plugins]))
 
 
 def forked(call: Callable[[], int], *, silent: bool = True, timeout_s: float) -> int | None:
@@ -152,6 +160,94 @@ def forked(call: Callable[[], int], *, silent: bool = True, timeout_s: float) ->
             process.kill()
     os.waitpid(child, 0)
     return None
+
+
+class Kept:
+    """
+    A plugin of pytest: read all tests and modules once, then run each mutant in a fork of that.
+
+    The code of a changed function is exchanged in the fork. What changes at import goes another
+    way, see `Trial.failing`.
+    """
+
+    def __init__(self, watch: Watch, asked: int, said: int) -> None:
+        self.watch, self.asked, self.said = watch, asked, said
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        with os.fdopen(self.asked) as asked, os.fdopen(self.said, "w") as said:
+            said.write("ready\n")
+            said.flush()
+            for line in asked:
+                task = json.loads(line)
+                code = forked(partial(self.run, session, items, task), timeout_s=task["limit_s"])
+                said.write(json.dumps(code) + "\n")
+                said.flush()
+        return True
+
+    def run(
+        self, session: pytest.Session, items: Mapping[str, pytest.Item], task: Mapping[str, Any]
+    ) -> int:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        if not swap(task["path"], task["before"], task["after"]):
+            return NOT_SWAPPED
+        session.items = [items[test] for test in task["tests"] if test in items]
+        session.config.option.maxfail = 1
+        vars(session.config)["_env_timeout"] = task["timeout_s"]  # of pytest-timeout
+        with contextlib.suppress(session.Failed):
+            _pytest.main.pytest_runtestloop(session)
+        _pytest.runner.pytest_sessionfinish(session)
+        Path(task["failed"]).write_text(json.dumps(self.watch.failed), encoding="utf-8")
+        return int(bool(self.watch.failed))
+
+
+def functions_changed(path: str, before: str, after: str) -> dict[Any, CodeType] | None:
+    """Return the new code of functions, by name and line; None where an import would differ."""
+    found: dict[Any, CodeType] = {}
+
+    def inner(code: CodeType) -> list[CodeType]:
+        return [each for each in code.co_consts if isinstance(each, CodeType)]
+
+    def own(code: CodeType) -> tuple[Any, ...]:
+        consts = [(type(c), repr(c)) for c in code.co_consts if not isinstance(c, CodeType)]
+        return (code.co_code, consts, code.co_names, code.co_varnames, code.co_exceptiontable)
+
+    def same(a: CodeType, b: CodeType) -> bool:
+        pairs = list(zip_longest(inner(a), inner(b)))
+        return own(a) == own(b) and all(x and y and same(x, y) for x, y in pairs)
+
+    def walk(a: CodeType, b: CodeType) -> bool:
+        if a.co_flags & inspect.CO_OPTIMIZED:  # a function
+            if not same(a, b):
+                found[a.co_qualname, a.co_firstlineno] = b
+            return not a.co_name.endswith(("comp>", "genexpr>")) or same(a, b)
+        pairs = list(zip_longest(inner(a), inner(b)))
+        return own(a) == own(b) and all(x and y and walk(x, y) for x, y in pairs)
+
+    old, new = (compile(text, path, "exec", dont_inherit=True) for text in (before, after))
+    return found if walk(old, new) else None
+
+
+def swap(path: str, before: str, after: str) -> bool:
+    """Exchange the code of the functions of a module that is loaded; return whether it could be."""
+    if not any(getattr(module, "__file__", None) == path for module in [*sys.modules.values()]):
+        return True  # it will be read as it is now
+    changed = functions_changed(path, before, after)
+    if not changed:
+        return changed is not None and before == after
+    left = set(changed)
+    for each in gc.get_objects():
+        # By its type alone: a test's own object may not like to be asked for its class.
+        if type(each) is FunctionType and each.__code__.co_filename == path:
+            key = each.__code__.co_qualname, each.__code__.co_firstlineno
+            if key in changed:
+                try:
+                    each.__code__ = changed[key]
+                except ValueError:  # of other free variables
+                    return False
+                left.discard(key)
+    return not left
 
 
 def copy_tree(folder: Path) -> Path:
@@ -235,6 +331,7 @@ def made_ready(tree: Path) -> Iterator[dict[str, Callable[[], Any]]]:
             "migrated_postgres": own_database,
         }
     finally:
+        os.write(go_on, b".")  # other children may hold its end open
         os.close(go_on)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
@@ -393,14 +490,75 @@ def tests_of(line: int, source: str, lines: Mapping[str, Sequence[str]]) -> set[
 class Trial:
     """A copy of the tree, in which mutants meet tests."""
 
-    def __init__(self, tree: Path, traced: Traced, ready: Mapping[str, Callable[[], Any]]) -> None:
-        self.tree, self.seconds, self.ready = tree, traced.seconds, ready
+    def __init__(
+        self,
+        tree: Path,
+        modules: Sequence[str],
+        traced: Traced,
+        ready: Mapping[str, Callable[[], Any]],
+    ) -> None:
+        self.tree, self.traced, self.seconds, self.ready = tree, traced, traced.seconds, ready
         self.number = 0
+        self.modules = modules
+        self.asked, self.said = self.serve()
+
+    def serve(self) -> tuple[Any, Any]:
+        """Start the process that keeps tests and modules; return how to ask it, and its answers."""
+        (asks, ask), (answer, answers) = os.pipe(), os.pipe()
+        if os.fork() == 0:
+            os.close(ask)
+            os.close(answer)
+            with contextlib.suppress(BaseException):
+                with Path(os.devnull).open("r+b") as nothing:
+                    for stream in range(3):
+                        os.dup2(nothing.fileno(), stream)
+                watch = Watch(ready=self.ready)
+                files = sorted({test.split("::")[0] for test in self.seconds})
+                there = [name for name in files if (self.tree / name).exists()]
+                run_tests(self.tree, there, watch, plugins=[Kept(watch, asks, answers)])
+            os._exit(0)
+        os.close(asks)
+        os.close(answers)
+        said = os.fdopen(answer)
+        if said.readline() != "ready\n":
+            raise SystemExit("the tests could not be read")
+        return os.fdopen(ask, "w"), said
+
+    def close(self) -> None:
+        """End that process."""
+        self.asked.close()
+        self.said.close()
+
+    def kept(
+        self, module: str, before: str, changed: str, tests: Sequence[str], patience: int
+    ) -> dict[str, bool] | None:
+        """Do as `failing` does in a fork of what was read once; None where that cannot be."""
+        path = self.tree / module
+        failed = self.tree.with_name("failed.json")
+        failed.unlink(missing_ok=True)
+        taken = [self.seconds[test] for test in tests]
+        task = {
+            "path": str(path), "before": before, "after": changed, "tests": tests,
+            "timeout_s": patience * max(taken) + LEAST_PATIENCE_S,
+            "limit_s": patience * sum(taken) + 10 * LEAST_PATIENCE_S, "failed": str(failed),
+        }  # fmt: skip
+        self.asked.write(json.dumps(task) + "\n")
+        self.asked.flush()
+        code = json.loads(self.said.readline())
+        if code == NOT_RUN:
+            raise SystemExit("pytest did not run")
+        if code == NOT_SWAPPED:
+            return None
+        found: dict[str, bool] = json.loads(failed.read_text()) if failed.exists() else {}
+        return found or ({} if code == 0 else {"": code is None})
 
     def failing(
         self, tests: Sequence[str], *more: str, patience: int = PATIENCE
     ) -> dict[str, bool]:
         """Run *tests* in the tree as it is; return those that fail, and whether by a time-out."""
+        if self.modules:  # here, because most mutants need none of it
+            preload(self.tree, self.traced.loaded, self.modules)
+            self.modules = ()
         watch = Watch(wanted={test: number for number, test in enumerate(tests)}, ready=self.ready)
         files = sorted({test.split("::")[0] for test in tests})
         taken = [self.seconds[test] for test in tests]
@@ -427,19 +585,32 @@ class Trial:
         (self.tree / module).write_text(changed, encoding="utf-8")
         self.number += 1  # no two mutants share their compiled code
         os.utime(self.tree / module, (self.number, self.number))
+        kept = partial(self.kept, module, source.decode(), changed)
         try:
             for part in (tests[:FIRST], tests[FIRST:]):
-                left = list(part)
-                while left and (failed := self.failing(left, "-x")):
-                    [(test, timed_out)] = list(failed.items())[:1]
-                    if test and timed_out and not self.failing([test], patience=3 * PATIENCE):
-                        left = left[left.index(test) + 1 :]  # the machine was busy
-                    else:
-                        return test
-            return None
+                if (test := self.first_failing(list(part), kept)) is not None:
+                    return test
+            # What ran at import, such as a table that a function made, is seen this way alone.
+            return self.first_failing(tests[:FIRST], lambda *_: None)
         finally:
             (self.tree / module).write_bytes(source)
             os.utime(self.tree / module, (moment, moment))
+
+    def first_failing(self, left: list[str], kept: Callable[..., Any]) -> str | None:
+        """Return the first of some tests that fails; None if none does."""
+        while left:
+            failed = kept(left, PATIENCE)
+            failed = self.failing(left, "-x") if failed is None else failed
+            if not failed:
+                break
+            [(test, timed_out)] = list(failed.items())[:1]
+            if not (test and timed_out):
+                return test
+            again = kept([test], 3 * PATIENCE)
+            if self.failing([test], patience=3 * PATIENCE) if again is None else again:
+                return test
+            left = left[left.index(test) + 1 :]  # the machine was busy
+        return None
 
 
 class Mutant(NamedTuple):
@@ -534,9 +705,10 @@ def main() -> None:
                 tests.extend(seen)
         for name in traced.failed:
             print(f"left out, fails on the unchanged code: {name}")
-        preload(tree, traced.loaded, modules)
-        with made_ready(tree) as ready:
-            trial = Trial(tree, traced, ready)
+        with (
+            made_ready(tree) as ready,
+            contextlib.closing(Trial(tree, modules, traced, ready)) as trial,
+        ):
             tried = confirmed(trial, sample(trial, modules, traced, given))
         from monitor.stats.intervals import wilson_interval  # noqa: PLC0415  # not before the forks
 

@@ -257,3 +257,72 @@ def test_wrong_address_is_one_clear_line():
 def redis_time(client: redis.Redis) -> float:
     seconds, microseconds = client.time()
     return seconds + microseconds / 1e6
+
+
+def test_entry_that_is_kept_seems_as_fresh_as_when_it_was_taken(client):
+    (sent,) = put(client)
+    worker = consumer(client, "slow")
+    worker.take(1)
+    client.xclaim(names.SAMPLES, names.GROUP, "slow", 0, [sent], idle=60_000, justid=True)
+    worker.keep([])
+    assert client.xpending_range(names.SAMPLES, names.GROUP, "-", "+", 1, idle=50_000)
+    worker.keep([sent])
+    assert not client.xpending_range(names.SAMPLES, names.GROUP, "-", "+", 1, idle=50_000)
+
+
+def test_of_several_abandoned_the_oldest_that_is_still_there_is_taken(client):
+    first, second = put(client, 2)
+    consumer(client, "dead").take(2)
+    client.xdel(names.SAMPLES, first)
+    (entry,) = consumer(client, "alive").take_abandoned(10, idle_ms=0)
+    assert (entry.entry_id, entry.deliveries) == (second, 2)
+    assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
+
+
+def test_entry_says_when_redis_took_it(client):
+    (sent,) = put(client, id="1700000000123-4")
+    (entry,) = consumer(client).take(1)
+    assert (entry.entry_id, entry.added_at_s, entry.deliveries) == (sent, 1_700_000_000.123, 1)
+
+
+def test_clock_of_the_queue_is_that_of_redis(client):
+    before = redis_time(client)
+    found = consumer(client).now_s()
+    assert before <= found <= redis_time(client)
+
+
+def test_many_entries_are_acknowledged_in_several_steps(client):
+    reader = consumer(client)
+    put(client, 1)
+    with client.pipeline() as pipe:
+        for _ in range(2_100):
+            pipe.xadd(names.SAMPLES, {"v": "1"})
+        pipe.execute()
+    reader.acknowledge([entry.entry_id for entry in reader.take(3_000)])
+    assert (client.xlen(names.SAMPLES), client.get(names.ACKNOWLEDGED)) == (0, b"2101")
+
+
+def test_worker_without_pending_entries_is_forgotten(client):
+    reader = consumer(client, "idle")
+    put(client)
+    reader.acknowledge([entry.entry_id for entry in reader.take(1)])
+    reader.leave()
+    assert client.xinfo_consumers(names.SAMPLES, names.GROUP) == []
+
+
+def test_age_of_the_oldest_is_by_the_clock_of_redis(client):
+    (sent,) = put(client, id=f"{int((redis_time(client) - 90) * 1000)}-0")
+    assert backlog(client).oldest_age_s == pytest.approx(
+        redis_time(client) - int(sent[:-2]) / 1000, abs=30
+    )
+    assert backlog(client).oldest_age_s >= 90
+    client.flushdb()
+    put(client, id=f"{int((redis_time(client) + 90) * 1000)}-0")
+    assert backlog(client).oldest_age_s == 0
+
+
+def test_redis_that_refuses_is_one_clear_line(client):
+    client.set(names.SAMPLES, "no stream")
+    for ask in (lambda: backlog(client), lambda: Consumer(client, "a").take(1)):
+        with pytest.raises(QueueUnavailableError, match="Redis refuses: "):
+            ask()

@@ -74,6 +74,7 @@ def test_sample_id_is_a_uuid_of_version_7_that_bears_its_time(at_ms, randomness)
     made = uuid.UUID(wire.sample_id(at_ms, randomness))
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
     assert made.int >> 80 == at_ms
+    assert (made.int >> 64) % 2**12 << 62 | made.int % 2**62 == randomness
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**48 - 1), st.integers(0, 2**74 - 1)), max_size=20))

@@ -58,6 +58,13 @@ def test_same_questions_have_not_moved(rng):
     assert false <= 3
 
 
+def test_what_moved_says_how_many_questions_there_were(rng):
+    found = compare_inputs(
+        asked(rng, 400, {"orders": 1.0}), asked(rng, 150, {"taxes": 1.0}), alpha=1e-4
+    )
+    assert {(item.n_before, item.n_after) for item in found} == {(400, 150)}
+
+
 def test_few_questions_say_nothing(rng):
     assert (
         compare_inputs(asked(rng, 400, {"orders": 1}), asked(rng, 20, {"taxes": 1}), alpha=1) == []

@@ -64,6 +64,23 @@ def test_ks_of_large_samples_takes_the_asymptotic_value():
     assert (found.exact, found.p_value) == (False, pytest.approx(1.0))
 
 
+@pytest.mark.parametrize("design_effect", [1.0, 3.0])
+def test_asymptotic_ks_is_that_of_stephens(design_effect):
+    first, second = two_samples(3, m=900, n=700)
+    found = ks_test(counts(first), counts(second), design_effect=design_effect)
+    size = math.sqrt(900 * 700 / 1600 / design_effect)
+    expected = stats.ks_2samp(first, second).statistic * (size + 0.12 + 0.11 / size)
+    assert not found.exact
+    assert found.p_value == pytest.approx(stats.kstwobign.sf(expected), rel=1e-9)
+
+
+def test_exact_ks_is_for_small_samples_that_look_different():
+    first, second = counts(range(60)), counts(range(20, 100))
+    assert ks_test(first, second).exact
+    assert not ks_test(first, second, exact_below=0.0).exact
+    assert not ks_test(first, second, design_effect=1.5).exact
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("levels", [5, 101])
 def test_mann_whitney_equals_scipy(seed, levels):

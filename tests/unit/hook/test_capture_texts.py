@@ -1,0 +1,119 @@
+"""What a sample is made of: question, passages, turns, each read in every form apps have."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from monitor.hook.capture import MARGIN, PASSAGES, Passage, capture
+
+
+def captured(limit=1_000, **given):
+    return capture({"output": "o", **given}, limit=limit, at_ns=5, sequence=7, rate=0.5)
+
+
+def test_draft_holds_what_was_given():
+    draft = captured(query="q", contexts=["c"], tags={"a": "b"}, label=1, id="i")
+    assert draft[:6] == (5, 7, 0.5, "q", ("c",), "o")
+    assert draft.rest == {"id": "i", "tags": {"a": "b"}, "label": 1}
+    assert (draft.mask, draft.cut) == (None, frozenset())
+
+
+def test_characters_of_texts_and_names_count():
+    less = captured(query="q", user_id="u").chars
+    assert captured(query="q" * 11, user_id="u").chars == less + 10
+    assert captured(query="q", user_id="u" * 11).chars == less + 10
+    assert captured(query="q", user_id="u", limit=2_000).chars == less
+
+
+@pytest.mark.parametrize("output", [None, object(), (word for word in "ab")])
+def test_sample_without_a_readable_answer_is_none(output):
+    assert captured(output=output) is None
+
+
+def test_answer_may_read_like_a_placeholder():
+    assert captured(output="<generator>").output == "<generator>"
+
+
+@pytest.mark.parametrize("query", [None, "", "q", ["q"], {"q": 1}, 7])
+def test_question_that_can_be_read_leaves_no_note(query):
+    draft = captured(query=query)
+    assert (draft.query, draft.rest) == (query, {})
+
+
+def test_metadata_that_is_no_mapping_gives_way_to_what_could_not_be_read():
+    assert captured(query=object(), metadata=[1]).rest["metadata"] == {
+        "unreadable": {"query": "<object>"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("contexts", "read"),
+    [
+        (None, ()),
+        ([], ()),
+        ("one", ("one",)),
+        (("a", "b"), ("a", "b")),
+        ({"text": "a"}, (Passage("a", None, None),)),
+        ([{"text": "a", "id": 7, "score": 1}], (Passage("a", "7", 1.0),)),
+        ([SimpleNamespace(page_content="a", id="x", score=0.5)], (Passage("a", "x", 0.5),)),
+        ([{"text": "a", "score": "high"}], (Passage("a", None, None),)),
+    ],
+)
+def test_passages_are_read_in_every_form(contexts, read):
+    draft = captured(contexts=contexts)
+    assert (draft.contexts, draft.rest) == (read, {})
+
+
+@pytest.mark.parametrize(
+    ("contexts", "named", "read"),
+    [(object(), "<object>", ()), (["a", object(), "b"], "<object>", ("a", "b")), (7, "<int>", ())],
+)
+def test_passage_that_cannot_be_read_is_named_and_the_others_stay(contexts, named, read):
+    draft = captured(contexts=contexts)
+    assert draft.contexts == read
+    assert draft.rest["metadata"]["unreadable"]["contexts"] == named
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_passages_beyond_the_bound_are_cut_off(more):
+    draft = captured(contexts=["p"] * (PASSAGES + more))
+    assert len(draft.contexts) == PASSAGES
+    assert draft.cut == ({"contexts"} if more else frozenset())
+
+
+def test_texts_are_cut_at_the_limit_with_its_margin():
+    draft = captured(contexts=["x" * 5_000, "y"])
+    assert draft.cut == {"contexts"}
+    assert 1_000 <= len(draft.contexts[0]) <= 1_000 + MARGIN
+
+
+def history(turns, query=None):
+    return captured(history=turns, query=query).rest.get("history")
+
+
+def test_turns_keep_their_order_and_empty_ones_go():
+    turns = ["a", {"role": "assistant", "content": "b"}, {"role": "tool", "content": ""}, {"x": 1}]
+    assert history(turns) == [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+    ]
+
+
+def test_question_that_is_also_the_last_turn_is_kept_once():
+    asked = {"role": "user", "content": "q"}
+    assert history(["a", asked], query="q") == [{"role": "user", "content": "a"}]
+    assert history([asked, "a"], query="q") == [asked, {"role": "user", "content": "a"}]
+    assert history([asked | {"role": "assistant"}], query="q") is not None
+    assert history([asked], query="q") is None
+
+
+def test_parts_of_a_turn_are_joined():
+    content = [{"text": "a"}, {"image": 1}, "c", {"text": 7}, {"text": "b"}]
+    assert history([{"role": "user", "content": content}])[0]["content"].split("\n")[0] == "a"
+    assert history([{"role": "user", "content": content}])[0]["content"].endswith("\nb")
+
+
+def test_history_that_is_no_list_is_named():
+    draft = captured(history={"a": 1})
+    assert "history" not in draft.rest
+    assert draft.rest["metadata"]["unreadable"] == {"history": "<dict>"}
