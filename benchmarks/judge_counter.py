@@ -8,7 +8,7 @@ from typing import Any
 
 from common import Sink
 
-from monitor.scoring.sentences import split_sentences
+from monitor.scoring.language import split_sentences
 from support.judge_replies import completion, judge_by_overlap
 
 

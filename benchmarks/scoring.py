@@ -33,10 +33,10 @@ from sklearn.metrics import balanced_accuracy_score, f1_score
 import monitor.scoring
 from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
+from monitor.scoring.language import words
 from monitor.scoring.local import passages
 from monitor.scoring.local.relevance import settle
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left, probability
-from monitor.scoring.words import words
 from monitor.store.samples import soundness
 
 DRAWS = 300
@@ -233,7 +233,7 @@ def main(folder: Path, *, every: int = 1) -> None:
     good = [rows[i]["label"] for i in kept]
     print_table("Relevance", [rows[i] for i in kept], good, parts)
     code = Path(monitor.scoring.__file__).parent
-    shared = [code / "words.py", code / "sentences.py"]
+    shared = [code / "language.py"]
     counts = [
         sum(len(path.read_text().splitlines()) for path in paths)
         for paths in ((code / "local").glob("*.py"), shared)

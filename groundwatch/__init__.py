@@ -11,7 +11,7 @@ from pathlib import Path
 __path__.append(str(Path(__file__).resolve().parent.parent / "monitor"))
 
 from .hook.api import Hook, replayable
-from .hook.sampling import Rule
+from .hook.options import Rule
 
 __version__ = "0.2.0"
 

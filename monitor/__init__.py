@@ -1,7 +1,7 @@
 """Asynchronous production monitor for LLM and RAG applications: the app's whole API."""
 
 from .hook.api import Hook, replayable
-from .hook.sampling import Rule
+from .hook.options import Rule
 
 __version__ = "0.2.0"
 

@@ -229,7 +229,16 @@ def read_apps(
     ages_s = {app: now_s - heard_ms / 1000 for app, heard_ms in newest_last}
     recent = read_between(connection, now_s - SPAN_S, now_s + 60)
     week_ago = read_between(connection, now_s - _WEEK_S - SPAN_S, now_s - _WEEK_S)
-    judges = _judges(connection, now_s - status_window_s)
+    # By app: the judge of each metric that scored first within the window, and the newest one.
+    judges: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+    for app, metric, version in connection.execute(
+        select(streams.c.app, streams.c.metric, streams.c.evaluator_version)
+        .where(streams.c.last_bucket_s >= now_s - status_window_s, streams.c.segment == "*")
+        .order_by(streams.c.stream_id)
+    ):
+        before, after = judges.setdefault(app, ({}, {}))
+        before.setdefault(metric, version)
+        after[metric] = version
     moved = judge_sentences(connection, now) if asks_judge else {}
     missed: dict[str, tuple[str, ...]] = {}
     for (app, metric), proof in sorted(read_proofs(connection).items()):
@@ -290,23 +299,6 @@ def _by_kind(bookings: Mapping[Booking, int]) -> dict[Kind, dict[str, int]]:
     found: dict[Kind, dict[str, int]] = {kind: {} for kind in Kind}
     for (kind, reason), n in bookings.items():
         found[kind][reason] = found[kind].get(reason, 0) + n
-    return found
-
-
-def _judges(
-    connection: Connection, since_s: float
-) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Return the judge of each app and metric that scored first since then, and the newest one."""
-    rows = connection.execute(
-        select(streams.c.app, streams.c.metric, streams.c.evaluator_version)
-        .where(streams.c.last_bucket_s >= since_s, streams.c.segment == "*")
-        .order_by(streams.c.stream_id)
-    )
-    found: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
-    for app, metric, version in rows:
-        before, after = found.setdefault(app, ({}, {}))
-        before.setdefault(metric, version)
-        after[metric] = version
     return found
 
 

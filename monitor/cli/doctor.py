@@ -245,8 +245,8 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
     from monitor.report.words import first_run_hint, reasons
     from monitor.store.ledger import Kind, last_heartbeat, read_between
     from monitor.store.retention import size_bytes
+    from monitor.store.sample_index import PLACES, read_app_names
     from monitor.store.schema import file_problems
-    from monitor.store.segments import PLACES, read_app_names
     from workers.reports import read_status
 
     with closing(console.open_store(settings)) as store:

@@ -1,7 +1,7 @@
 """
 The hook as the app sees it: a few calls that never raise and never wait.
 
-One ``sample()`` goes this way: the sampler of ``sampling`` decides, ``recorder`` counts it and has
+One ``sample()`` goes this way: the sampler of ``recorder`` decides, the recorder counts it and has
 ``capture`` copy it into a buffer; on the hook's own thread (``sender``) ``delivery`` takes it out,
 ``encoding`` masks it and shapes the entry, and `monitor.queue.producer` writes the batch to Redis.
 """
@@ -19,10 +19,10 @@ from os import getpid
 from typing import Any, TypeVar, Unpack, overload
 
 from . import sender
+from .experiments import chosen, pick, take_chosen
 from .interaction import FIELDS, OpenInteraction, RecordFields
 from .options import HookArguments, Mask, Options, check, resolve
-from .recorder import Recorder
-from .sampling import Counters, chosen, pick, take_chosen
+from .recorder import Counters, Recorder
 from .watch import watched
 
 F = TypeVar("F", bound=Callable[..., Any])

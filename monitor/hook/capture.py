@@ -109,10 +109,8 @@ def plain(value: object, room: SizeLimit, depth: int = DEPTH) -> Plain:
         return value  # type: ignore[return-value]
     if kind is MappingProxyType:
         value, kind = dict(value), dict  # type: ignore[call-overload]
-    if issubclass(kind, (list, tuple, set, frozenset, deque)):
-        return _array(value, room, depth)  # type: ignore[arg-type]
-    if issubclass(kind, dict):
-        return _object(value, room, depth)  # type: ignore[arg-type]
+    if issubclass(kind, (list, tuple, set, frozenset, deque, dict)):
+        return _collection(value, room, depth)
     return scalar(value, room)
 
 
@@ -145,32 +143,27 @@ def placeholder(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _array(value: Iterable[object], room: SizeLimit, depth: int) -> Plain:
+def _collection(value: Any, room: SizeLimit, depth: int) -> Plain:
     if depth <= 0:
         room.cut.add(room.field)
         return placeholder(value)
-    copied: list[Plain] = []
-    for item in members(value, BREADTH + 1):
-        if len(copied) >= BREADTH or not room.value():
-            room.cut.add(room.field)
-            break
-        copied.append(plain(item, room, depth - 1))
-    return copied
-
-
-def _object(value: dict[object, object], room: SizeLimit, depth: int) -> Plain:
-    if depth <= 0:
-        room.cut.add(room.field)
-        return placeholder(value)
-    copied: dict[str, Plain] = {}
+    if not issubclass(type(value), dict):
+        items: list[Plain] = []
+        for item in members(value, BREADTH + 1):
+            if len(items) >= BREADTH or not room.value():
+                room.cut.add(room.field)
+                break
+            items.append(plain(item, room, depth - 1))
+        return items
+    named: dict[str, Plain] = {}
     # One step in C, so that another thread cannot change it meanwhile.
     for key, item in list(itertools.islice(dict.items(value), BREADTH + 1)):
-        if len(copied) >= BREADTH or room.chars <= 0 or not room.value():
+        if len(named) >= BREADTH or room.chars <= 0 or not room.value():
             room.cut.add(room.field)
             break
         name = room.text(key) if type(key) is str else str(plain(key, room, 0))
-        copied[name] = plain(item, room, depth - 1)
-    return copied
+        named[name] = plain(item, room, depth - 1)
+    return named
 
 
 def members(value: Iterable[object], most: int) -> list[object]:

@@ -23,8 +23,8 @@ from ..retry import backoff_s
 from ..settings import resolve_redis_url
 from .capture import Draft
 from .encoding import Encoded, MaskFailed, encode, encode_feedback
+from .experiments import read_shares
 from .recorder import Progress, Recorder
-from .sampling import read_shares
 
 BATCH = 25
 ID_BITS = 74

@@ -1,19 +1,26 @@
-"""The hook's options, from arguments, variables and file; read without loading pydantic."""
+"""
+The hook's options, from arguments, variables and file; read without loading pydantic.
+
+`Sampling` are those that give some interactions another rate than the hook's own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
-
-from .sampling import Predicate, Rule, Sampling, is_rate
 
 Mask = Callable[[str], str]
 #: A mask, ``"builtin"``, names of built-in masks with commas, or a list of all these and of pairs
 #: of a name and a pattern.
 MaskSpec = Mask | str | Sequence[str | tuple[str, str] | Mask]
+
+#: Looks at the fields of an interaction, as they were handed over.
+Predicate = Callable[[Mapping[str, Any]], object]
 
 _PREFIX = "GROUNDWATCH_"
 _SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
@@ -22,6 +29,108 @@ _BOOLEANS: dict[str, object] = {
     **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
     **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """
+    Another rate for the interactions that fit everything the rule names.
+
+    Raises
+    ------
+    ValueError
+        If a part is wrong; the message names it.
+    """
+
+    sample_rate: float
+    app: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    user_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_rate(self.sample_rate):
+            raise ValueError("sample_rate: should be a number from 0 to 1")
+        for name, value in (("app", self.app), ("user_id", self.user_id)):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"{name}: should be a text")
+        tags: object = self.tags
+        if not isinstance(tags, Mapping) or not all(
+            isinstance(part, str) for pair in tags.items() for part in pair
+        ):
+            raise ValueError("tags: should map texts to texts")
+
+    def fits(self, given: Mapping[str, object]) -> bool:
+        """Return whether an interaction has the user and all the tags; the app is the hook's."""
+        if self.user_id is not None and _text(given.get("user_id")) != self.user_id:
+            return False
+        tags = given.get("tags")
+        if not self.tags:
+            return True
+        if type(tags) is MappingProxyType:
+            tags = dict(tags)
+        return isinstance(tags, dict) and all(
+            _text(dict.get(tags, name)) == value for name, value in self.tags.items()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Which interactions get another rate than the hook's own."""
+
+    rules: tuple[Rule, ...] = ()
+    always: Predicate | None = None
+    never: Predicate | None = None
+    min_rate: float = 0.0
+    max_rate: float = 1.0
+
+    @property
+    def plain(self) -> bool:
+        """Whether all interactions have the hook's own rate."""
+        return not self.rules and self.always is None and self.never is None
+
+    def ceiling(self, rate: float) -> float:
+        """Return the highest probability of any interaction where *rate* is the hook's own."""
+        if self.always is not None:
+            return 1.0
+        return max((rate, *(rule.sample_rate for rule in self.rules)))
+
+    def rate_of(
+        self, given: Mapping[str, object], rate: float, failed: Callable[[], object]
+    ) -> float:
+        """Return one interaction's probability; call *failed* for each predicate that raises."""
+        given = MappingProxyType(given)  # predicates must not change it
+        if self.never is not None and _opinion(self.never, given, failed):
+            return 0.0
+        if self.always is not None and _opinion(self.always, given, failed):
+            return 1.0
+        for rule in self.rules:
+            if _opinion(rule.fits, given, failed):
+                return rule.sample_rate
+        return rate
+
+    def within(self, rate: float) -> float:
+        """Return a rate cut to the limits."""
+        return min(max(rate, self.min_rate), self.max_rate)
+
+
+def _opinion(
+    predicate: Predicate, given: Mapping[str, object], failed: Callable[[], object]
+) -> bool:
+    try:
+        return bool(predicate(given))
+    except Exception:  # noqa: BLE001  # the host's function may raise anything
+        failed()
+        return False
+
+
+def _text(value: object) -> str | None:
+    """Return a tag or user as it will stand on the record; None for what is not text or number."""
+    kind = type(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if issubclass(kind, str):
+        return str.__str__(value)
+    return int.__repr__(value) if kind is int else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +308,12 @@ def _json(raw: str) -> object:
     import json  # noqa: PLC0415  # most apps have no rules
 
     return json.loads(raw)
+
+
+def is_rate(value: object) -> bool:
+    """Return whether this is a probability."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and 0 <= value <= 1  # type: ignore[arg-type,operator]
 
 
 def _is_name(value: object) -> bool:

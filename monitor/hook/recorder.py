@@ -9,12 +9,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
+from random import Random
 from time import time_ns
 from typing import Any, NamedTuple
 
 from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
+from .experiments import Shares
 from .options import Options
-from .sampling import Counters, Sampler, Shares, belongs, is_trace_id, read
 
 #: Errors of the app are counted under so many names; further ones share one.
 _MOST_ERRORS, _LONGEST_NAME = 20, 60
@@ -25,8 +26,80 @@ REASONS = (
     "buffer_full", "queue_full", "no_output", "capture_failed", "mask_failed", "encode_failed",
     "sender_failed", "redis_unavailable", "shutdown",
 )  # fmt: skip
+_TRACE_ID_DIGITS = 32
 #: Feedback that waits at most; each is small.
 MOST_WAITING, _MOST_COMMENT_CHARS, _LONGEST_ID = 1_000, 2_000, 200
+
+
+class Sampler:
+    """
+    Chooses with probability *rate*, in [0, 1], independently for each call, and counts every call.
+
+    Without a lock: to count and to draw are single steps in C, so that threads, signal handlers
+    and ``__del__`` may come in between.
+    """
+
+    __slots__ = ("closed", "counter", "draw", "rate")
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        # Our own generator: the host's seeded stream stays untouched, forked workers differ.
+        self.draw = Random().random  # noqa: S311
+        self.counter = itertools.count()
+        self.closed = False  #: whether nothing is chosen and counted any more
+
+    def choose(self, trace_id: object = None) -> float:
+        """Count one interaction; return the probability with which it is sampled, 0 if not."""
+        if self.closed:
+            return 0.0
+        next(self.counter)
+        rate = self.rate
+        if trace_id is not None and is_trace_id(trace_id):
+            return rate if belongs(trace_id, rate) else 0.0
+        return rate if self.draw() < rate else 0.0
+
+    @property
+    def seen(self) -> int:
+        """How many interactions were counted."""
+        return read(self.counter)
+
+
+def is_trace_id(value: object) -> bool:
+    """Return whether this is a trace id as W3C and OpenTelemetry write it."""
+    if type(value) is not str or len(value) != _TRACE_ID_DIGITS:
+        return False
+    try:
+        int(value, 16)
+    except ValueError:
+        return False
+    return value.isascii() and value.isalnum()  # not what `int` accepts beside: + - _ and spaces
+
+
+def belongs(trace_id: object, rate: float) -> bool:
+    """
+    Return whether a trace is in the sample of *rate*; smaller samples are part of larger ones.
+
+    OpenTelemetry's rule (TraceIdRatioBased), so that a trace is sampled whole across services.
+    """
+    return int(str(trace_id)[16:], 16) < round(rate * 2**64)
+
+
+def read(counter: itertools.count[int]) -> int:
+    """Return what a counter will give next without moving it; only its repr tells: ``count(5)``."""
+    return int(repr(counter)[6:-1])
+
+
+class Counters(dict[str, "itertools.count[int]"]):
+    """Counters by name. To count is a single step in C, as in `Sampler`."""
+
+    def add(self, name: str) -> None:
+        """Count one more."""
+        next(self.get(name) or self.setdefault(name, itertools.count()))
+
+    def so_far(self) -> dict[str, int]:
+        """Return how many there were of each; names that did not occur are left out."""
+        counted = {name: read(counter) for name, counter in list(self.items())}
+        return {name: n for name, n in counted.items() if n}
 
 
 class Progress(NamedTuple):

@@ -176,6 +176,16 @@ class _State:
         #: Threads that took the lock for a fork of theirs; several may fork at once.
         self.held: set[int] = set()
 
+    def before_fork(self) -> None:
+        if self.importing.acquire(timeout=_IMPORTS_WAIT_S):
+            self.held.add(_thread.get_ident())
+
+    def after_fork_in_parent(self) -> None:
+        thread = _thread.get_ident()
+        if thread in self.held:
+            self.held.discard(thread)
+            self.importing.release()
+
 
 _state = _State()
 #: What must start afresh in a child; one hook in the interpreter however many come and go.
@@ -185,18 +195,6 @@ _forked: WeakSet[Any] = WeakSet()
 def register(forked: Any) -> None:
     """Call ``after_fork()`` of *forked* in each child, before anything else, while it lives."""
     _forked.add(forked)
-
-
-def _before_fork() -> None:
-    if _state.importing.acquire(timeout=_IMPORTS_WAIT_S):
-        _state.held.add(_thread.get_ident())
-
-
-def _after_fork_in_parent() -> None:
-    thread = _thread.get_ident()
-    if thread in _state.held:
-        _state.held.discard(thread)
-        _state.importing.release()
 
 
 def _after_fork_in_child() -> None:
@@ -209,8 +207,8 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
+        before=_state.before_fork,
+        after_in_parent=_state.after_fork_in_parent,
         after_in_child=_after_fork_in_child,
     )
 atexit.register(finish_all)

@@ -77,15 +77,16 @@ def _printable(value: str) -> str:
 _JOINERS = "\u200c\u200d"
 
 
-def _visible(value: str) -> str:
-    """Make characters visible that let one app look like another, or turn a line round."""
-    return "".join(
-        "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c for c in value
-    )
-
-
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
-AppName = Annotated[Name, AfterValidator(_visible)]
+#: Characters that let one app look like another, or turn a line round, become visible.
+AppName = Annotated[
+    Name,
+    AfterValidator(
+        lambda name: "".join(
+            "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c for c in name
+        )
+    ),
+]
 #: A bare string is accepted where a passage is expected.
 Passage = Annotated[
     Context, BeforeValidator(lambda value: {"text": value} if isinstance(value, str) else value)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from monitor.scoring.words import words
+from monitor.scoring.language import words
 
 
 def share(part: int, whole: int) -> float:

@@ -45,7 +45,6 @@ from monitor.scoring.declaration import (
     ConfiguredMetric,
     CriteriaJudge,
     JudgementMetric,
-    Reply,
     RubricMetric,
     Similarity,
     check_cpu,
@@ -198,34 +197,18 @@ class MetricPipeline:
                 raise
             paid_usd = error.context.get("cost_usd")
             return self._skipped(metrics, interaction, "budget_reached", paid_usd)
+        found: dict[str, Evaluation] = {}
         with cpu_budget(self.cpu_s):
-            return {
-                each.name: self._read(each, metric, reply, interaction, shared_by=len(asked))
-                for each, metric in asked
-            }
-
-    def _read(
-        self,
-        each: ConfiguredMetric,
-        metric: RubricMetric,
-        reply: Reply | Exception,
-        interaction: Interaction,
-        *,
-        shared_by: int,
-    ) -> Evaluation:
-        fields = _record_fields(each, self._versions[each.name], interaction)
-        if isinstance(reply, Exception):
-            return failure(reply, fields, shared_by=shared_by)
-        fields |= {
-            "duration_ms": reply.duration_ms,
-            "cost_usd": _share(reply.cost_usd, shared_by),
-        }
-        return _finished(
-            each,
-            lambda: metric.read(reply.answers, interaction, each.parameters),
-            fields,
-            reply.details,
-        )
+            for each, metric in asked:
+                about = _record_fields(each, self._versions[each.name], interaction)
+                if isinstance(reply, Exception):
+                    found[each.name] = failure(reply, about, shared_by=len(asked))
+                    continue
+                about["duration_ms"] = reply.duration_ms
+                about["cost_usd"] = _share(reply.cost_usd, len(asked))
+                read = partial(metric.read, reply.answers, interaction, each.parameters)
+                found[each.name] = _finished(each, read, about, reply.details)
+        return found
 
     def _compute(
         self,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -34,7 +35,7 @@ from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import Meter, caps_from
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
 from monitor.scoring.limits.rate import Concurrency
-from monitor.scoring.local.scorer import LocalJudge, Rewriter
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metric_config import MAKES, metrics_of_entry, own_metric, read_toml
 from monitor.scoring.metrics import ALIASES, METRICS, RENAMED
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
@@ -241,15 +242,8 @@ def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
     lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
     return LocalJudge(
         pass_score=lines[0] if lines else settings.pass_score,
-        rewriter=None if name is None else _load_rewriter(name),
+        rewriter=None if name is None else _extra("embedding").make_rewriter(name),
     )
-
-
-@cache
-def _load_rewriter(name: str) -> Rewriter:
-    """Load the embedding model *name* once for all judges of this process: it is large."""
-    rewriter: Rewriter = _extra("embedding").make_rewriter(name)
-    return rewriter
 
 
 # --- which metrics: those of the settings, with what the metrics file says of each ---
@@ -271,24 +265,29 @@ def resolve_metrics(
     """
     file = read_metrics_file(settings.metrics_file).with_tables(parameters or {})
     known = known_metrics(file, plugins)
-    _check_names(settings.metrics, known)
-    for name in file.tables:
-        if name not in known:
-            raise SettingsError(f"{file.where}: no metric is called {name!r}; {_hint(name, known)}")
+    setting = variable("metrics")
+    if not settings.metrics:
+        raise SettingsError(f"{setting}: name at least one; {_hint('', known)}")
+    if twice := [name for name, n in Counter(settings.metrics).items() if n > 1]:
+        raise SettingsError(f"{setting}: {twice[0]} is named twice")
     wanted: dict[str, None] = {}
+
+    def check(name: str, where: str) -> None:
+        if name not in known:
+            raise SettingsError(f"{where}: no metric is called {name!r}; {_hint(name, known)}")
 
     def add(name: str, within: tuple[str, ...] = ()) -> None:
         metric = known[name]
         for part in metric.weights if isinstance(metric, Combined) else ():
-            if part not in known:
-                raise SettingsError(
-                    f"[{name}] weights: no metric is called {part!r}; {_hint(part, known)}"
-                )
+            check(part, f"[{name}] weights")
             if part == name or part in within:
                 raise SettingsError(f"[{name}] weights: {part} is made of itself")
             add(part, (*within, name))
         wanted[name] = None
 
+    places = dict.fromkeys(file.tables, file.where) | dict.fromkeys(settings.metrics, setting)
+    for name, where in places.items():
+        check(name, where)
     for name in settings.metrics:
         add(name)
     named = dict.fromkeys((*file.tables, *wanted))  # a table is checked, scored or not
@@ -358,18 +357,6 @@ def known_metrics(
             )
         known[name], origin[name] = metric, source
     return known
-
-
-def _check_names(metrics: Sequence[str], known: Mapping[str, Metric]) -> None:
-    name = variable("metrics")
-    if not metrics:
-        raise SettingsError(f"{name}: name at least one; {_hint('', known)}")
-    for metric in metrics:
-        if metric not in known:
-            hint = _hint(metric, known)
-            raise SettingsError(f"{name}: no metric is called {metric!r}; {hint}")
-        if metrics.count(metric) > 1:
-            raise SettingsError(f"{name}: {metric} is named twice")
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -95,17 +95,14 @@ def record_of(row: Any, payload: Mapping[str, Any] | None = None) -> dict[str, A
     """Return the record of an evaluation's row; *payload* is its sample's, else the row has it."""
     if row.record is not None:
         return dict(row.record)
-    records = (row.payload if payload is None else payload).get("evaluations", ())
-    return next((each for each in records if _is_of(each, row)), {})
-
-
-def _is_of(record: Mapping[str, Any], row: Any) -> bool:
-    """Return whether a record is that of a row, whose version also says what passes."""
-    version = record.get("evaluator_version") or "unversioned"
-    of_version = row.evaluator_version == version or row.evaluator_version.startswith(
-        f"{version} pass "
-    )
-    return bool(record["evaluator_name"] == row.metric and of_version)
+    for record in (row.payload if payload is None else payload).get("evaluations", ()):
+        version = record.get("evaluator_version") or "unversioned"
+        # The row's version also says what passes.
+        if record["evaluator_name"] == row.metric and (
+            row.evaluator_version == version or row.evaluator_version.startswith(f"{version} pass ")
+        ):
+            return dict(record)
+    return {}
 
 
 class _NamedJson(LargeBinary):

@@ -28,8 +28,7 @@ from monitor.store.engine import Row, add, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside
 from monitor.store.query import DAYS, HOURS, STREAM_SUMS, ensure_marks, past_name, read_marks
-from monitor.store.sample_index import allot_positions, terms_of, write_terms
-from monitor.store.segments import APPS, Placed, place
+from monitor.store.sample_index import APPS, Placed, allot_positions, place, terms_of, write_terms
 from monitor.store.tables import (
     bucket_bins,
     buckets,

@@ -136,14 +136,16 @@ class MailReceiver(Waiting):
 
     def __enter__(self) -> Self:
         try:
-            import aiosmtpd.smtp  # noqa: F401, PLC0415 - only where it is used
+            from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - only where it is used
         except ImportError:
             raise MissingExtraError("the mail receiver") from None
         self._loop = asyncio.new_event_loop()
 
         async def listen() -> None:
             self._closing = asyncio.Event()
-            server = await self._loop.create_server(self._connection, "127.0.0.1", 0)
+            server = await self._loop.create_server(
+                lambda: SMTP(self, loop=self._loop, hostname="localhost"), "127.0.0.1", 0
+            )
             self.port: int = server.sockets[0].getsockname()[1]
             self._listening.set()
             async with server:
@@ -171,8 +173,3 @@ class MailReceiver(Waiting):
             self.messages.append(mail)
             self._changed.notify_all()
         return "250 OK"
-
-    def _connection(self) -> Any:
-        from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - as above
-
-        return SMTP(self, loop=self._loop, hostname="localhost")

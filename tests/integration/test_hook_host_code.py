@@ -270,9 +270,10 @@ def test_lock_for_imports_is_free_again_after_forks_that_overlap(monkeypatch):
     from monitor.hook import sender
 
     monkeypatch.setattr(sender, "_IMPORTS_WAIT_S", 0.05)
-    sender._before_fork()
-    other = threading.Thread(target=lambda: (sender._before_fork(), sender._after_fork_in_parent()))
+    state = sender._state
+    state.before_fork()
+    other = threading.Thread(target=lambda: (state.before_fork(), state.after_fork_in_parent()))
     other.start()
     other.join()
-    sender._after_fork_in_parent()
+    state.after_fork_in_parent()
     assert not sender._state.importing.locked()

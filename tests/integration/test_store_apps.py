@@ -8,7 +8,7 @@ from sqlalchemy import select
 from monitor.cli.doctor import check_store
 from monitor.settings import Settings
 from monitor.store.ledger import DeadLetter, read_totals
-from monitor.store.segments import read_app_names
+from monitor.store.sample_index import read_app_names
 from monitor.store.tables import dead_letters, samples, streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from monitor.store.segments import PATIENCE_S, Census, Seen, admit
+from monitor.store.sample_index import PATIENCE_S, Census, Seen, admit
 
 
 def test_first_values_get_places_while_there_is_room():

@@ -32,9 +32,9 @@ from monitor.scoring.judges.reply import (
     VerdictRow,
 )
 from monitor.scoring.judges.request import Case, Request, reference_of
+from monitor.scoring.language import storable, words
 from monitor.scoring.limits.budget import Meter
 from monitor.scoring.prompts import load_prompt
-from monitor.scoring.words import storable, words
 from monitor.settings import Settings
 
 PROMPT, CRITERIA_PROMPT = "judge.v4", "criteria.v3"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from monitor.scoring.words import compatible, words
+from monitor.scoring.language import compatible, words
 
 #: Stands where text was left out of a passage; no word, so that no quote can hold it.
 GAP = " [...] "

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Self
@@ -39,6 +38,11 @@ class _Table(BaseModel):
 
     as_of: str = ""
     models: dict[str, Price]
+
+
+_BUILT_IN = _Table.model_validate_json(
+    resources.files("monitor.scoring.judges").joinpath("prices.json").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +117,8 @@ class Prices:
         return self._listed(model)[1] or None
 
     def _listed(self, model: str | None) -> tuple[Price | None, str]:
-        name, built_in = model or "", _built_in()
-        for table, as_of in ((self.own, self.own_as_of), (built_in.models, built_in.as_of)):
+        name = model or ""
+        for table, as_of in ((self.own, self.own_as_of), (_BUILT_IN.models, _BUILT_IN.as_of)):
             price = _in(table, name)
             if price is not None:
                 return price, as_of
@@ -156,9 +160,3 @@ def _read(path: Path) -> _Table:
             ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'
             " tokens"
         ) from None
-
-
-@cache
-def _built_in() -> _Table:
-    text = resources.files("monitor.scoring.judges").joinpath("prices.json").read_text("utf-8")
-    return _Table.model_validate_json(text)

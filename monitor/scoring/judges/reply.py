@@ -18,8 +18,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
 from monitor.scoring.declaration import Criterion, CriterionAnswer, Form
+from monitor.scoring.language import storable
 from monitor.scoring.limits.budget import Usage, read_usage
-from monitor.scoring.words import storable
 
 _LONGEST_MODEL = 200
 _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
@@ -187,11 +187,6 @@ def _read_as(kind: type[R], content: str, canary: str) -> R:
 # Verdicts on the sentences of an answer.
 
 
-def _number(value: object) -> object:
-    """Accept a number that is written as text, as sentences are numbered in the question."""
-    return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
-
-
 def _word(value: object) -> object:
     """Accept a word however it is written: ``Not found`` is ``not_found``."""
     return _BETWEEN_WORDS.sub("_", value.strip()).casefold() if isinstance(value, str) else value
@@ -212,7 +207,12 @@ class VerdictRow(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    number: Annotated[int, Field(strict=True), BeforeValidator(_number)]
+    #: May be written as text, as sentences are numbered in the question.
+    number: Annotated[
+        int,
+        Field(strict=True),
+        BeforeValidator(lambda n: int(n) if isinstance(n, str) and _DIGITS.fullmatch(n) else n),
+    ]
     claim: _Text = ""  #: empty for the whole sentence
     quote: str | None = None
     verdict: Annotated[

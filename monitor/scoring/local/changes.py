@@ -15,8 +15,8 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import combinations, pairwise, takewhile
 from typing import NamedTuple
 
-from monitor.scoring.local.alignment import Aligned, matches
-from monitor.scoring.words import Word, denials, denies, language, listed, stem, words
+from monitor.scoring.language import Word, denials, denies, language, listed, stem, words
+from monitor.scoring.local.passages import Aligned, matches
 
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
 _LONGEST_READ = 2_000  # characters of a sentence in which words are looked for

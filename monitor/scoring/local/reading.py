@@ -13,23 +13,35 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from monitor.scoring.local import alignment
-from monitor.scoring.local.alignment import Aligned, Rewrite, as_written
-from monitor.scoring.local.changes import WordChange, changed_details, changed_number, surely
-from monitor.scoring.local.passages import PREFIX, Passages, spaced_key
-from monitor.scoring.sentences import (
+from monitor.scoring.language import (
     MOST_SENTENCES,
+    Word,
+    compatible,
+    denies,
     headings_and_code,
     is_checkable,
     is_refusal,
+    language,
+    listed,
     split_sentences,
+    stem,
     without_mentions,
+    words,
 )
-from monitor.scoring.words import Word, compatible, denies, language, listed, stem, words
+from monitor.scoring.local.changes import WordChange, changed_details, changed_number, surely
+from monitor.scoring.local.passages import (
+    ALIGNMENT_FEATURES,
+    PREFIX,
+    Aligned,
+    Passages,
+    Rewrite,
+    as_written,
+    spaced_key,
+)
 
 #: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
 RECORD_FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
-CLAIM_FEATURES = (*alignment.FEATURES, *RECORD_FEATURES)
+CLAIM_FEATURES = (*ALIGNMENT_FEATURES, *RECORD_FEATURES)
 _NO_RECORD = (0.0,) * len(RECORD_FEATURES)
 
 #: Characters of a query, and of an output beside it, that are compared: a bound on time.

@@ -20,9 +20,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
+from monitor.scoring.language import Word, language, listed, words
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
-from monitor.scoring.words import Word, language, listed, words
 
 RELEVANCE_FEATURES = (
     "query_covered",  # share of the query's information that the answer takes up

@@ -18,9 +18,8 @@ from typing import Any, Protocol, Self
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.local import alignment
-from monitor.scoring.local.alignment import Aligned, as_written
-from monitor.scoring.local.passages import Passages
+from monitor.scoring.language import Word, has_words, language, split_statements, words
+from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages, as_written
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     CLAIM_FEATURES,
@@ -45,8 +44,6 @@ from monitor.scoring.local.relevance import (
     settle,
     type_of_answer,
 )
-from monitor.scoring.sentences import split_statements
-from monitor.scoring.words import Word, has_words, language, words
 
 #: The most that is left of a probability where a copied claim changes a detail.
 CONTRADICTED_AT_MOST = 0.15
@@ -64,7 +61,7 @@ _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
 COEFFICIENTS = "coefficients.v6.json"
 #: How figures of claims are pooled to figures of a response.
 _POOLS = {
-    "mean": tuple(name for name in alignment.FEATURES if name != "log_length"),
+    "mean": tuple(name for name in ALIGNMENT_FEATURES if name != "log_length"),
     "least": ("covered_two",),
     "most": (
         *("novel_run", "number_conflict", "name_conflict"),

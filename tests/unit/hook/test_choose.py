@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from monitor.hook.sampling import pick, read_shares
+from monitor.hook.experiments import pick, read_shares
 
 
 def split(shares, variants=("A", "B"), experiment="variant"):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from monitor.hook.options import check, resolve
-from monitor.hook.sampling import Rule, Sampling
+from monitor.hook.options import Rule, Sampling, check, resolve
 
 BIG = Rule(tags={"tenant": "big"}, sample_rate=0.5)
 ANN = Rule(user_id="ann", sample_rate=0.25)

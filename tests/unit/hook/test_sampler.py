@@ -8,7 +8,7 @@ from math import sqrt
 
 import pytest
 
-from monitor.hook.sampling import Sampler, belongs
+from monitor.hook.recorder import Sampler, belongs
 
 
 def hits(sampler, n):

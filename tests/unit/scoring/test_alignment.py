@@ -2,8 +2,7 @@
 
 import pytest
 
-from monitor.scoring.local.alignment import matches
-from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.passages import Passages, matches
 from monitor.scoring.local.reading import CLAIM_FEATURES, read_claim
 
 SHOP = (

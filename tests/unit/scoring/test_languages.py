@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
+from monitor.scoring.language import language, stem, words
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.words import language, stem, words
 from monitor.testing import make_interaction
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from monitor.scoring.language import words
 from monitor.scoring.local.passages import Passages, flatten
 from monitor.scoring.local.reading import read_claim
-from monitor.scoring.words import words
 
 SHOP = "The shop opens at 9. It sells bread. The baker is called Anna Weber."
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from monitor.scoring.local.alignment import Aligned
-from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.passages import Aligned, Passages
 from monitor.scoring.local.reading import RECORD_FEATURES, compare, read, read_attributes
 
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")

@@ -2,8 +2,7 @@
 
 import pytest
 
-from monitor.scoring.local.alignment import as_written
-from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.passages import Passages, as_written
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.testing import make_interaction
 

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.words import _words, stem, words
+from monitor.scoring.language import _words, stem, words
 
 
 def stems(text):

@@ -17,7 +17,7 @@ from monitor.errors import (
 from monitor.store.engine import Store, add, batched, compact_json, insert, insert_new, put, rows_of
 from monitor.store.engine import _fits_json as fits_json
 from monitor.store.engine import _statement as statement
-from monitor.store.schema import HEAD, check_schema
+from monitor.store.schema import HEAD, check_schema, copy_to, file_problems
 from monitor.store.tables import buckets, dimensions, hooks, streams, totals
 
 NAMES = ("app", "metric", "segment", "evaluator_version")
@@ -99,7 +99,7 @@ def test_database_that_cannot_be_used_is_named_without_its_password(tmp_path):
         with pytest.raises(StoreUnavailableError, match="cannot be used") as caught:
             store.check_reachable()
         assert "GROUNDWATCH_DATABASE_URL" in str(caught.value)
-        [problem] = store.problems()
+        [problem] = file_problems(store)
         assert "store.db cannot be used" in problem
 
 
@@ -183,7 +183,7 @@ def test_copy_is_whole_private_and_one_file(store, tmp_path):
         insert(connection, totals, [total()])
     copy = tmp_path / "copy" / "c.db"
     copy.parent.mkdir()
-    store.copy_to(copy)
+    copy_to(store, copy)
     assert [path.name for path in copy.parent.iterdir()] == ["c.db"]
     assert copy.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(copy)) as read:
@@ -194,15 +194,15 @@ def test_copy_is_whole_private_and_one_file(store, tmp_path):
 def test_copy_replaces_no_file_and_leaves_none_where_it_cannot_be(store, tmp_path):
     (tmp_path / "there").write_text("kept")
     with pytest.raises(SettingsError, match="exists already"):
-        store.copy_to(tmp_path / "there")
+        copy_to(store, tmp_path / "there")
     assert (tmp_path / "there").read_text() == "kept"
     with pytest.raises(SettingsError, match="cannot write"):
-        store.copy_to(tmp_path / "no" / "folder")
+        copy_to(store, tmp_path / "no" / "folder")
 
 
 def test_copy_of_postgresql_is_for_its_own_tool(tmp_path):
     with closing(Store("postgresql://h/n")) as store, pytest.raises(SettingsError, match="pg_dump"):
-        store.copy_to(tmp_path / "copy")
+        copy_to(store, tmp_path / "copy")
 
 
 @pytest.mark.parametrize(

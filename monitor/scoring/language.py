@@ -1,12 +1,253 @@
-"""Split text into sentences, and tell statements from refusals, small talk, headings and code."""
+"""
+Read text: comparable words, sentences, and which of these state something.
 
-# ruff: noqa: RUF001 - the punctuation of other languages is meant
+`words` gives stems, numbers in one form, names and stop words; `split_sentences` tells sentences,
+`is_checkable` statements from refusals, small talk, headings and code.
+"""
+
+# ruff: noqa: RUF001 - the letters and marks of other languages are meant
 from __future__ import annotations
 
+import html
 import re
-from functools import lru_cache
+import tomllib
+import unicodedata
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, NamedTuple
 
-from monitor.scoring.words import canonical, has_words, language, words
+
+@cache
+def language() -> dict[str, Any]:
+    """Read the words and turns of phrase that ship as data: ``language.toml``."""
+    return tomllib.loads(resources.files("monitor.scoring").joinpath("language.toml").read_text())
+
+
+STOP_WORDS = frozenset(w for words in language()["stop_words"].values() for w in words.split())
+_NUMBER_WORDS = {
+    word: str(number)
+    for name, first, step in (("from_2", 2, 1), ("from_1", 1, 1), ("tens_from_30", 30, 10))
+    for number, word in zip(
+        range(first, 100, step), language()["numbers"][name].split(), strict=False
+    )
+} | {"twice": "2"}
+
+_MARK_CODES = [
+    code
+    for code in range(0x300, 0x20000)  # beyond it there are only variation selectors
+    if unicodedata.category(chr(code))[0] == "M" or code in {0xFF9E, 0xFF9F}
+]
+_FIRST_MARKS = sorted({*_MARK_CODES} - {code + 1 for code in _MARK_CODES})
+_LAST_MARKS = sorted({*_MARK_CODES} - {code - 1 for code in _MARK_CODES})
+#: The combining marks of all scripts as ranges, for use inside a character class.
+MARKS = "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(_FIRST_MARKS, _LAST_MARKS, strict=True))
+#: What may be a mark, or of a script without spaces: texts without it are read six times as fast.
+_MAY_BE_MARKED = re.compile("[\u0300-\u1fff\u20d0-\u20ff\u2c00-\U0001ffff]")
+# Normalising sorts the marks of a letter in quadratic time; no script has thirty of them.
+_MARKS_ON_END = re.compile(rf"([{MARKS}]{{30}})[{MARKS}]+")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FIGURE = r"\d+(?:[.,:]\d+)*"
+_LETTERS = rf"[^\W\d_]++(?:[{MARKS}]++[^\W\d_]*+)*+"  # vowels of many scripts are marks
+_MARKED_WORD, _PLAIN_WORD, _ASCII_WORD = (
+    re.compile(rf"{letters}(?:['’]{letters})*|{_FIGURE}")
+    for letters in (_LETTERS, r"[^\W\d_]++", "[A-Za-z]++")
+)
+# Scripts written without spaces: every character stands for itself.
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_NOT = re.compile(r"\b(?:(ca|wo)|(\w+))n['’]t\b", re.IGNORECASE)
+_IRREGULAR = {"ca": "can", "wo": "will"}
+#: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
+_ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
+#: "U.S.", "p.m.", "F.E.A.R."
+_DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
+_MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
+_MONEY = re.compile("[$€£¥]")
+_CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
+_LONG_NUMBER = 15
+#: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
+_MOST_KEPT, _LONGEST_KEPT = 20_000, 40
+_LONGEST_TEXT_KEPT = 500
+
+
+class Word(NamedTuple):
+    """A word of a text, ready to be compared."""
+
+    stem: str
+    content: bool  #: it carries information: neither a stop word nor a single letter
+    number: bool
+    capital: bool
+    surface: str
+
+    @classmethod
+    def read(cls, surface: str) -> Word:
+        """Return the word or number that is written as *surface*, which is not empty."""
+        if surface[0].isdigit():
+            # 1,000 and 1000.0 are 1000, whatever the language of the thousands mark
+            number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
+            if number.count(".") == 1 and ":" not in number:
+                number = number.rstrip("0").rstrip(".")
+            plain = number.lstrip("0")[:_LONG_NUMBER] or "0"
+            return cls(plain, content=True, number=True, capital=False, surface=surface)
+        lower = surface.lower().replace("’", "'").removesuffix("'s")
+        if elided := _ELIDED.match(lower):
+            lower = lower[elided.end() :]
+        if lower in _NUMBER_WORDS:
+            return cls(
+                _NUMBER_WORDS[lower], content=True, number=True, capital=False, surface=surface
+            )
+        content = lower not in STOP_WORDS and not (len(lower) == 1 and lower.isascii())
+        capital = content and surface[0].isupper()
+        return cls(stem(lower), content, number=False, capital=capital, surface=surface)
+
+
+class _Words(dict[str, Word]):
+    """The words that were read lately, by surface."""
+
+    def __missing__(self, surface: str) -> Word:
+        word = Word.read(surface)
+        if len(surface) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[surface] = word
+        return word
+
+
+_words = _Words()
+
+
+def words(text: str) -> tuple[Word, ...]:
+    """Split *text* into words, the same for all ways of writing it in Unicode."""
+    return _kept(text) if len(text) <= _LONGEST_TEXT_KEPT else words_of([text])[0]
+
+
+@lru_cache(maxsize=1024)  # several readers of one sample ask for the words of its sentences
+def _kept(text: str) -> tuple[Word, ...]:
+    return words_of([text])[0]
+
+
+def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
+    """Split texts into words, several times as fast as one by one."""
+    text = "\0".join(texts)
+    text = compatible(html.unescape(text) if "&" in text else text)
+    if _MAY_BE_DOTTED.search(text):
+        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
+    if "n't" in text or "n’t" in text or "N'T" in text or "N’T" in text:
+        text = _NOT.sub(
+            lambda match: f"{_IRREGULAR.get((match[1] or '').lower(), match[2])} not", text
+        )
+    pattern = _ASCII_WORD
+    if "$" in text or not text.isascii():
+        text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)
+    if not text.isascii():
+        marked = _MAY_BE_MARKED.search(text)
+        pattern, text = (_MARKED_WORD, spaced(text)) if marked else (_PLAIN_WORD, text)
+    if text.count("\0") != len(texts) - 1:  # somebody wrote one
+        return [words_of([each.replace("\0", " ")])[0] for each in texts]
+    return [tuple(map(_words.__getitem__, pattern.findall(each))) for each in text.split("\0")]
+
+
+def has_words(text: str) -> bool:
+    """Return whether *text* holds any word, without reading all of it."""
+    return _PLAIN_WORD.search(compatible(text)) is not None
+
+
+def spaced(text: str) -> str:
+    """Return *text* with spaces around characters of scripts that are written without spaces."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+def canonical(text: str) -> str:
+    """Return *text* with letters and marks composed (NFC): it reads the same, letter for letter."""
+    return _normalised("NFC", text)
+
+
+def compatible(text: str) -> str:
+    """Return *text* with full-width, joined and styled letters written plainly (NFKC)."""
+    return _normalised("NFKC", text)
+
+
+def storable(text: str, limit: int) -> str:
+    """Return up to *limit* characters of *text* without what a database column refuses."""
+    return _CONTROLS.sub("", text[: 2 * limit])[:limit].strip()
+
+
+def _normalised(form: str, text: str) -> str:
+    if text.isascii():
+        return text
+    if _MAY_BE_MARKED.search(text):
+        text = _MARKS_ON_END.sub(r"\1", text)
+    return unicodedata.normalize(form, text)  # type: ignore[arg-type]
+
+
+_ENDINGS = {
+    "ization": "iz", "isation": "iz", "ational": "at", "fulness": "ful", "ations": "at",
+    "ation": "at", "ments": "ment", "iness": "y", "ising": "iz", "izing": "iz", "ating": "at",
+    "ised": "iz", "ized": "iz", "ises": "iz", "izes": "iz", "sses": "ss", "ated": "at",
+    "ates": "at", "ise": "iz", "ize": "iz", "ies": "y", "ied": "y", "ily": "y", "ate": "at",
+    "ing": "", "ed": "", "ly": "", "es": "", "s": "", "e": "",
+}  # fmt: skip
+#: What makes another kind of word: "removal" and "removing" are compared alike.
+_DERIVING = re.compile(
+    "(?:ability|ibility|ically|ement|ment|ness|abl|ibl|ical|anc|enc|ity|iv|ion|ism|ist|ous|ful|al"
+    "|ic|or|er|ant|ent)$"
+)
+_MAY_BE_BRITISH = re.compile("our|[tb]re|ogue|alys")
+_BRITISH = (
+    (re.compile(r"(?<=\w\w)our(?=$|s$|ed$|ing$|able|ite)"), "or"),
+    (re.compile(r"(?<=\w\w)([tb])re(?=s?$)"), r"\1er"),
+    (re.compile(r"(?<=\w\w)ogue(?=s?$)"), "og"),
+    (re.compile(r"(?<=al)ys(?=e|ing)"), "yz"),
+)
+_SHORTEST_STEM, _SHORTEST_ROOT, _LONG, _LONGEST_ENDING = 3, 5, 6, 7
+_TRIED = re.compile(r"([^aeiou]{2})ie[ds]")
+
+
+def stem(word: str) -> str:
+    """
+    Return *word*, in lower case, without its English endings.
+
+    Words of other languages mostly stay as they are. The result is not a word of its own, and
+    now and then two words share one ("import" and "important").
+    """
+    if len(word) <= _SHORTEST_STEM or not word.isascii() or word.endswith(("ss", "us", "is")):
+        return word
+    if tried := _TRIED.fullmatch(word):
+        return f"{tried[1]}y"
+    if len(word) >= _LONG:
+        word = word.removesuffix("ly") if word.endswith("ely") else word
+        if _MAY_BE_BRITISH.search(word):
+            for british, american in _BRITISH:
+                word = british.sub(american, word)
+    for length in range(min(_LONGEST_ENDING, len(word) - _SHORTEST_STEM), 0, -1):
+        ending = word[-length:]
+        if ending in _ENDINGS:
+            word = word[:-length] + _ENDINGS[ending]
+            if ending in {"ing", "ed"} and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]
+            break
+    root = _DERIVING.search(word) if len(word) > _LONG else None
+    return word[: root.start()] if root and root.start() >= _SHORTEST_ROOT else word
+
+
+@cache
+def listed(name: str) -> frozenset[str]:
+    """Return the stems of a list of ``language.toml``."""
+    return frozenset(map(stem, language()["lists"][name].split()))
+
+
+def denies(word: Word, lists: tuple[str, ...] = ("negations",)) -> bool:
+    """Return whether a word denies what follows; by its form, as "noted" has the stem of "not"."""
+    return word.surface.lower() in denials(lists)
+
+
+@cache
+def denials(lists: tuple[str, ...]) -> frozenset[str]:
+    """Return the words of several lists of ``language.toml``, as they are written."""
+    return frozenset(word for name in lists for word in language()["lists"][name].split())
+
+
+# --- sentences ---
 
 _HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
