@@ -186,6 +186,13 @@ class _State:
             self.held.discard(thread)
             self.importing.release()
 
+    def after_fork_in_child(self) -> None:
+        self.__init__()  # type: ignore[misc]
+        for collection in (_running, _finalizers, _not_before):
+            collection.clear()
+        for forked in list(_forked):
+            forked.after_fork()
+
 
 _state = _State()
 #: What must start afresh in a child; one hook in the interpreter however many come and go.
@@ -197,18 +204,10 @@ def register(forked: Any) -> None:
     _forked.add(forked)
 
 
-def _after_fork_in_child() -> None:
-    _state.__init__()  # type: ignore[misc]
-    for collection in (_running, _finalizers, _not_before):
-        collection.clear()
-    for forked in list(_forked):
-        forked.after_fork()
-
-
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_state.before_fork,
         after_in_parent=_state.after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
+        after_in_child=_state.after_fork_in_child,
     )
 atexit.register(finish_all)

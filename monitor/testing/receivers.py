@@ -102,15 +102,16 @@ class SlackReceiver(Receiver):
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         message = json.loads(handler.rfile.read(int(handler.headers.get("Content-Length", 0))))
         with self._changed:
-            answer = self._take(message)
+            answer = self.take(message)
             self._changed.notify_all()
-        self._reply(handler, answer)
+        self.reply(handler, answer)
 
-    def _take(self, message: dict[str, Any]) -> Any:
+    def take(self, message: dict[str, Any]) -> Any:
         """Note a message; return how it is answered."""
         self.messages.append(message)
 
-    def _reply(self, handler: BaseHTTPRequestHandler, _: Any) -> None:
+    def reply(self, handler: BaseHTTPRequestHandler, _: Any) -> None:
+        """Answer a message as Slack does."""
         handler.send_response(200)
         handler.send_header("Content-Length", "2")
         handler.end_headers()

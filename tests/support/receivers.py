@@ -55,14 +55,14 @@ class SlackReceiver(receivers.SlackReceiver):
     def script(self, *answers: SlackAnswer) -> None:
         self._script.extend(answers)
 
-    def _take(self, message: dict[str, Any]) -> SlackAnswer:
+    def take(self, message: dict[str, Any]) -> SlackAnswer:
         answer = self._script.popleft() if self._script else SlackAnswer.OK
         self.requests.append(message)
         if answer in _TAKEN:
             self.messages.append(message)
         return answer
 
-    def _reply(self, handler: BaseHTTPRequestHandler, answer: SlackAnswer) -> None:
+    def reply(self, handler: BaseHTTPRequestHandler, answer: SlackAnswer) -> None:
         if answer in _PLAIN_ANSWERS:
             status, text = _PLAIN_ANSWERS[answer]
             handler.send_response(status)
