@@ -204,7 +204,7 @@ def test_position_that_is_taken_is_given_to_no_other_sample(connection):
     bits = TIE_BITS[connection.dialect.name]
     again = allot_positions(connection, {"a": taken >> bits})
     assert again["a"] != taken
-    assert again["a"] >> bits == taken >> bits
+    assert (again["a"] >> bits) - (taken >> bits) in {0, 1}  # one draw further: at most the next
 
 
 def test_samples_of_before_the_index_enter_it_newest_first(connection):
