@@ -37,6 +37,7 @@ from monitor.report.format import (
     sparkline,
     utc_time,
 )
+from monitor.report.words import NOT_VERIFIED
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import series
 from monitor.store.samples import worst_samples
@@ -148,6 +149,8 @@ def _impact(snapshot: Snapshot) -> str:
     if snapshot.key.metric == ERROR_RATE:
         return f"{share} requests fail: {_figures(verdict)}"
     what = _FAILING.get(snapshot.key.metric, f"fail {plain_text(snapshot.key.metric, 80)}")
+    if snapshot.key.metric == "groundedness" and not verdict.level_verified:
+        what = "do not come from their contexts"
     return f"{share} sampled answers {what}: {_figures(verdict)}"
 
 
@@ -158,7 +161,8 @@ def _figures(verdict: Verdict) -> str:
     rate = percent(verdict.pass_rate)
     if verdict.low is not None and verdict.high is not None:
         rate = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
-    return f"{rate} pass, n = {verdict.n:,}, since {utc_time(verdict.since)}"
+    mark = "" if verdict.level_verified else NOT_VERIFIED
+    return f"{rate} pass{mark}, n = {verdict.n:,}, since {utc_time(verdict.since)}"
 
 
 def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:

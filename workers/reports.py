@@ -332,7 +332,7 @@ class _Steps:
         ]
         return DigestSeries(
             app=verdict.app, metric=verdict.metric, status=verdict.status, n=whole.n,
-            points=points, **_rates(whole),
+            points=points, level_verified=verdict.level_verified, **_rates(whole),
         )  # fmt: skip
 
 

@@ -226,6 +226,11 @@ class Verdict(BaseModel, frozen=True, extra="forbid"):
     )
     evaluated_at: AwareDatetime
 
+    @property
+    def level_verified(self) -> bool:
+        """Whether the pass rate is known to be the share of good answers, or estimates nothing."""
+        return self.level is None or self.level.verified
+
     @model_validator(mode="before")
     @classmethod
     def _of_before(cls, value: Any) -> Any:

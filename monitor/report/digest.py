@@ -101,6 +101,7 @@ class DigestSeries(_Value):
     high: float | None
     n: int
     points: Sequence[DigestPoint]
+    level_verified: bool = True
 
 
 class StatusMove(_Value):

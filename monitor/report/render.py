@@ -21,7 +21,7 @@ from monitor.report import words
 from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import count, plain_text, public_functions, rate_with_interval
 from monitor.report.model import MetricReport, Report
-from monitor.report.words import BLAMED, ICONS, WORDS, headline, status_word
+from monitor.report.words import BLAMED, ICONS, NOT_VERIFIED, WORDS, headline, status_word
 
 _NAME_CHARS = 60
 _MOST_CHARS = 500
@@ -164,7 +164,8 @@ def chart_label(series: DigestSeries) -> str:
     app, metric = (plain_text(name, _NAME_CHARS) for name in (series.app, series.metric))
     figures = "no scores"
     if series.rate is not None:
-        figures = f"{rate_with_interval(series.rate, series.low, series.high)}, n {series.n:,}"
+        rate = rate_with_interval(series.rate, series.low, series.high)
+        figures = f"{rate}{'' if series.level_verified else NOT_VERIFIED}, n {series.n:,}"
     return (
         f"{ICONS[series.status]} {app} {metric}: {status_word(series.status, series.n)}, {figures}"
     )

@@ -104,12 +104,9 @@ def verdict_rate(verdict: Verdict, *, unverified: str = NOT_VERIFIED) -> str:
     *unverified* marks a rate whose level nobody verified; "" where a sentence beside it says so.
     """
     said = rate_with_interval(verdict.pass_rate, verdict.low, verdict.high)
-    level = verdict.level
     if verdict.pass_rate is not None and verdict.low is None is verdict.high:
         said = f"{percent(verdict.pass_rate)}, may be chance"  # the policy looks at less
-    if level is None or verdict.pass_rate is None:
-        return said
-    return said if level.verified else f"{said}{unverified}"
+    return said if verdict.level_verified or verdict.pass_rate is None else f"{said}{unverified}"
 
 
 def level_sentence(verdict: Verdict) -> str:

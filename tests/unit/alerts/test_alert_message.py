@@ -14,7 +14,7 @@ from alerts.message import Example, render, without_samples
 from alerts.model import Background, Evidence, Other, Snapshot
 from monitor.errors import DeliveryError
 from monitor.models.alerting import AlertEvent
-from monitor.models.status import Status
+from monitor.models.status import AppLevel, Status
 
 NOW = datetime(2026, 3, 1, 14, 10, tzinfo=UTC)
 FIRED, ESCALATED = AlertEvent.FIRED, AlertEvent.ESCALATED
@@ -59,6 +59,14 @@ def test_a_fired_message_says_everything_that_matters():
         "https://status.example.org/incidents/5d02744c11aa",
     ):
         assert part in text
+
+
+def test_rate_whose_level_is_not_verified_is_called_what_it_is():
+    verdict = snapshot().verdict.model_copy(update={"level": AppLevel(verified=False)})
+    assert (
+        "about 4 in 10 sampled answers do not come from their contexts: 62.0 % (55.0–69.0) pass,"
+        " level not verified, n = 200"
+    ) in render(snapshot(verdict=verdict), {FIRED}).text.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

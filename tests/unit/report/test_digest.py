@@ -187,6 +187,12 @@ def test_status_that_is_held_is_told_as_such_beside_its_course():
     assert chart_label(held) == "■ shop m: CRITICAL (no new scores), no scores"
 
 
+def test_rate_whose_level_is_not_verified_says_so_in_the_digest():
+    unsure = course("shop", "m", Status.HEALTHY, [], 240)
+    unsure = unsure.model_copy(update={"level_verified": False})
+    assert chart_label(unsure).endswith("80.0 % (70.0–90.0), level not verified, n 240")
+
+
 def test_cost_stands_beside_that_of_the_period_before():
     assert section(make(cost_usd=1.5, cost_before_usd=20), "Cost") == [
         "LLM judge $1.50, $20.00 in the period before"
