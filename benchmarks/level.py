@@ -22,7 +22,7 @@ from common import print_head, print_row, script
 from labelled import GROUNDEDNESS, MODERN, Row, by_source, contexts, document, read_rows
 from numpy.typing import NDArray
 
-from monitor.models import Context, Interaction, Status
+from monitor.models import Status
 from monitor.models.evaluation import OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.rolling import backtest
 from monitor.rolling.anytime import advance
@@ -31,15 +31,8 @@ from monitor.rolling.looks import StreamSample, history_columns, looks_of
 from monitor.rolling.policies import Rules
 from monitor.scoring.calibration import JudgedSample
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.stats.agreement import (
-    SPENT,
-    ErrorRates,
-    ScoreBand,
-    bands_to_label,
-    count_bands,
-    learn_lines,
-    level_lines,
-)
+from monitor.stats import agreement
+from monitor.testing import make_interaction
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -120,14 +113,14 @@ def sources_of(rows: Sequence[Row], judge: LocalJudge) -> Iterator[Source]:
     rng = np.random.default_rng(0)
     for name, places in by_source(rows).items():
         mine = [rows[place] for place in places]
-        scores = {label: _scores(judge, mine, label) for label in (0, 1)}
+        good, bad = (_scores(judge, (r for r in mine if r["label"] == of)) for of in (0, 1))
         swapped: list[Row] = []
         for i, j in rng.permutation(list(permutations(range(len(mine)), 2))):
             if document(mine[i]) != document(mine[j]) and not _same_texts(mine[i], mine[j]):
                 swapped.append(mine[i] | {"contexts": mine[j]["contexts"]})
             if len(swapped) == _FOREIGN:
                 break
-        yield Source(name, scores[0], scores[1], _scores(judge, swapped))
+        yield Source(name, good, bad, _scores(judge, swapped))
 
 
 def _same_texts(row: Row, other: Row) -> bool:
@@ -139,18 +132,12 @@ def _same_texts(row: Row, other: Row) -> bool:
     return len(runs[0] & runs[1]) > _SAME * min(map(len, runs))
 
 
-def _scores(judge: LocalJudge, rows: Sequence[Row], label: int | None = None) -> Floats:
-    found = []
-    for row in rows:
-        if label is None or row["label"] == label:
-            texts = [Context(text=text) for text in contexts(row)]
-            query, output = row["query"] or None, row["output"]
-            said = judge.judge(
-                Interaction(id="x", app="x", query=query, contexts=texts, output=output)
-            )
-            if said.groundedness is not None and not said.declined_rightly:
-                found.append(said.groundedness)
-    return np.array(found)
+def _scores(judge: LocalJudge, rows: Iterable[Row]) -> Floats:
+    given = ({"query": r["query"] or None, "output": r["output"], "contexts": contexts(r)}
+             for r in rows)  # fmt: skip
+    said = (judge.judge(make_interaction(**each)) for each in given)
+    found = [each.groundedness for each in said if not each.declined_rightly]
+    return np.array([each for each in found if each is not None])
 
 
 def by_own_line(scores: Floats) -> Bools:
@@ -170,13 +157,9 @@ def _changes(passed: Bools, **rules: float) -> list[tuple[float, Status]]:
     return backtest(times, passed.astype(float), passed, **rules)
 
 
-def _alarms(changes: Sequence[tuple[float, Status]]) -> int:
-    return sum(status in _BAD for _, status in changes)
-
-
 def _reads_healthy(passed: Bools) -> bool:
     changes = _changes(passed)
-    return changes[-1][1] is Status.HEALTHY and not _alarms(changes)
+    return changes[-1][1] is Status.HEALTHY and not _BAD & {status for _, status in changes}
 
 
 def lines(sources: Sequence[Source], rng: np.random.Generator) -> tuple[str, int]:
@@ -186,7 +169,7 @@ def lines(sources: Sequence[Source], rng: np.random.Generator) -> tuple[str, int
         scores, _ = source.stream(rng, 7 * _DAY, 0.95)
         passed = by_own_line(scores)
         healthy += _reads_healthy(passed[: 2 * _DAY])
-        alarms += _alarms(_changes(passed))
+        alarms += sum(status in _BAD for _, status in _changes(passed))
     return f"{healthy} of {len(sources)}", alarms
 
 
@@ -211,44 +194,41 @@ def foreign(sources: Sequence[Source], rng: np.random.Generator) -> str:
 
 def _labelled(
     rng: np.random.Generator, scores: Floats, good: Floats
-) -> Iterator[tuple[list[ScoreBand], tuple[int, ...]]]:
+) -> Iterator[tuple[list[agreement.ScoreBand], tuple[int, ...]]]:
     """Label answers as the queue draws them; yield the bands after each label, and their lines."""
     at = np.rint(100 * scores).astype(int)
-    lines_ = level_lines(_bins(scores[: OWN_LEARNT_AT[-1]]))
-    bands = count_bands(lines_, _bins(scores))
+    lines_ = agreement.level_lines(_bins(scores[: OWN_LEARNT_AT[-1]]))
+    bands = agreement.count_bands(lines_, _bins(scores))
     band = np.searchsorted(lines_, at, side="right")
     left = [rng.permutation(np.flatnonzero(band == i)).tolist() for i in range(len(bands))]
     while any(left):
-        i = next(i for i in bands_to_label(bands) if left[i])
+        i = next(i for i in agreement.bands_to_label(bands) if left[i])
         is_good = good[left[i].pop()]
-        bands[i] = bands[i]._replace(
-            good=bands[i].good + is_good, bad=bands[i].bad + (not is_good)
-        )  # fmt: skip
+        good_now, bad_now = bands[i].good + is_good, bands[i].bad + (not is_good)
+        bands[i] = bands[i]._replace(good=good_now, bad=bad_now)
         yield list(bands), lines_
 
 
 def _after_50(
     source: Source, rng: np.random.Generator, level: float
-) -> tuple[list[ErrorRates], float, tuple[int, ...]]:
+) -> tuple[list[agreement.ErrorRates], float, tuple[int, ...]]:
     """Return what 50 labels of 2,000 answers teach at each line, the level, and the lines."""
     scores, good = source.stream(rng, 2_000, level)
     bands, lines_ = next(islice(_labelled(rng, scores, good), 49, None))
-    return learn_lines(bands), float(good.mean()), lines_
+    return agreement.learn_lines(bands), float(good.mean()), lines_
 
 
 def labels(
     sources: Sequence[Source], rng: np.random.Generator, level: float, streams: int
 ) -> tuple[float, float, float]:
     """Return error in points, coverage, and share called sick by the interval of the labels."""
-    errors, covers, sick = [], [], []
-    for source in sources:
-        for _ in range(streams):
-            rates, truth, _ = _after_50(source, rng, level)
-            said, bounds = rates[0].labelled_level()
-            errors.append(100 * (said - truth))
-            covers.append(bounds.low <= truth <= bounds.high)
-            sick.append(bounds.high < _WARNING)
-    return float(np.sqrt(np.mean(np.square(errors)))), float(np.mean(covers)), float(np.mean(sick))
+    found = []
+    for source, _ in product(sources, range(streams)):
+        rates, truth, _ = _after_50(source, rng, level)
+        said, (low, high) = rates[0].labelled_level()
+        found.append(((100 * (said - truth)) ** 2, low <= truth <= high, high < _WARNING))
+    squares, covers, sick = np.mean(found, axis=0).tolist()
+    return squares**0.5, covers, sick
 
 
 def renewed(
@@ -256,27 +236,22 @@ def renewed(
 ) -> float:
     """Return the share of streams whose interval, renewed at set numbers, never misses."""
     held = []
-    for source in sources:
-        for _ in range(streams):
-            scores, good = source.stream(rng, 4_000, level)
-            inside = True
-            for n, (bands, _) in enumerate(_labelled(rng, scores, good), 1):
-                if n in SPENT:
-                    low, high = learn_lines(bands)[0].labelled_level()[1]
-                    inside &= low <= good.mean() <= high
-            held.append(inside)
+    for source, _ in product(sources, range(streams)):
+        scores, good = source.stream(rng, 4_000, level)
+        inside = True
+        for n, (bands, _) in enumerate(_labelled(rng, scores, good), 1):
+            if n in agreement.SPENT:
+                low, high = agreement.learn_lines(bands)[0].labelled_level()[1]
+                inside &= low <= good.mean() <= high
+        held.append(inside)
     return float(np.mean(held))
 
 
 def _alarm_after(
-    rng: np.random.Generator,
-    scores: Floats,
-    verdicts: Bools,
-    from_n: int,
-    rates: tuple[float, float] = (1.0, 0.0),
+    rng: np.random.Generator, scores: Floats, verdicts: Bools, rates: tuple[float, float] = (1, 0)
 ) -> float:
     """
-    Return after how many samples from *from_n* on a cascade's status is bad.
+    Return after how many samples of the second day a cascade's status is bad.
 
     As live: a tenth is judged, more often where the local score is undecided, and half while
     evidence builds up; the curve and the reference are learnt as verdicts come; thresholds are in
@@ -304,8 +279,8 @@ def _alarm_after(
         cascade.refit()
         news = past[start:]
         state, _ = advance(state, looks_of(news, [now_s] * len(news), state.baseline), rules)
-        if state.alarmed and start >= from_n:
-            return start + len(news) - from_n
+        if state.alarmed and start >= _DAY:
+            return start + len(news) - _DAY
     return np.inf
 
 
@@ -317,19 +292,16 @@ def _seen(found: Iterable[float]) -> tuple[float, str]:
 
 
 def judged(
-    sources: Sequence[Source],
-    rng: np.random.Generator,
-    rates: tuple[float, float],
-    now: float,
+    sources: Sequence[Source], rng: np.random.Generator, rates: tuple[float, float], now: float,
     streams: int,
-) -> tuple[float, str]:
+) -> tuple[float, str]:  # fmt: skip
     """Return how often a cascade sees a fall within a day, and the median of the samples."""
     found = []
     for source, _ in product(sources, range(max(1, streams // 3))):
         parts = [source.stream(rng, _DAY, level) for level in (0.95, now)]
         scores, good = (np.concatenate(both) for both in zip(*parts, strict=True))
         verdicts = rng.random(good.size) < np.where(good, *rates)
-        found.append(_alarm_after(rng, scores, verdicts, _DAY, rates))
+        found.append(_alarm_after(rng, scores, verdicts, rates))
     return _seen(found)
 
 
@@ -366,38 +338,33 @@ def switches(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -
                 known = [(float(s[0]), label) for s, label in scored(key) if s.size]
                 parts += [known[i] for i in rng.integers(0, len(known), _DAY)]
             scores, labels_ = np.array(parts).T
-            seen += bool(np.isfinite(_alarm_after(rng, scores, labels_ > 0, _DAY)))
+            seen += bool(np.isfinite(_alarm_after(rng, scores, labels_ > 0)))
         shown.append(f"{seen} of {len(chosen)}")
     return shown[0], shown[1]
 
 
 def later(
-    sources: Sequence[Source],
-    rng: np.random.Generator,
-    now: float,
-    streams: int,
-    days: int,
+    sources: Sequence[Source], rng: np.random.Generator, now: float, streams: int, days: int,
     labelled_at: float = 0.95,
-) -> tuple[float, str]:
+) -> tuple[float, str]:  # fmt: skip
     """Return how often 50 labels, or bets against thresholds that they translate, see a level."""
     found = []
-    for source in sources:
-        for _ in range(streams):
-            rates, _, lines_ = _after_50(source, rng, labelled_at)
-            if rates[0].labelled_level()[1].high < _WARNING:
-                found.append(0.0)
-                continue
-            scores, _ = source.stream(rng, days * _DAY, now)
-            at = np.inf
-            for line, of_line in zip(lines_, rates, strict=True):
-                changes = _changes(
-                    np.asarray(np.rint(100 * scores) >= line),
-                    warning_rate=of_line.threshold(_WARNING),
-                    critical_rate=of_line.threshold(_CRITICAL),
-                    false_alarms_per_month=0.1 / len(lines_),
-                )
-                at = min(at, *(t for t, status in changes if status in _BAD), np.inf)
-            found.append((at - _BEGIN_S) / _STEP_S)
+    for source, _ in product(sources, range(streams)):
+        rates, _, lines_ = _after_50(source, rng, labelled_at)
+        if rates[0].labelled_level()[1].high < _WARNING:
+            found.append(0.0)
+            continue
+        scores, _ = source.stream(rng, days * _DAY, now)
+        at = np.inf
+        for line, of_line in zip(lines_, rates, strict=True):
+            changes = _changes(
+                np.asarray(np.rint(100 * scores) >= line),
+                warning_rate=of_line.threshold(_WARNING),
+                critical_rate=of_line.threshold(_CRITICAL),
+                false_alarms_per_month=0.1 / len(lines_),
+            )
+            at = min(at, *(t for t, status in changes if status in _BAD), np.inf)
+        found.append((at - _BEGIN_S) / _STEP_S)
     return _seen(found)
 
 
@@ -407,10 +374,8 @@ def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> 
     faithful = [
         m for m in answers.values() if np.mean([row["label"] == 0 for row in m]) >= _LEAST_GOOD
     ]
-    healthy = 0
-    for mine in faithful:
-        healthy += _reads_healthy(by_own_line(rng.choice(_scores(judge, mine), 2 * _DAY)))
-    return healthy, len(faithful)
+    drawn = (rng.choice(_scores(judge, mine), 2 * _DAY) for mine in faithful)
+    return sum(_reads_healthy(by_own_line(scores)) for scores in drawn), len(faithful)
 
 
 script(main)
