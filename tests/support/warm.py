@@ -20,12 +20,12 @@ import tempfile
 import textwrap
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Self
 
 _ENDS_S = 300  #: by then a command that hangs is ended
 _SERVER = "import sys; from support.warm import serve; serve(sys.argv[1])"
 _CALLER = """
-    #!{python} -ISE
     import json, os, socket, sys
     with socket.socket(socket.AF_UNIX) as way:
         way.connect({address!r})
@@ -46,8 +46,10 @@ class Warm:
 
     def __enter__(self) -> Self:
         program, address = Path(self.command), f"{self._folder.name}/socket"
-        code = textwrap.dedent(_CALLER).strip().format(python=sys.executable, address=address)
-        program.write_text(code, encoding="utf-8")
+        caller = program.with_suffix(".py")
+        caller.write_text(textwrap.dedent(_CALLER).format(address=address), encoding="utf-8")
+        line = f'exec {quote(sys.executable)} -ISE {quote(str(caller))} "$@"'
+        program.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
         program.chmod(0o700)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", _SERVER, address],
