@@ -385,7 +385,7 @@ _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 _BUT = re.compile(
     r"\b(?:but|however|aber|jedoch|sondern|mais|cependant|toutefois|pero|sin embargo|sino"
     r"|mas|porém|contudo|ma|però|tuttavia|maar|echter|ale|jednak|lecz|ama|fakat|ancak"
-    r"|но|однако|але|однак)\b|[,;.]\s(?=please\b)"
+    r"|но|однако|але|однак)\b|[,;.]\s(?:so\s)?(?=please\b)"
     r"|لكن|लेकिन|परंतु|但是?|不过|不過|然而|(?<=せん)が|しかし|ただし|하지만|그러나",
     re.IGNORECASE,
 )

@@ -14,6 +14,9 @@ from monitor.scoring.language import is_checkable, is_refusal
         "I cannot answer this.",
         "The price is not mentioned in the given context.",
         "Unable to answer based on given passages.",
+        "The documentation does not mention it, please ask the support.",
+        "The handbook does not specify this, so please ask your manager.",
+        "The manual says nothing about it.",
         "I'm sorry, but I cannot answer that.",
         "Unfortunately I don't know, but I am sorry.",
         "Das weiß ich leider nicht.",
@@ -44,6 +47,8 @@ def test_refusal_is_recognised_when_sentence_declines(sentence):
     [
         "The passage does not mention the price, but the shop is open on Sundays.",
         "The museum does not sell tickets.",
+        "The documentation does not mention it, but the price is 5 euros.",
+        "The policy does not cover water damage.",
         "Sorry is a song of 2015.",
         "The museum is open, but I do not know the price.",
         "Den Preis weiß ich nicht, aber geöffnet ist bis 18 Uhr.",
