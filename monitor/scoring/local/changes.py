@@ -314,11 +314,15 @@ def _changed_places(
     for one, other in combinations(there, 2):
         if there[other] > there[one]:
             continue
-        link = mine[one + 1 : other]
+        # names of several words change places as a whole
+        link, links = (
+            [word.stem for word in side if not word.capital]
+            for side in (said[one + 1 : other], told[there[other] + 1 : there[one]])
+        )
         # "red cars and blue cars" says the same the other way round
         alike = link[: len(link) // 2 + 1] == mine[other + 1 : other + 1 + len(link) // 2 + 1]
-        linked = any(word.content for word in said[one + 1 : other])
-        if linked and not alike and theirs[there[other] + 1 : there[one]] == link:
+        linked = any(word.content and not word.capital for word in said[one + 1 : other])
+        if linked and not alike and link == links:
             a, b = said[one].surface, said[other].surface
             return [WordChange(f"{a} … {b}", f"{b} … {a}")]
     return []

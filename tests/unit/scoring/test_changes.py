@@ -268,6 +268,37 @@ PAIRS = {  # a passage, what it says, and the same with one detail changed
             "Dara fouled Miriam near the line.",
             "Miriam fouled Dara near the line.",
         ),
+        (
+            "Under the contract, Weber Ltd sells the plant to Stone Inc.",
+            "Under the contract, Weber Ltd sells the plant to Stone Inc.",
+            "Under the contract, Stone Inc sells the plant to Weber Ltd.",
+        ),
+    ],
+    "unit of measure": [
+        ("Take 5 mg twice a day.", "Take 5 mg twice a day.", "Take 5 g twice a day."),
+        ("Add 3 kg of flour.", "Add 3 kg of flour.", "Add 3 g of flour."),
+        (
+            "The tank holds 200 litres.",
+            "The tank holds 200 liters.",
+            "The tank holds 200 millilitres.",
+        ),
+    ],
+    "negation in other languages": [
+        (
+            "Das Museum ist montags nicht geöffnet.",
+            "Das Museum ist montags nicht geöffnet.",
+            "Das Museum ist montags geöffnet.",
+        ),
+        (
+            "Le magasin n'est pas ouvert le dimanche.",
+            "Le magasin n'est pas ouvert le dimanche.",
+            "Le magasin est ouvert le dimanche.",
+        ),
+        (
+            "De winkel is op zondag niet open.",
+            "De winkel is op zondag niet open.",
+            "De winkel is op zondag open.",
+        ),
     ],
     "attribute": [
         (
