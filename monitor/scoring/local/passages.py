@@ -43,10 +43,10 @@ class Passages:
             read = read[: _MOST_SENTENCES - len(self.words)]
             self.sentences += [(number, sentence) for sentence, _ in read]
             for _, tokens in read:
-                stems = [word.stem for word in tokens]
+                stems, place = [word.stem for word in tokens], len(self.words)
                 unique = {*stems}
                 for stem in unique:
-                    index[stem].append(len(self.words))
+                    index[stem].append(place)
                 self.pairs.update(pairwise(stems))
                 self.order.append(stems)
                 self.stems.append(unique)

@@ -198,15 +198,10 @@ def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
     return tuple(found)
 
 
-class Compared(NamedTuple):
-    """The figures of a claim in the order of ``RECORD_FEATURES``, and what it surely changes."""
-
-    values: tuple[float, ...]
-    changes: tuple[WordChange, ...]
-
-
-def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
-    """Compare one claim with all records of the passages."""
+def compare(
+    aligned: Aligned, attributes: Sequence[Attribute]
+) -> tuple[tuple[float, ...], tuple[WordChange, ...]]:
+    """Return the ``RECORD_FEATURES`` of a claim about records, and what it surely changes."""
     tokens, places = aligned.tokens, defaultdict[str, list[int]](list)
     for place, word in enumerate(tokens):
         places[word.stem].append(place)
@@ -237,7 +232,7 @@ def compare(aligned: Aligned, attributes: Sequence[Attribute]) -> Compared:
     changes = {change.said: change for change in (*_numbers(aligned), *_hours(aligned))}
     # of several attributes it may be another that a claim denies
     plain = [change for change, said in certain if said or sum(values) == 1]
-    return Compared(values, (*changes.values(), *plain))
+    return values, (*changes.values(), *plain)
 
 
 def _denied(tokens: Sequence[Word], places: Sequence[int]) -> bool:

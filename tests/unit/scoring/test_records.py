@@ -25,8 +25,8 @@ RECORD = json.dumps(
 def compared(claim, *contexts):
     contexts = contexts or (RECORD,)
     passages = Passages(contexts)
-    found = compare(Aligned.of(claim, passages), read_attributes(passages.records))
-    return dict(zip(RECORD_FEATURES, found.values, strict=True)), found.changes
+    values, changes = compare(Aligned.of(claim, passages), read_attributes(passages.records))
+    return dict(zip(RECORD_FEATURES, values, strict=True)), changes
 
 
 @pytest.mark.parametrize(
