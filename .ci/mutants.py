@@ -449,10 +449,10 @@ def spans_without_claim(source: str) -> Iterator[tuple[tuple[int, int], tuple[in
 
 
 def is_plain_number(value: ast.expr | None) -> bool:
-    """Return whether an expression has numbers alone, such as ``(7 * 86_400, 0.5)``."""
+    """Return whether an expression has numbers alone, such as ``(7 * DAY_S, 0.5)``."""
     parts = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tuple, ast.Load)
     return value is not None and all(
-        isinstance(node, parts)
+        (isinstance(node, parts) or (isinstance(node, ast.Name) and node.id.isupper()))
         and not (isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes, bool)))
         for node in ast.walk(value)
     )

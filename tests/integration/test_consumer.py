@@ -5,7 +5,7 @@ import redis
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names
-from monitor.queue.consumer import Consumer, backlog, connect, live_workers
+from monitor.queue.consumer import Consumer, NewestFirst, backlog, connect, live_workers
 from monitor.queue.snapshot import Stalls, note_stall, read_stalls
 from monitor.queue.wire import encode
 from monitor.testing import make_sample
@@ -326,3 +326,14 @@ def test_redis_that_refuses_is_one_clear_line(client):
     for ask in (lambda: backlog(client), lambda: Consumer(client, "a").take(1)):
         with pytest.raises(QueueUnavailableError, match="Redis refuses: "):
             ask()
+
+
+def test_what_came_at_the_edge_is_news_and_only_what_came_before_is_left(client):
+    reader = consumer(client)
+    for at_ms in (1_699_999_999_999, 1_700_000_000_000):
+        put(client, id=f"{at_ms}-5")
+    newest = NewestFirst(client, reader.name)
+    assert newest.skip_to(1_700_000_000.0)
+    assert not newest.skip_to(1_700_000_000.0)
+    assert [entry.entry_id for entry in reader.take(9)] == ["1700000000000-5"]
+    assert [entry.entry_id for entry in newest.take_later(9)] == ["1699999999999-5"]

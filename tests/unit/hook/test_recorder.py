@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from monitor.hook import sender
+from monitor.hook import Hook, sender
 from monitor.hook.capture import PASSAGES
 from monitor.hook.options import resolve
 from monitor.hook.recorder import MOST_WAITING, RETIRE_S, FeedbackBuffer, Progress, Recorder
@@ -126,6 +126,13 @@ def test_hook_that_is_closed_counts_no_errors():
     made.finish(0.0)
     made.fail("E", counted=False)
     assert (made.errored, made.unseen) == ({}, 0)
+
+
+@pytest.mark.parametrize(("rate", "chosen"), [(0.0, False), (1.0, True)])
+def test_interaction_is_chosen_with_its_rate(rate, chosen):
+    hook = Hook(app="bot", sample_rate=rate, redis_url="redis://127.0.0.1:1/0")
+    assert (hook.chosen(), hook.chance()) == (chosen, rate)
+    hook.close(timeout=0)
 
 
 def test_one_thread_alone_may_be_the_sender():

@@ -13,6 +13,7 @@ from monitor.queue.wire import sample_id
     ("body", "found"),
     [
         ({"sample_id": "a1", "interaction": 3}, "a1"),
+        ({"sample_id": "x"}, "x"),
         ({"sample_id": "x" * 64}, "x" * 64),
         ({"sample_id": "x" * 65}, None),
         ({"sample_id": ""}, None),

@@ -109,6 +109,15 @@ def test_grid_of_other_thresholds_is_scaled_and_keeps_its_edges():
     assert other.below[-1] < 0.95 < other.rates(np.asarray(0.98))[BELOW]
 
 
+@pytest.mark.parametrize("top", [0.86, 0.95, 1.0])
+def test_rates_bet_on_rise_through_both_thresholds_and_stay_below_the_reference(top):
+    rates = GRID.rates(np.array([top, top]))
+    assert (np.diff(rates) > 0).all()
+    assert (rates[:, BELOW - 1] < GRID.warning_rate).all()
+    assert (rates[:, BELOW] > GRID.warning_rate).all()
+    assert (rates[:, -1] < top).all()
+
+
 PART = st.floats(0.0, 1.0)
 
 

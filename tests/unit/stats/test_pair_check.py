@@ -47,3 +47,11 @@ def test_what_one_side_has_more_waits_and_later_pairs_change_nothing():
     first = check_pairs(good[:10], bad[:10])
     assert check_pairs(good[:10] + bad, bad[:10] + good) == first
     assert first.pairs == LOOKS[0].pairs
+
+
+def test_sides_of_different_sizes_have_the_p_values_of_scipy():
+    found = p_values(6, 11)
+    for good in ((5, 3), (6, 7), (2, 9), (3, 1)):
+        table = [[good[0], good[1]], [6 - good[0], 11 - good[1]]]
+        expected = boschloo_exact(table, alternative="greater", n=256).pvalue
+        assert found[good] == pytest.approx(expected, abs=2e-3)

@@ -128,3 +128,8 @@ def test_trend_is_never_surer_than_its_samples_allow():
     half = 1.96 / np.sqrt(400 / (level * (1 - level)) * ((days - 4.5) ** 2).sum())
     assert (found.low, found.high) == (pytest.approx(-half), pytest.approx(half))
     assert found.stability == 1.0
+
+
+@pytest.mark.parametrize(("scores", "stability"), [([0.0, 0.5], 0.0), ([0.0, 0.0], 1.0)])
+def test_scores_that_begin_at_zero_are_stable_only_if_they_stay(scores, stability):
+    assert plain_trend(scores).stability_score == stability

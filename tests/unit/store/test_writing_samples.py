@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from monitor.models import Evaluation
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT, OWN_LEAST, OWN_MOST
+from monitor.models.insight import SampleRate
 from monitor.models.status import OTHER
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.engine import put
@@ -18,6 +19,7 @@ from monitor.store.rollup import read_inputs
 from monitor.store.sample_index import (
     APPS,
     LATEST_MS,
+    PATIENCE_S,
     PLACES,
     TIE_BITS,
     Census,
@@ -29,8 +31,14 @@ from monitor.store.sample_index import (
     place,
     samples_of_user,
 )
-from monitor.store.samples import newest_acts, note_act
+from monitor.store.samples import newest_acts, note_act, worst_samples
 from monitor.store.tables import counts, dimensions, evaluations, samples, streams
+from monitor.store.verdicts import (
+    own_rate,
+    read_asked_spans,
+    read_sample_rates,
+    save_sample_rate,
+)
 from monitor.store.write import add_input_counts, bounded, record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import ScoringRules, result_of
@@ -250,6 +258,46 @@ def test_value_that_gets_a_place_remembers_what_was_certain_before():
     found = admit(census, {"b": 3}, {"a": Seen(6, 0)}, now_s=0, places=1)
     assert (found.named, found.waiting) == ({"b": 5}, {})
     assert admit(census, {"b": 3}, {"a": Seen(8, 0)}, now_s=0, places=1).waiting == {"b": (10, 2)}
+
+
+def test_place_of_an_idle_value_goes_first_however_frequent_it_was():
+    late_s = PATIENCE_S + 1
+    seen = {"a": Seen(900, 0), "b": Seen(1, late_s)}
+    found = admit(Census({"a": 0, "b": 0}), {"c": 1}, seen, now_s=late_s, places=2)
+    assert found.named.keys() == {"b", "c"}
+
+
+def test_worst_sample_is_one_of_its_metric_and_shows_question_and_answer(connection):
+    said = [
+        make_evaluation(evaluator_name=name, score=score, explanation=name)
+        for name, score in (("groundedness", 0.3), ("a", 0.1), ("z", 0.2))
+    ]
+    write(connection, result(*said, query="q", output="o"))
+    asked = {"app": "shop", "metric": "groundedness", "since": NOW}
+    [found] = worst_samples(connection, **asked)
+    assert (found.evaluation.explanation, found.query, found.output) == ("groundedness", "q", "o")
+    assert worst_samples(connection, **asked, until=NOW) == []
+
+
+def test_commonest_rate_of_an_apps_samples_is_its_own(connection):
+    assert own_rate(connection, "shop") is None
+    write(connection, result(), result(), result(app="bot"))
+    assert own_rate(connection, "shop") == 1.0
+
+
+def test_rates_that_were_asked_for_follow_each_other(connection):
+    for minutes, rate in ((0, 0.5), (10, 0.25)):
+        since = NOW + timedelta(minutes=minutes)
+        asked = SampleRate(
+            rate=rate, own=0.1, reason="", since=since, until=since + timedelta(hours=1),
+            set_by="ann", follows_evidence=False,
+        )  # fmt: skip
+        save_sample_rate(connection, "shop", asked, None)
+    at_s = NOW.timestamp()
+    assert read_asked_spans(connection) == {
+        "shop": [(at_s, at_s + 600, 0.5, 0.1), (at_s + 600, at_s + 4200, 0.25, 0.1)]
+    }
+    assert read_sample_rates(connection, "shop") == {"shop": (asked, None)}
 
 
 def test_more_frequent_values_come_first_where_places_are_few():
