@@ -137,16 +137,14 @@ class MailReceiver(Waiting):
 
     def __enter__(self) -> Self:
         try:
-            from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - only where it is used
+            import aiosmtpd.smtp  # noqa: F401, PLC0415 - only where it is used
         except ImportError:
             raise MissingExtraError("the mail receiver") from None
         self._loop = asyncio.new_event_loop()
 
         async def listen() -> None:
             self._closing = asyncio.Event()
-            server = await self._loop.create_server(
-                lambda: SMTP(self, loop=self._loop, hostname="localhost"), "127.0.0.1", 0
-            )
+            server = await self._loop.create_server(self.connection, "127.0.0.1", 0)
             self.port: int = server.sockets[0].getsockname()[1]
             self._listening.set()
             async with server:
@@ -165,6 +163,12 @@ class MailReceiver(Waiting):
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
+
+    def connection(self) -> Any:
+        """Return the protocol of a new connection."""
+        from aiosmtpd.smtp import SMTP  # noqa: PLC0415 - as above
+
+        return SMTP(self, loop=self._loop, hostname="localhost")
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name
         """Take a mail."""

@@ -128,7 +128,7 @@ def series_chart(
         + _text("", x, frame.top - 7, "end" if x > frame.right - 90 else "start", mark.label)
         + "</g>"
         for mark in marks
-        if frame.from_s <= int(mark.at_s) <= frame.to_s  # in whole seconds, as the frame
+        if frame.from_s <= mark.at_s <= frame.to_s
         for x in (frame.x(mark.at_s),)
     ]
     band, line = (f'<g transform="scale({1 / _UNITS})">{part}</g>' if part else ""

@@ -260,7 +260,8 @@ class TimeSeries:
     @property
     def to_s(self) -> int:
         """Where it ends, in epoch seconds."""
-        return int(min(self.now_s, self.steps[-1].start_s + self.step_s)) if self.steps else 0
+        # The second that has begun is in it, and what happened in it.
+        return int(min(self.now_s + 1, self.steps[-1].start_s + self.step_s)) if self.steps else 0
 
     @property
     def finished_s(self) -> int:

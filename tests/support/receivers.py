@@ -124,7 +124,8 @@ class MailReceiver(receivers.MailReceiver):
             server.transport.abort()
         return taken
 
-    def _connection(self) -> SMTP:
+    def connection(self) -> SMTP:
+        """Return the protocol of a new connection."""
         return SMTP(
             self,
             loop=self._loop,
