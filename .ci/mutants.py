@@ -19,13 +19,10 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import gc
 import importlib
-import inspect
 import json
 import os
 import random
-import re
 import resource
 import shutil
 import subprocess
@@ -34,19 +31,15 @@ import tempfile
 import time
 import tomllib
 import traceback
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from functools import cache, partial
-from itertools import zip_longest
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-import _pytest.main
-import _pytest.runner
-import psutil
 import pytest
+from breaks import mutate, places
+from forks import MEMORY_BYTES, NOT_RUN, NOT_SWAPPED, Kept, Watch, forked, run_tests
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / ".venv/mutants"))  # after the project's own packages
@@ -55,14 +48,7 @@ PACKAGES = ("alerts", "groundwatch", "monitor", "workers")
 LONGEST_TEST_S = 30  # what takes longer is left to the whole suite
 PATIENCE, LEAST_PATIENCE_S = 5, 30  # times what the unchanged code takes; then it hangs
 FIRST = 30  # tests that run before all others
-MEMORY_BYTES = 8 * 2**30
-FEW, NOT_RUN, NOT_SWAPPED = 4, 70, 71
-
-#: Equality exchanged for identity: the same for enumerations, None and small numbers.
-LOGS = re.compile(r"_?(log|logger)(\.\w+)?\.(debug|info|warning|error|exception)$")
-CACHES = re.compile(r"(functools\.)?(lru_cache|cache|cached_property)\b")
-IDENTITY = re.compile(r"_(Eq|NotEq|Lt|LtE|Gt|GtE)_Is|_Is_Eq|_IsNot_NotEq")
-Place = tuple[str, int, int, str]  # module, line, column, the kind of change
+FEW = 4
 
 
 class Traced(NamedTuple):
@@ -72,182 +58,6 @@ class Traced(NamedTuple):
     seconds: Mapping[str, float]
     failed: Sequence[str]
     loaded: Sequence[str]  # modules
-
-
-class Watch:
-    """A plugin of pytest: which tests to run, in which order; which lines they run, how long."""
-
-    def __init__(
-        self,
-        coverage: Any = None,
-        wanted: Mapping[str, int] | None = None,
-        ready: Mapping[str, Callable[[], Any]] | None = None,
-    ) -> None:
-        self.coverage, self.wanted, self.ready = coverage, wanted, ready or {}
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.failed: dict[str, bool] = {}  # whether by a time-out
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.wanted is not None:
-            items[:] = [item for item in items if item.nodeid in self.wanted]
-            items.sort(key=lambda item: self.wanted[item.nodeid])
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Any:
-        """Give a fixture that was made ready before."""
-        if fixturedef.argname not in self.ready:
-            return None  # pytest makes it
-        found = self.ready[fixturedef.argname]()
-        fixturedef.cached_result = (found, fixturedef.cache_key(request), None)
-        return found
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        if self.coverage:
-            self.coverage.switch_context(nodeid)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] += report.duration
-        if report.failed:
-            self.failed[report.nodeid] = "Timeout" in report.longreprtext
-
-
-def run_tests(
-    tree: Path, tests: Sequence[str], watch: Watch, *more: str, plugins: Sequence[Any] = ()
-) -> int:
-    """Run pytest in this process, in *tree*; return its exit code."""
-    os.chdir(tree)
-    sys.path.insert(0, str(tree))
-    os.environ["PYTHONPATH"] = str(tree)
-    # A folder of its own: another pytest of the same user takes the rights of the usual one away.
-    options = [
-        "-q",
-        f"--basetemp={tree}.tmp",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        "ignore::pytest.PytestAssertRewriteWarning",
-    ]
-    return int(pytest.main([*tests, *options, *more], [watch, *plugins]))
-
-
-def forked(call: Callable[[], int], *, silent: bool = True, timeout_s: float) -> int | None:
-    """Return the exit code of *call* in a process of its own; None where it outlasts the timeout.
-
-    Processes are forked because most of the time of a short test run is for imports.
-    """
-    child = os.fork()
-    if child == 0:
-        code = NOT_RUN
-        try:
-            if silent:
-                with Path(os.devnull).open("r+b") as nothing:
-                    for stream in range(3):
-                        os.dup2(nothing.fileno(), stream)
-            code = call()
-        except BaseException:  # noqa: BLE001  # nothing may go on as if this were the parent
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    for process in (*psutil.Process(child).children(recursive=True), psutil.Process(child)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    os.waitpid(child, 0)
-    return None
-
-
-class Kept:
-    """
-    A plugin of pytest: read all tests and modules once, then run each mutant in a fork of that.
-
-    The code of a changed function is exchanged in the fork. What changes at import goes another
-    way, see `Trial.failing`.
-    """
-
-    def __init__(self, watch: Watch, asked: int, said: int) -> None:
-        self.watch, self.asked, self.said = watch, asked, said
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = {item.nodeid: item for item in session.items}
-        with os.fdopen(self.asked) as asked, os.fdopen(self.said, "w") as said:
-            said.write("ready\n")
-            said.flush()
-            for line in asked:
-                task = json.loads(line)
-                code = forked(partial(self.run, session, items, task), timeout_s=task["limit_s"])
-                said.write(json.dumps(code) + "\n")
-                said.flush()
-        return True
-
-    def run(
-        self, session: pytest.Session, items: Mapping[str, pytest.Item], task: Mapping[str, Any]
-    ) -> int:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        if not swap(task["path"], task["before"], task["after"]):
-            return NOT_SWAPPED
-        session.items = [items[test] for test in task["tests"] if test in items]
-        session.config.option.maxfail = 1
-        vars(session.config)["_env_timeout"] = task["timeout_s"]  # of pytest-timeout
-        with contextlib.suppress(session.Failed):
-            _pytest.main.pytest_runtestloop(session)
-        _pytest.runner.pytest_sessionfinish(session)
-        Path(task["failed"]).write_text(json.dumps(self.watch.failed), encoding="utf-8")
-        return int(bool(self.watch.failed))
-
-
-def functions_changed(path: str, before: str, after: str) -> dict[Any, CodeType] | None:
-    """Return the new code of functions, by name and line; None where an import would differ."""
-    found: dict[Any, CodeType] = {}
-
-    def inner(code: CodeType) -> list[CodeType]:
-        return [each for each in code.co_consts if isinstance(each, CodeType)]
-
-    def own(code: CodeType) -> tuple[Any, ...]:
-        consts = [(type(c), repr(c)) for c in code.co_consts if not isinstance(c, CodeType)]
-        return (code.co_code, consts, code.co_names, code.co_varnames, code.co_exceptiontable)
-
-    def same(a: CodeType, b: CodeType) -> bool:
-        pairs = list(zip_longest(inner(a), inner(b)))
-        return own(a) == own(b) and all(x and y and same(x, y) for x, y in pairs)
-
-    def walk(a: CodeType, b: CodeType) -> bool:
-        if a.co_flags & inspect.CO_OPTIMIZED:  # a function
-            if not same(a, b):
-                found[a.co_qualname, a.co_firstlineno] = b
-            return not a.co_name.endswith(("comp>", "genexpr>")) or same(a, b)
-        pairs = list(zip_longest(inner(a), inner(b)))
-        return own(a) == own(b) and all(x and y and walk(x, y) for x, y in pairs)
-
-    old, new = (compile(text, path, "exec", dont_inherit=True) for text in (before, after))
-    return found if walk(old, new) else None
-
-
-def swap(path: str, before: str, after: str) -> bool:
-    """Exchange the code of the functions of a module that is loaded; return whether it could be."""
-    if not any(getattr(module, "__file__", None) == path for module in [*sys.modules.values()]):
-        return True  # it will be read as it is now
-    changed = functions_changed(path, before, after)
-    if not changed:
-        return changed is not None and before == after
-    left = set(changed)
-    for each in gc.get_objects():
-        # By its type alone: a test's own object may not like to be asked for its class.
-        if type(each) is FunctionType and each.__code__.co_filename == path:
-            key = each.__code__.co_qualname, each.__code__.co_firstlineno
-            if key in changed:
-                try:
-                    each.__code__ = changed[key]
-                except ValueError:  # of other free variables
-                    return False
-                left.discard(key)
-    return not left
 
 
 def copy_tree(folder: Path) -> Path:
@@ -401,73 +211,6 @@ def imported_by(name: str, path: Path) -> set[str]:
     return found | {
         name.rsplit(".", depth)[0] for name in found for depth in range(name.count(".") + 1)
     }
-
-
-def places(tree: Path, modules: Sequence[str]) -> dict[Place, list[tuple[Any, int]]]:
-    """Return all changes, as operator and occurrence, by place; none that no test should notice."""
-    from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415  # of the tools
-    from cosmic_ray.plugins import get_operator, operator_names  # noqa: PLC0415
-
-    operators = [get_operator(name) for name in operator_names() if not name.endswith("NoOp")]
-    found: dict[Place, list[tuple[Any, int]]] = defaultdict(list)
-    for module in modules:
-        source = (tree / module).read_text(encoding="utf-8")
-        nodes, unread = list(ast_nodes(get_ast(source))), list(spans_without_claim(source))
-        for operator in operators:
-            if operator.arguments() or IDENTITY.search(operator.__name__):
-                continue
-            starts = (at for node in nodes for at, _ in operator().mutation_positions(node))
-            for occurrence, start in enumerate(starts):
-                if not any(low <= start < high for low, high in unread):
-                    kind = operator.__name__.split("_")[0]
-                    found[module, *start, kind].append((operator, occurrence))
-    return found
-
-
-def spans_without_claim(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield beginning and end of what no test should notice: see the top of this module."""
-    tree = ast.parse(source)
-    constants = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
-    unread: list[Any] = [node.value for node in constants if is_plain_number(node.value)]
-    for node in ast.walk(tree):
-        unread += [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip
-            unread.append(node.value)
-        if isinstance(node, ast.ClassDef):  # frozen, slots, kw_only
-            unread += node.decorator_list
-        if isinstance(node, ast.FunctionDef):
-            unread += [each for each in node.decorator_list if CACHES.match(ast.unparse(each))]
-        if isinstance(node, ast.Call) and LOGS.match(ast.unparse(node.func)):
-            unread.append(node)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            unread.append(node.test)
-    for item in unread:
-        if isinstance(item, ast.expr):
-            assert item.end_lineno is not None
-            assert item.end_col_offset is not None
-            yield (item.lineno, item.col_offset), (item.end_lineno, item.end_col_offset)
-
-
-def is_plain_number(value: ast.expr | None) -> bool:
-    """Return whether an expression has numbers alone, such as ``(7 * DAY_S, 0.5)``."""
-    parts = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tuple, ast.Load)
-    return value is not None and all(
-        (isinstance(node, parts) or (isinstance(node, ast.Name) and node.id.isupper()))
-        and not (isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes, bool)))
-        for node in ast.walk(value)
-    )
-
-
-def mutate(source: str, operator: Any, occurrence: int) -> str | None:
-    """Return the changed source, None where that is no program or the same one."""
-    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415  # of the tools
-
-    try:
-        changed: str | None = mutate_code(source, operator(), occurrence)
-        same = changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
-    except (SyntaxError, AttributeError):  # the latter from cosmic-ray, at errors with dotted names
-        return None
-    return None if same else changed
 
 
 def tests_of(line: int, source: str, lines: Mapping[str, Sequence[str]]) -> set[str]:
