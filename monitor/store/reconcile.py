@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal, select, type_coerce
 
 from monitor.models import ROOT, Tally
-from monitor.store.columns import time_of
+from monitor.store.columns import SegmentsColumn, time_of
 from monitor.store.ledger import Kind, read_totals
 from monitor.store.query import (
     BUCKETS,
@@ -44,6 +44,8 @@ COUNTED_BY_HOOKS = (
 _SUMS = ("n", "passed", "failed", "skipped", "sum_w", "sum_wy", "sum_x")
 #: Sums of fractions differ by rounding, in proportion to their size.
 _CRUMB = 1e-6
+#: So many samples are read at once.
+_AT_ONCE = 1_000
 
 
 def window_start(now_s: float, window_s: float, bucket_s: int) -> int:
@@ -161,22 +163,16 @@ def check_segments(connection: Connection, since_s: int) -> Iterator[Sum]:
         tuple(key): tallies.get(stream_id, Tally()).n
         for stream_id, *key in connection.execute(query)
     }
-    is_postgresql = connection.dialect.name == "postgresql"
-    elements = func.jsonb_array_elements_text if is_postgresql else func.json_each
-    listed = elements(samples.c.segments).table_valued("value")
-    e = evaluations.c
-    key = (samples.c.app, e.metric, e.evaluator_version, listed.c.value)
-    joined = samples.join(evaluations, e.sample_id == samples.c.sample_id)
+    s, e = samples.c, evaluations.c
+    packed = type_coerce(s.payload, SegmentsColumn)
+    query = select(s.app, e.metric, e.evaluator_version, packed, s.segments)
+    scored = query.join(evaluations, e.sample_id == s.sample_id).where(e.score.is_not(None))
     expected: Counter[Any] = Counter()
     for app in sorted({key[0] for key in found}):
-        of_app = (
-            select(*key, func.count())
-            .select_from(joined.join(listed, literal(value=True)))
-            .where(samples.c.app == app, samples.c.occurred_at_ms >= since_s * 1000)
-            .where(e.score.is_not(None))
-            .group_by(*key)
-        )
-        expected += _counted(connection, of_app)
+        of_app = scored.where(s.app == app, s.occurred_at_ms >= since_s * 1000)
+        rows = connection.execute(of_app, execution_options={"yield_per": _AT_ONCE})
+        for *key, listed, before in rows:
+            expected.update((*key, segment) for segment in listed or before)
     yield from compare("segments = evaluations", found, expected)
 
 

@@ -22,7 +22,7 @@ from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
-from monitor.store.columns import WITH_SAMPLE, pack, record_of, sample_of, time_of
+from monitor.store.columns import WITH_SAMPLE, pack, record_of, sample_of, segments_of, time_of
 from monitor.store.engine import Store, add, compact_json, put
 from monitor.store.query import DAY_S, HOUR_S, read_marks
 from monitor.store.rollup import Guard
@@ -256,11 +256,12 @@ def blank(
         sample = sample_of(row["payload"])
         bare = without_texts(sample, why)
         if row["position"] is not None and row["app"] != DOCTOR_APP:
-            place, of = row["position"], (row["segments"], row["reason"])
+            place, of = row["position"], (segments_of(row), row["reason"])
             emptied.append(terms_of(place, bare, *of, ended[key]))
             if is_sqlite:
                 indexed.append(terms_of(place, sample, *of, ended_before[key]))
-        row["payload"] = pack(bare.model_dump_json(exclude_defaults=True), records[key])
+        plain = bare.model_dump_json(exclude_defaults=True)
+        row["payload"], row["segments"] = pack(plain, records[key], segments_of(row)), []
         row["interaction_id"] = bare.interaction.id
         row["trace_id"] = row["session_id"] = row["release"] = None
     if is_sqlite:

@@ -26,7 +26,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, tuple_
 from monitor.models import ROOT, Sample
 from monitor.models.status import OTHER, score_bin, segment_name
 from monitor.queue.names import DOCTOR_APP
-from monitor.store.columns import sample_of
+from monitor.store.columns import sample_of, segments_of
 from monitor.store.engine import batched, insert_new, put
 from monitor.store.tables import dimensions, evaluations, samples, streams
 
@@ -378,12 +378,13 @@ def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Ter
     """Return what the index holds of stored samples that have a place in it."""
     ended = ended_evaluations(connection, sample_ids)
     placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
+    stored = select(samples).where(placed, samples.c.app != DOCTOR_APP)
     return [
         terms_of(
-            row.position, sample_of(row.payload), row.segments, row.reason,
-            ended.get(row.sample_id, ()),
+            row["position"], sample_of(row["payload"]), segments_of(dict(row)), row["reason"],
+            ended.get(row["sample_id"], ()),
         )
-        for row in connection.execute(select(samples).where(placed, samples.c.app != DOCTOR_APP))
+        for row in connection.execute(stored).mappings()
     ]  # fmt: skip
 
 

@@ -87,9 +87,10 @@ samples = Table(
     *required(BigInt, "occurred_at_ms", "received_at_ms"),
     Column("sample_rate", Float, nullable=False),
     *_texts("outcome", "reason"),
-    # The sample with the records of its evaluations.
+    # The sample with the records of its evaluations, and the segments it was counted in, which are
+    # decided once.
     Column("payload", PackedColumn, nullable=False),
-    # The segments it was counted in, decided once, so that nothing has to be decided again.
+    # Segments of samples from before they were packed with the sample; empty since.
     Column("segments", Json, nullable=False),
     # Joins what users said of it; samples that had none have none here.
     Column("trace_id", String(200)),

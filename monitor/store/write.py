@@ -168,8 +168,9 @@ def record(
                         item.evaluation.model_dump_json(exclude_none=True)
                         for item in result.contributions
                     ],
+                    segments[key],
                 ),
-                "segments": list(segments[key]),
+                "segments": [],
                 "trace_id": _joining(sample.interaction.trace_id),
                 "session_id": _joining(sample.interaction.session_id),
                 "release": _joining(sample.interaction.release),

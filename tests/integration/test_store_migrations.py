@@ -181,6 +181,7 @@ def samples_of(app):
 def write_as_then(connection, revision):
     """Write what the program of a revision wrote: samples, sums, ledger, a dead letter."""
     app, packs = f"of-{revision}", revision >= "0019"
+    of = ["language=en"] if revision >= "0024" else []
     at_ms, booked = START_S * 1000, {"app": app, "start_s": START_S, "reason": ""}
     for name, sample, record in samples_of(app):
         outcome = "scored" if "score" in record else name
@@ -189,8 +190,9 @@ def write_as_then(connection, revision):
         insert(
             connection, "samples", sample_id=sample["sample_id"], app=app, outcome=outcome,
             interaction_id=sample["interaction"]["id"], reason=reason, sample_rate=1.0,
-            occurred_at_ms=at_ms, received_at_ms=at_ms, release="v1", segments='["language=en"]',
-            payload=pack(plain, [said]) if packs else plain,
+            occurred_at_ms=at_ms, received_at_ms=at_ms, release="v1",
+            segments="[]" if of else '["language=en"]',
+            payload=pack(plain, [said], of) if packs else plain,
         )  # fmt: skip
         score = record.get("score")
         insert(

@@ -5,28 +5,47 @@ from base64 import b64decode
 from types import SimpleNamespace
 
 import pytest
+from sqlalchemy.dialects import sqlite
 
-from monitor.store.columns import pack, record_of, unpack
+from monitor.store.columns import SegmentsColumn, pack, record_of, segments_of, unpack
 
 SAMPLE = {"sample_id": "s1", "interaction": {"output": "It costs 4 euros."}}
 RECORD = {"evaluation_id": "e1", "score": 0.5}
+SEGMENTS = ["language=en", 'route=,"segments":["x"]}', "id=\0"]
 WHOLE = SAMPLE | {"evaluations": [RECORD]}
-#: What the first dictionary made of it.
+#: What the first dictionary made of it, and the second.
 OF_BEFORE = "ASi1L/0gcp0BALh7czEiSXQgcyA0IGV1cm9zLiJ9NX1dfQgAWmZBhQPINy2Aopq4yXb+AAugDjiPUA54BQ=="
+OF_SECOND = (
+    "Aii1L/0geQ0CAPh7ICJzMSIsICB7ICJJNCBldXJvcy4gImUgMC41fV19CgBfS5CFdvrND4G0wPKMLUu1sFvHDkHA"
+    "ArMDyiYUDl4B"
+)
 
 
 @pytest.mark.parametrize(
     "stored",
     [
-        pack(json.dumps(SAMPLE), [json.dumps(RECORD)]),
+        b64decode(OF_SECOND),
         b64decode(OF_BEFORE),
         json.dumps(WHOLE),
         json.dumps(WHOLE).encode(),
     ],
-    ids=["now", "first dictionary", "text", "bytes of text"],
+    ids=["second dictionary", "first dictionary", "text", "bytes of text"],
 )
 def test_every_form_in_which_samples_were_ever_kept_is_read(stored):
     assert unpack(stored) == WHOLE
+    listed = ["language=en"]
+    assert segments_of({"segments": listed, "payload": unpack(stored)}) == listed
+    assert SegmentsColumn().process_result_value(stored, sqlite.dialect()) == []
+
+
+@pytest.mark.parametrize("segments", [(), SEGMENTS[:1], SEGMENTS])
+def test_segments_are_read_with_their_sample_and_alone(segments):
+    sample = SAMPLE | {"metadata": {"segments": ["of the app"]}}
+    stored = pack(json.dumps(sample), [json.dumps(RECORD)], segments)
+    kept = [name.replace("\0", "\ufffd") for name in segments]
+    assert unpack(stored) == sample | {"evaluations": [RECORD], "segments": kept}
+    assert segments_of({"segments": [], "payload": unpack(stored)}) == kept
+    assert SegmentsColumn().process_result_value(stored, sqlite.dialect()) == kept
 
 
 @pytest.mark.parametrize(

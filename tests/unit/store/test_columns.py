@@ -33,6 +33,7 @@ def test_nul_is_replaced_wherever_it_stands_and_nothing_else_is():
         "a\ufffd": ["b\ufffd", {"c": "\ufffd", "n": 1, "t": True, "none": None, "f": 0.5}],
         "d": "ü",
         "evaluations": [{"e": "\ufffd"}],
+        "segments": [],
     }
 
 
