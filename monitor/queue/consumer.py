@@ -201,9 +201,10 @@ class Consumer:
                 claimed = self._claim(unharmed, idle_ms)
                 return [_entry(item) for item in claimed if item[1]]
             for item in pending:
-                entry_id, deliveries = item["message_id"], item["times_delivered"]
-                if claimed := [found for found in self._claim([entry_id], idle_ms) if found[1]]:
-                    return [_entry(claimed[0], deliveries=deliveries + 1)]
+                claimed = self._claim([item["message_id"]], idle_ms)
+                again = item["times_delivered"] + 1
+                if entries := [_entry(found, again) for found in claimed if found[1]]:
+                    return entries
         return []
 
     def _claim(self, entry_ids: Sequence[bytes], idle_ms: int) -> Any:
@@ -324,7 +325,7 @@ def backlog(client: redis.Redis) -> Backlog:
         if isinstance(waiting, redis.RedisError):
             raise waiting
         # There is no stream before the first sample.
-        added = 0 if isinstance(info, redis.ResponseError) else info.get("entries-added", 0)
+        added = 0 if isinstance(info, redis.ResponseError) else info["entries-added"]
     now_s = now[0] + now[1] / 1e6
     age = _age_s(first, now_s)
     lost = int(added) - int(acknowledged or 0) - int(waiting)

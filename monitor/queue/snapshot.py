@@ -30,7 +30,7 @@ class QueueSnapshot:
     waiting: int  #: entries in the stream, those in work included; a test's are left out
     sample_ids: tuple[str | None, ...] | None  #: of each; None where they were too many to read
     lost: int  #: entries that were trimmed away before anybody took them, ever
-    feedback: int = 0  #: what users said that waits to be stored
+    feedback: int  #: what users said that waits to be stored
 
 
 def take_snapshot(client: redis.Redis, *, most_read: int) -> QueueSnapshot:
@@ -67,7 +67,7 @@ def take_snapshot(client: redis.Redis, *, most_read: int) -> QueueSnapshot:
         else:
             raise QueueUnavailableError("New hooks appeared while reading the counters; try again")
     # There is no stream before the first sample.
-    added = 0 if isinstance(info, redis.ResponseError) else int(info.get("entries-added", 0))
+    added = 0 if isinstance(info, redis.ResponseError) else int(info["entries-added"])
     is_test = (names.FIELD_APP.encode(), names.DOCTOR_APP.encode())
     counted = [fields for _, fields in entries if is_test not in fields.items()]
     whole = len(entries) == waiting

@@ -200,7 +200,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _mistakes(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    found = error.errors()
     shown = [
         f"{'.'.join(str(part) for part in item['loc']) or 'body'}: {own_words(item['msg'])}"
         for item in found[:_MISTAKES_SHOWN]

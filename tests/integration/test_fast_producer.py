@@ -59,6 +59,18 @@ def test_fast_transaction_leaves_and_answers_what_the_plain_one_does(redis_url, 
     assert found[0] == found[1]
 
 
+def test_stream_is_cut_at_a_fifth_above_the_limit_though_no_counter_said_that_it_is_full(redis_url):
+    with redis.Redis.from_url(redis_url) as client:
+        client.config_set("stream-node-max-entries", 1)  # else Redis cuts whole nodes of a hundred
+        try:
+            producer = Producer(redis_url, queue_limit=10)
+            about = {"app": "bot", "hook_id": "h", "counters": COUNTERS, "heartbeat_at_ms": 1}
+            assert producer.send(ENTRIES[:1] * 20, **about).backlog == 12
+            producer.close()
+        finally:
+            client.config_set("stream-node-max-entries", 100)
+
+
 @pytest.mark.parametrize(
     ("rate", "shares", "expected"),
     [(b"0.25", b"{}", (0.25, b"{}")), (b"fast", None, (None, None)), (None, b"x", (None, b"x"))],

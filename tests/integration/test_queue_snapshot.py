@@ -5,7 +5,8 @@ import redis
 
 from monitor.errors import QueueUnavailableError
 from monitor.queue import names, wire
-from monitor.queue.snapshot import add_events, read_events, take_snapshot
+from monitor.queue.consumer import backlog
+from monitor.queue.snapshot import add_events, note_stall, read_events, take_snapshot
 from monitor.testing import make_interaction, make_sample
 
 
@@ -33,29 +34,46 @@ def test_samples_that_wait_are_named_and_those_of_a_test_left_out(client):
     assert (found.waiting, found.sample_ids) == (2, (ids[0], ids[2]))
 
 
-def test_too_many_to_read_are_only_counted(client):
-    for _ in range(4):
+@pytest.mark.parametrize("most_read", [1, 3])
+def test_too_many_to_read_are_only_counted(client, most_read):
+    for _ in range(most_read + 1):
         put(client)
-    found = take_snapshot(client, most_read=3)
-    assert (found.waiting, found.sample_ids) == (4, None)
+    found = take_snapshot(client, most_read=most_read)
+    assert (found.waiting, found.sample_ids) == (most_read + 1, None)
 
 
 def test_what_was_trimmed_before_anybody_took_it_is_lost(client):
     for _ in range(5):
         put(client)
     client.xtrim(names.SAMPLES, maxlen=2, approximate=False)
+    assert take_snapshot(client, most_read=10).lost == 3
     client.set(names.ACKNOWLEDGED, 1)
     assert take_snapshot(client, most_read=10).lost == 2
 
 
-def test_counters_of_each_hook_are_read(client):
-    client.zadd(names.HOOKS, {"a": 1, "b": 2, "gone": 3})
-    for name in ("a", "b"):
+def test_counters_of_every_hook_are_read_and_those_that_expired_left_out(client):
+    client.zadd(names.HOOKS, {"a": 1, "b": 2, "gone": 3, "c": 4, "d": 5})
+    for name in "abcd":
         client.hset(names.hook(name), mapping={"seen": f"{name}1"})
     assert take_snapshot(client, most_read=10).hooks == {
-        "a": {b"seen": b"a1"},
-        "b": {b"seen": b"b1"},
+        name: {b"seen": f"{name}1".encode()} for name in "abcd"
     }
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda client: take_snapshot(client, most_read=10),
+        lambda client: backlog(client),
+        lambda client: add_events(client, {"sent": 1, "failed": 1}),
+        lambda client: note_stall(client, "w", "no progress", now_s=1.0),
+    ],
+    ids=["snapshot", "backlog", "events", "stall"],
+)
+def test_what_belongs_together_is_read_or_written_in_one_transaction(client, step):
+    client.config_resetstat()
+    step(client)
+    assert "cmdstat_exec" in client.info("commandstats")
 
 
 def test_stream_of_another_kind_is_said_in_one_line(client):
