@@ -19,11 +19,13 @@ ENTRIES = [
 COUNTERS = {"app": "bøt", "seen": 7, "sampled": 3, "sent": 3, "dropped:queue_full": 1}
 
 
-def plain(client, entries, *, app, hook_id, counters, heartbeat_at_ms):
+def plain(client, entries, *, app, hook_id, feedback, counters, heartbeat_at_ms):
     """Send as `Producer.send` does, without anything of our own but the commands."""
     with client.pipeline(transaction=True) as pipe:
         for entry in entries:
             pipe.xadd(names.SAMPLES, entry, maxlen=int(LIMIT * 1.2), approximate=True)
+        for said in feedback:
+            pipe.xadd(names.FEEDBACK, said)
         pipe.hset(names.hook(hook_id), mapping={**counters, "heartbeat_at_ms": heartbeat_at_ms})
         pipe.expire(names.hook(hook_id), COUNTERS_KEPT_S)
         pipe.zadd(names.HOOKS, {hook_id: heartbeat_at_ms})
@@ -37,6 +39,7 @@ def plain(client, entries, *, app, hook_id, counters, heartbeat_at_ms):
 def state(client):
     return (
         [fields for _, fields in client.xrange(names.SAMPLES)],
+        [fields for _, fields in client.xrange(names.FEEDBACK)],
         client.hgetall(names.hook("h")),
         client.ttl(names.hook("h")),
         client.zrange(names.HOOKS, 0, -1, withscores=True),
@@ -46,7 +49,10 @@ def state(client):
 @pytest.mark.parametrize("entries", [[], ENTRIES[:1], ENTRIES])
 @pytest.mark.parametrize("rate", [None, "0.25"])
 def test_fast_transaction_leaves_and_answers_what_the_plain_one_does(redis_url, entries, rate):
-    about = {"app": "bøt", "hook_id": "h", "counters": COUNTERS, "heartbeat_at_ms": 1_700_000_000}
+    about = {
+        "app": "bøt", "hook_id": "h", "counters": COUNTERS, "heartbeat_at_ms": 1_700_000_000,
+        "feedback": entries[1:],
+    }  # fmt: skip
     found = []
     with redis.Redis.from_url(redis_url) as client:
         producer = Producer(redis_url, queue_limit=LIMIT)
