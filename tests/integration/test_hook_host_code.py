@@ -14,6 +14,9 @@ import pytest
 import redis
 
 import monitor
+from monitor.hook import sender
+from monitor.hook.options import resolve
+from monitor.hook.recorder import Recorder
 from monitor.queue import names, wire
 
 
@@ -67,6 +70,26 @@ def test_sender_that_an_exit_ends_is_replaced(hook, arrived, monkeypatch):
     assert hook.flush(60)
     assert [item.output for item in arrived()] == ["b"]
     assert hook.stats()["dropped"] == {"sender_failed": 1}
+
+
+def test_sender_that_broke_is_not_replaced_at_once_but_says_why(redis_url, monkeypatch):
+    from monitor.hook import delivery
+
+    def leave(loop, now):
+        raise SystemExit
+
+    monkeypatch.setattr(sender, "_not_before", {})
+    recorder = Recorder(resolve({"app": "bot", "redis_url": redis_url}, {}))
+    recorder.connected = True
+    assert recorder.claim()
+    with monkeypatch.context() as broken:
+        broken.setattr(delivery.SenderLoop, "_send", leave)
+        sender.serve(recorder)
+    assert (recorder.connected, recorder.last_error) == (False, "SystemExit in the sender")
+    sender.start(recorder)
+    assert recorder.unstarted  # nobody took the right to send
+    sender.start(recorder, again=True)
+    assert sender.finish(recorder, 60)
 
 
 def test_mask_that_samples_does_not_feed_itself(redis_url, arrived):

@@ -101,13 +101,20 @@ def test_one_recorder_serves_all_when_threads_race_for_the_first_call(redis_url)
     assert arrived(redis_url) == 160
 
 
-def test_mask_that_samples_and_flushes_does_not_hang_the_sender(hook, redis_url):
+@pytest.mark.parametrize("own", [True, False], ids=["of one call", "of the hook"])
+def test_mask_that_samples_and_flushes_does_not_hang_the_sender(redis_url, own):
     def mask(text):
+        hook.sample(output="recursion")
         hook.flush(timeout=0.01)
         return text
 
-    hook.sample(output="a", mask=mask)
-    assert_exact(hook, redis_url, 1)
+    of_hook, of_call = ({}, {"mask": mask}) if own else ({"mask": mask}, {})
+    hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url, **of_hook)
+    for n in (1, 2):
+        hook.sample(output="a", **of_call)
+        assert hook.flush(60)
+        assert hook.stats()["sampled"] == hook.stats()["sent"] == arrived(redis_url) == n
+    hook.close(0.2)
 
 
 def test_interrupt_during_capture_reaches_the_host_and_is_counted(hook):

@@ -64,7 +64,7 @@ def test_counters_of_every_hook_are_read_and_those_that_expired_left_out(client)
     "step",
     [
         lambda client: take_snapshot(client, most_read=10),
-        lambda client: backlog(client),
+        backlog,
         lambda client: add_events(client, {"sent": 1, "failed": 1}),
         lambda client: note_stall(client, "w", "no progress", now_s=1.0),
     ],

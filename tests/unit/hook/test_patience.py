@@ -29,6 +29,15 @@ def test_wait_is_over_after_its_time_or_a_success():
     assert backoff.wait_s(100.0) == 0.0
 
 
+def test_waits_begin_anew_after_a_success():
+    backoff = Backoff(Random(1))
+    for _ in range(8):
+        backoff.failed(100.0)
+    backoff.succeeded()
+    backoff.failed(200.0)
+    assert 0.125 <= backoff.wait_s(200.0) <= 0.25
+
+
 def test_hurry_shortens_the_wait_but_does_not_end_it():
     backoff = Backoff(Random(1))
     for _ in range(8):
