@@ -24,6 +24,7 @@ from monitor.rolling.evidence_state import (
 )
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules, stream_budget
+from monitor.stats.evidence import Samples, Worth, rate_grid
 from monitor.stats.intervals import wilson_interval
 
 RULES = Rules()
@@ -104,6 +105,42 @@ def test_recovery_to_between_the_lines_is_a_warning():
 def test_fall_of_a_young_stream_is_probable_only():
     memory, _ = run([0] * 12)
     assert (memory.status, memory.certainty) == (Status.CRITICAL, Certainty.PROBABLE)
+
+
+@pytest.mark.parametrize(
+    ("measured", "certainty"), [(True, Certainty.CONFIRMED), (False, Certainty.PROBABLE)]
+)
+def test_fall_is_confirmed_only_where_it_is_known_how_samples_depend_on_each_other(
+    measured, certainty
+):
+    base = Baseline((0.95,), 0.97, 9000.0, 1.0, 1.0, effect_known=measured)
+    fallen = np.random.default_rng(4).random(400) < 0.5
+    by_reference, changes = run(fallen, long_well(base))
+    assert (changes[0].certainty, by_reference.certainty) == (Certainty.PROBABLE, certainty)
+    by_threshold, changes = run(fallen, long_well(base), Rules(use_reference=False))
+    assert (changes[0].certainty, by_threshold.certainty) == (certainty, certainty)
+
+
+@pytest.mark.parametrize("prediction", [0.97, 0.05], ids=["blind to the fall", "before the fall"])
+def test_bound_of_a_judge_that_sees_a_part_is_the_higher_of_what_two_views_allow(prediction):
+    """By bets on each answer, and by sums of unbiased estimates: neither may be overruled."""
+    n, rng = 150, np.random.default_rng(5)
+    asked = rng.random(n) < 0.3
+    samples = Samples(
+        np.arange(n), np.full(n, prediction), np.full(n, 0.3), asked, rng.random(n) < 0.3,
+        np.ones(n),
+    )  # fmt: skip
+    seen = Looks.of_samples(60.0 * np.arange(n), samples, Worth(0.3))
+    grid = rate_grid(RULES.warning_rate, RULES.critical_rate)
+    top, state, open_looks = np.asarray(grid.top(np.array(math.nan))), EvidenceState.fresh(0.0), 0
+    for look in range(n):
+        state, _ = advance(state, seen.part(look, look + 1), RULES)
+        if state.alarmed:
+            views = [float(grid.upper(p, top)) for p in (state.log_p, state.quasi)]
+            expected = min(max(views), 0.70 if state.status is Status.CRITICAL else 0.85)
+            assert state.high == pytest.approx(expected, abs=1e-6)
+            open_looks += 1
+    assert open_looks > 10
 
 
 def test_fall_from_the_reference_needs_to_be_below_the_line():

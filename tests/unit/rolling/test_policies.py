@@ -21,6 +21,13 @@ def test_point_is_the_rule_of_the_seed(passed, status):
     assert point(window(passed, 100), Thresholds()).status == status
 
 
+def test_point_counts_each_sample_as_one_and_the_others_by_its_weight():
+    sums = {"sum_w": 90.0, "sum_w2": 190.0, "sum_wy": 85.0, "sum_w2y": 185.0, "sum_w2yy": 185.0}
+    rare_passes_weigh_more = window_stats(Tally(n=60, passed=39, **sums))
+    assert point(rare_passes_weigh_more, Thresholds()).status is Status.CRITICAL
+    assert point_min_n(rare_passes_weigh_more, Thresholds()).status is Status.HEALTHY
+
+
 def test_point_judges_a_single_score():
     assert point(window(0, 1), Thresholds()).status is Status.CRITICAL
 
