@@ -134,10 +134,11 @@ def complained_of(connection: Connection, app: str, *, since: datetime, limit: i
         select(samples.c.sample_id)
         .join(feedback, and_(c.trace_id == samples.c.trace_id, c.app == samples.c.app))
         .where(c.app == app, c.good == 0, c.received_at >= since)
-        .order_by(c.received_at.desc())
+        .group_by(samples.c.sample_id)
+        .order_by(func.max(c.received_at).desc())
         .limit(limit)
     )
-    return list(dict.fromkeys(connection.execute(query).scalars()))
+    return list(connection.execute(query).scalars())
 
 
 def read_complaints(connection: Connection, app: str, *, now: datetime) -> ComplaintCounts:
