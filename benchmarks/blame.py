@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from common import keep_figures, print_head, print_row, script
+from common import print_head, print_row, script
 from labelled import GROUNDEDNESS, by_source, contexts, read_rows
 
 from monitor.models.insight import ScoredExchange
@@ -71,7 +71,6 @@ def main(folder: Path, *, runs: int = 100) -> None:
     records = [row | {"contexts": contexts(row)} for row in rows]
     sources = {name: [records[i] for i in members] for name, members in by_source(rows).items()}
     asked = [name for name, members in sources.items() if len(members) >= 200]
-    figures: dict[str, float] = {}
     print_head("planted", "right", "nothing named", "wrong")
     for fault, planted in FAULTS.items():
         said = Counter[str]()
@@ -83,7 +82,3 @@ def main(folder: Path, *, runs: int = 100) -> None:
         right, nothing = said[planted], said[""] if planted else 0
         wrong = runs - right - nothing
         print_row(fault, right, nothing, f"{wrong} {dict(said) if wrong else ''}")
-        name = fault.replace(" ", "_")
-        figures[f"{name}_right_share"] = right / runs
-        figures[f"{name}_wrong_share"] = wrong / runs
-    keep_figures("blame", figures, full=runs >= 100)

@@ -5,17 +5,14 @@ What one evaluation costs: 1,000 apps, 10 metrics, 24 hours of minutes, every st
 
 In state, on one core: summing four windows from the minutes, their bounds at all looks, the
 evidence and verdict of every stream. Without the database, without finding what is new in its
-sums, and without making and storing verdicts as records. Then the bytes of a key and day in SQLite,
-of minutes only: samples and evaluations are rows of their own.
+sums, and without making and storing verdicts as records.
 """
 
 import json
-import sqlite3
 import time
-from contextlib import closing
 
 import numpy as np
-from common import new_store, script
+from common import script
 
 from monitor.models import Status, Tally
 from monitor.rolling.anytime import advance_all
@@ -25,15 +22,13 @@ from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules, stream_budget
 from monitor.rolling.tallies import window_stats
 from monitor.rolling.verdicts import evidence_finding
-from monitor.store.retention import size_bytes
-from monitor.store.tables import bucket_bins, buckets
 
 STREAMS, MINUTES = 10_000, 1440
-KEYS = 5  #: over so many the bytes of a key are averaged
 WINDOWS = (5, 60, 360, 1440)
 
 
-def print_cost() -> None:
+@script
+def main() -> None:
     """Measure the CPU of one evaluation, and the size of a stream's state."""
     rng = np.random.default_rng(1)
     n = rng.poisson(1.0, (STREAMS, MINUTES)).astype(np.int32)
@@ -59,46 +54,3 @@ def print_cost() -> None:
     took_s = time.process_time() - began_s
     print(f"evidence and verdicts, 10,000 with news: {took_s:.2f} s of CPU")
     print(f"state of a stream: {len(json.dumps(to_json(found[0]))):,} bytes of JSON")
-
-
-def print_bytes() -> None:
-    """Measure what a key leaves in SQLite in a day: 1,440 minutes of 20 samples."""
-    rng = np.random.default_rng(1)
-    minutes, histograms = [], []
-    for key in range(KEYS):
-        for minute in range(MINUTES):
-            place = {"stream_id": key + 1, "start_s": 60 * (2_000_000 + minute)}
-            passed = rng.random(20) < 0.92
-            score = np.where(passed, 0.7 + 0.3 * rng.beta(5, 2, 20), 0.69 * rng.beta(2, 2, 20))
-            x, xx = float(score.sum()), float((score**2).sum())
-            good = dict.fromkeys(("passed", "sum_wy", "sum_w2y", "sum_w2yy"), int(passed.sum()))
-            minutes.append(place | good | {
-                "n": 20, "failed": 0, "skipped": 0, "cost_microusd": 0, "sum_w": 20.0,
-                "sum_w2": 20.0, "sum_x": x, "sum_x2": xx, "sum_wx": x, "sum_wxx": xx,
-            })  # fmt: skip
-            bins = np.unique(np.rint(score * 100).astype(int), return_counts=True)
-            histograms += [
-                place | {"bin": value, "count": count}
-                for value, count in zip(*(column.tolist() for column in bins), strict=True)
-            ]
-    with new_store() as store:
-        with store.read() as connection:
-            before = size_bytes(connection)
-        for what, table, rows in (
-            ("minutes", buckets, minutes), ("their histograms", bucket_bins, histograms),
-        ):  # fmt: skip
-            with store.write() as connection:
-                connection.execute(table.insert(), rows)
-            with closing(sqlite3.connect(str(store.engine.url.database))) as plain:
-                plain.execute("VACUUM")
-            with store.read() as connection:
-                size = size_bytes(connection)
-            print(f"{what}: {(size - before) / KEYS:,.0f} bytes a key and day")
-            before = size
-
-
-@script
-def main() -> None:
-    """Measure and print."""
-    print_cost()
-    print_bytes()

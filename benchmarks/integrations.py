@@ -1,90 +1,66 @@
 """
-What each integration costs a mocked call, beside Langfuse's, OpenInference's and OpenTelemetry's.
+What each integration costs a mocked call: python benchmarks/integrations.py [--rounds 20].
 
-Run: python -m pip install -e .[server] openai anthropic langchain-core llama-index-core litellm
-langfuse opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
-openinference-instrumentation-{openai,anthropic,langchain,llama-index,litellm}
-opentelemetry-instrumentation-{asgi,wsgi}
-and then: python benchmarks/integrations.py [--calls 200] [--rounds 5]
-
-Every kind of call is made in processes of its own, one with nothing, one a library, in turn for so
-many rounds. Everything is recorded and delivered, ours to a real Redis, theirs to a server on
-loopback that takes all. The figure is CPU of all threads a call above the bare call's, in µs: of
-each process the median of five blocks of calls, and of these the median of the rounds. What is not
-installed is left out.
+One of each way to integrate: Anthropic's client and LiteLLM are wrapped as OpenAI's client is, and
+WSGI apps as ASGI apps are. Each kind of call is made without an integration, with one and no call
+sampled, and with all calls recorded and delivered to a real Redis, in turn for so many rounds. The
+figure is CPU of the calling thread, in µs, of the cheapest call, which a busy machine changes
+least; of the others by how much it is above the bare call. Beside it what the hook's own thread
+uses for a call that is recorded, the median of the rounds.
 """
 
 import asyncio
-import importlib
 import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
-from itertools import product
+from contextlib import ExitStack, closing
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
-from probe import Found, measure, print_medians, run
+from common import print_head, print_row, script
+
+from monitor import Hook
+from support.redis_server import RedisServer
 
 QUESTION = "How long does a refund take? " * 7
 ANSWER = "Refunds are paid back within five days. " * 20
 PASSAGE = "Refunds are paid back within five days. " * 25
-#: Where OpenInference has no integration of its own, its column has OpenTelemetry's.
-LIBRARIES = ("bare", "groundwatch", "groundwatch, 5 % sampled", "langfuse", "openinference")
-_BLOCKS = 5
+_BLOCK = 20
 MESSAGES = [{"role": "user", "content": QUESTION}]
 
-
-def watch(library: str, name: str, theirs: str, *watched: object) -> None:
-    """Attach our integration, or OpenInference's, whose class is *theirs*."""
-    if library == "groundwatch":
-        resolve_name(f"monitor.integrations.{name}:watch_{name}")(*watched)
-    elif library == "openinference":
-        resolve_name(f"openinference.instrumentation.{name}:{theirs}Instrumentor")().instrument()
+Call = Callable[[], object]
 
 
-def _transport(body: dict[str, Any], module: str = "httpx") -> Any:
-    httpx: Any = importlib.import_module(module)
-    return httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json=body)))
-
-
-def openai(library: str) -> Callable[[], object]:
+def openai(hook: Hook | None, _: ExitStack) -> Call:
     """Return a chat completion."""
-    module = importlib.import_module("langfuse.openai" if library == "langfuse" else "openai")
+    import httpx
+    from openai import OpenAI
+
+    from monitor.integrations.openai import watch_openai
+
     choice = {"index": 0, "finish_reason": "stop",
               "message": {"role": "assistant", "content": ANSWER}}  # fmt: skip
     body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice],
             "usage": {"prompt_tokens": 50, "completion_tokens": 100}}  # fmt: skip
-    client = module.OpenAI(api_key="k", base_url="http://x/v1", http_client=_transport(body))
-    watch(library, "openai", "OpenAI", client)
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=body))
+    http = httpx.Client(transport=transport)
+    client = OpenAI(api_key="k", base_url="http://x/v1", http_client=http)
+    if hook:
+        watch_openai(client, hook=hook)
     return lambda: client.chat.completions.create(model="m", messages=MESSAGES)
 
 
-def anthropic(library: str) -> Callable[[], object]:
-    """Return a message of Anthropic's."""
-    from anthropic import Anthropic
-
-    body = {"id": "1", "type": "message", "role": "assistant", "model": "m",
-            "content": [{"type": "text", "text": ANSWER}], "stop_reason": "end_turn",
-            "usage": {"input_tokens": 50, "output_tokens": 100}}  # fmt: skip
-    # Its newer versions use a successor of httpx, under another name.
-    module = "httpx2" if find_spec("httpx2") else "httpx"
-    client = Anthropic(api_key="k", http_client=_transport(body, module))
-    watch(library, "anthropic", "Anthropic", client)
-    return lambda: client.messages.create(model="m", max_tokens=100, messages=MESSAGES)
-
-
-def langchain(library: str) -> Callable[[], object]:
+def langchain(hook: Hook | None, _: ExitStack) -> Call:
     """Return a chain of a retriever, a prompt and a model."""
     from langchain_core.documents import Document
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.prompts import ChatPromptTemplate
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables import RunnablePassthrough
+
+    from monitor.integrations.langchain import InteractionHandler
 
     class Retriever(BaseRetriever):
         def _get_relevant_documents(self, *_: Any, **__: Any) -> list[Any]:
@@ -93,17 +69,11 @@ def langchain(library: str) -> Callable[[], object]:
     prompt = ChatPromptTemplate.from_template("{contexts}\n{question}")
     model = FakeListChatModel(responses=[ANSWER])
     chain = {"contexts": Retriever(), "question": RunnablePassthrough()} | prompt | model
-    callbacks = []
-    if library == "groundwatch":
-        callbacks.append(resolve_name("monitor.integrations.langchain:InteractionHandler")())
-    elif library == "langfuse":
-        callbacks.append(resolve_name("langfuse.langchain:CallbackHandler")())
-    else:
-        watch(library, "langchain", "LangChain")
+    callbacks = [InteractionHandler(hook=hook)] if hook else []
     return lambda: chain.invoke(QUESTION, config={"callbacks": callbacks})
 
 
-def llama_index(library: str) -> Callable[[], object]:
+def llama_index(hook: Hook | None, undo: ExitStack) -> Call:
     """Return a query engine's answer."""
     from llama_index.core import get_response_synthesizer
     from llama_index.core.llms import MockLLM
@@ -111,91 +81,49 @@ def llama_index(library: str) -> Callable[[], object]:
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeWithScore, TextNode
 
+    from monitor.integrations.llama_index import watch_llama_index
+
     class Retriever(BaseRetriever):
         def _retrieve(self, _: Any) -> list[Any]:
             return [NodeWithScore(node=TextNode(text=PASSAGE), score=0.9)] * 4
 
     llm = MockLLM(max_tokens=100)
     engine = RetrieverQueryEngine(Retriever(), get_response_synthesizer(llm=llm))
-    watch(library, "llama_index", "LlamaIndex")
+    if hook:
+        undo.callback(watch_llama_index(hook=hook))
     return lambda: engine.query(QUESTION)
 
 
-def litellm(library: str) -> Callable[[], object]:
-    """Return a completion of LiteLLM's, which it makes up itself."""
-    import litellm as module
-
-    if library == "langfuse":
-        module.callbacks = ["langfuse_otel"]
-    watch(library, "litellm", "LiteLLM", module)
-    return lambda: module.completion("openai/m", MESSAGES, api_key="k", mock_response=ANSWER)
-
-
-def _middleware(library: str, kind: str) -> tuple[Callable[[Any], Any], Callable[[], object]]:
-    """Return what wraps an app, and what the app calls to say what was asked and answered."""
-    if library == "groundwatch":
-        ours = importlib.import_module(f"monitor.integrations.{kind}")
-
-        def say() -> None:
-            it = ours.current()
-            it.query, it.contexts, it.output = QUESTION, [PASSAGE], ANSWER
-
-        return ours.InteractionMiddleware, say
-    theirs = f"opentelemetry.instrumentation.{kind}:OpenTelemetryMiddleware"
-    wrap = resolve_name(theirs) if library == "openinference" else lambda app: app
-    return wrap, lambda: None
-
-
-def asgi(library: str) -> Callable[[], object]:
+def asgi(hook: Hook | None, undo: ExitStack) -> Call:
     """Return a request to an ASGI app."""
-    wrap, say = _middleware(library, "asgi")
+    from monitor.integrations.asgi import InteractionMiddleware, current
 
     async def app(_: Any, __: Any, send: Any) -> None:
-        say()
+        it = current()
+        it.query, it.contexts, it.output = QUESTION, [PASSAGE], ANSWER
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": ANSWER.encode()})
 
     async def nothing(*_: Any) -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    wrapped, loop = wrap(app), asyncio.new_event_loop()
+    wrapped: Any = InteractionMiddleware(app, hook=hook) if hook else app
+    loop = undo.enter_context(closing(asyncio.new_event_loop()))
     scope = {"type": "http", "method": "POST", "path": "/ask", "query_string": b"",
              "scheme": "http", "server": ("x", 80), "client": ("y", 1), "http_version": "1.1",
              "headers": [(b"host", b"x"), (b"x-session-id", b"s")]}  # fmt: skip
     return lambda: loop.run_until_complete(wrapped({**scope}, nothing, nothing))
 
 
-def wsgi(library: str) -> Callable[[], object]:
-    """Return a request to a WSGI app."""
-    wrap, say = _middleware(library, "wsgi")
-
-    def app(_: Any, start_response: Any) -> list[bytes]:
-        say()
-        start_response("200 OK", [])
-        return [ANSWER.encode()]
-
-    wrapped = wrap(app)
-    asked: dict[str, Any] = {"HTTP_X_SESSION_ID": "s"}
-    setup_testing_defaults(asked)
-
-    def call() -> None:
-        body = wrapped({**asked}, lambda *_: None)
-        list(body)
-        getattr(body, "close", list)()
-
-    return call
-
-
-def otel(library: str) -> Callable[[], object]:
+def opentelemetry(hook: Hook | None, _: ExitStack) -> Call:
     """Return a trace of a retrieval and a model; bare is one that nothing processes."""
-    from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
-    provider: Any = trace.get_tracer_provider() if library == "openinference" else TracerProvider()
-    if library == "groundwatch":
-        from monitor.integrations.otel import InteractionSpanProcessor
+    from monitor.integrations.otel import InteractionSpanProcessor
 
-        provider.add_span_processor(InteractionSpanProcessor())
+    provider = TracerProvider()
+    if hook:
+        provider.add_span_processor(InteractionSpanProcessor(hook=hook))
     tracer = provider.get_tracer("app")
     documents = json.dumps([{"content": PASSAGE}] * 4)
     found = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": documents}
@@ -212,80 +140,46 @@ def otel(library: str) -> Callable[[], object]:
     return call
 
 
-CALLS: dict[str, Callable[[str], Callable[[], object]]] = {
-    "OpenAI client": openai,
-    "Anthropic client": anthropic,
-    "LangChain": langchain,
-    "LlamaIndex": llama_index,
-    "LiteLLM": litellm,
-    "ASGI request": asgi,
-    "WSGI request": wsgi,
-    "OpenTelemetry trace": otel,
-}
-#: What Langfuse has an integration of its own for; for LlamaIndex it uses OpenInference's.
-LANGFUSE = ("OpenAI client", "LangChain", "LiteLLM")
+KINDS = {
+    "OpenAI client": openai, "LangChain": langchain, "LlamaIndex": llama_index,
+    "ASGI request": asgi, "OpenTelemetry trace": opentelemetry,
+}  # fmt: skip
 
 
-def probe(library: str, kind: str, calls: str) -> dict[str, float]:
-    """Make the calls in this process, deliver, and return the CPU of one, in µs."""
-    name = library.partition(",")[0]
-    provider: Any = None
-    if name == "openinference":
-        from opentelemetry import trace
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-        provider = TracerProvider()
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        trace.set_tracer_provider(provider)
-    call = CALLS[kind](name)
-
-    def deliver() -> None:
-        if name == "groundwatch":
-            resolve_name("monitor:flush")(30.0)
-        elif name == "langfuse":
-            resolve_name("langfuse:get_client")().flush()
-        elif provider is not None:
-            provider.force_flush()
-
-    for _ in range(20):
+def cost_us(make: Callable[[Hook | None, ExitStack], Call], hook: Hook | None) -> tuple[float, ...]:
+    """Return the CPU of the cheapest of a few calls, and what other threads use for a call."""
+    taken_s = []
+    with ExitStack() as undo:
+        call = make(hook, undo)
         call()
-    deliver()
-    blocks_s = []
-    for _ in range(_BLOCKS):
-        began_s = time.process_time()
-        for _ in range(int(calls)):
+        others_s = time.thread_time() - time.process_time()
+        for _ in range(_BLOCK):
+            began_s = time.thread_time()
             call()
-        deliver()
-        blocks_s.append(time.process_time() - began_s)
-    return {kind: 1e6 * statistics.median(blocks_s) / int(calls)}
+            taken_s.append(time.thread_time() - began_s)
+        if hook:
+            hook.flush(30.0)
+        others_s += time.process_time() - time.thread_time()
+    return 1e6 * min(taken_s), 1e6 * others_s / _BLOCK
 
 
-def main(*, calls: int = 200, rounds: int = 5, only: str = "") -> None:
-    """Run everything in turn and print the table; with *only*, of kinds that have it in a name."""
-    from common import Sink
-
-    from support.redis_server import RedisServer
-
-    found: Found = {}
+@script
+def main(*, rounds: int = 20, only: str = "") -> None:
+    """Print the table; with *only*, of kinds that have it in their name."""
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder), durable=False) as redis,
-        Sink() as http,
     ):
-        for _, kind, library in product(range(rounds), CALLS, LIBRARIES):
-            if only not in kind or (library == "langfuse" and kind not in LANGFUSE):
+        hooks = [Hook(app="benchmark", sample_rate=rate, redis_url=redis.url, queue_limit=1_000_000)
+                 for rate in (0.0, 1.0)]  # fmt: skip
+        print_head("µs of CPU a call", "bare", "not sampled", "recorded", "hook's own thread then")
+        for name, make in KINDS.items():
+            if only not in name:
                 continue
-            measure(found, library, kind, str(calls), env={
-                "GROUNDWATCH_REDIS_URL": redis.url, "GROUNDWATCH_QUEUE_LIMIT": "1000000",
-                "GROUNDWATCH_SAMPLE_RATE": "0.05" if "5 %" in library else "1",
-                "LANGFUSE_PUBLIC_KEY": "pk", "LANGFUSE_SECRET_KEY": "sk",
-                "LANGFUSE_HOST": http.url, "OTEL_EXPORTER_OTLP_ENDPOINT": http.url,
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            })  # fmt: skip
-    print("µs of CPU a call")
-    print_medians(found, LIBRARIES[0], LIBRARIES[1:])
-
-
-run(probe, main)
+            turns = [[cost_us(make, hook) for hook in (None, *hooks)] for _ in range(rounds)]
+            bare, *others = (min(taken for taken, _ in arm) for arm in zip(*turns, strict=True))
+            thread = statistics.median(turn[-1][1] for turn in turns)
+            above = (f"{each - bare:+,.0f}" for each in others)
+            print_row(name, f"{bare:,.0f}", *above, f"{thread:,.0f}")
+        for hook in hooks:
+            hook.close(1)

@@ -11,7 +11,6 @@ Takes about ten minutes of one core.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import islice, permutations, product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -43,8 +42,6 @@ _FOREIGN, _FOREIGN_STREAMS = 200, 40
 _SAME, _RUN = 0.25, 8
 _SHARE, _RISING_SHARE = 0.1, 0.5
 _A_LOOK: Final = 4  # samples, two minutes
-_ALIKE, _WORSE = 0.02, 0.20
-_SWITCHES: Final = 180
 _LEAST_GOOD: Final = 0.9
 _WARNING, _CRITICAL = 0.85, 0.70
 _BAD = {Status.WARNING, Status.CRITICAL}
@@ -66,46 +63,33 @@ class Source(NamedTuple):
 
 def main(folder: Path, *, streams: int = 6) -> None:
     """Print a table of each question."""
-    judge, n = LocalJudge(), streams
+    judge, n, rng = LocalJudge(), streams, np.random.default_rng(1)
     sources = list(sources_of(read_rows(folder, GROUNDEDNESS), judge))
-    rng = np.random.default_rng(1)
-    print_head("on streams of the local scorer", "figure", "goal")
+    print_head("on streams of the local scorer", "figure")
     healthy, alarms = lines(sources, rng)
-    print_row("sources whose 95 %-good app reads healthy, two days", healthy, ">= 16 of 17")
-    print_row("false alarms in a week of all", alarms, "<= 1")
-    print_row("critical after n foreign answers: worst median", foreign(sources, rng), "<= 10")
-    for level, goal in ((0.95, "2.6"), (0.90, "3.5"), (0.80, "4.2"), (0.60, "6.2")):
+    print_row("sources whose 95 %-good app reads healthy, two days", healthy)
+    print_row("false alarms in a week of all", alarms)
+    print_row("critical after n foreign answers: worst median", foreign(sources, rng))
+    for level in (0.95, 0.90, 0.80, 0.60):
         error, covers, sick = labels(sources, rng, level, 4 * n)
-        what, always = f"50 labels at {level:.0%}", renewed(sources, rng, level, n)
-        print_row(f"{what}: r.m.s. error in points", f"{error:.1f}", goal)
-        print_row(f"{what}: interval covers", f"{covers:.3f}", ">= 0.94")
-        print_row(f"{what}: called sick", f"{sick:.3f}", "0.95: 0, 0.60: 0.99")
-        what = f"labels at {level:.0%}: renewed interval covers at every look"
-        print_row(what, f"{always:.3f}", ">= 0.94")
-    for now, each, days, goal in (
-        (0.95, n, 7, "0"), (0.70, n // 2 or 1, 2, ">= 0.75"), (0.40, n // 2 or 1, 2, ">= 0.95"),
+        said = f"{error:.1f}; {covers:.3f}; {sick:.3f}"
+        print_row(f"50 labels at {level:.0%}: r.m.s. error in points; covers; called sick", said)
+        always = renewed(sources, rng, level, n)
+        print_row(f"labels at {level:.0%}: renewed interval covers at every look", f"{always:.3f}")
+    few = n // 2 or 1
+    for born, now, each, days in (
+        (0.95, 0.95, n, 7), (0.95, 0.70, few, 2), (0.95, 0.40, few, 2), (0.60, 0.60, 4 * n, 2),
     ):  # fmt: skip
-        seen, after = later(sources, rng, now, each, days)
-        what = f"later level {now:.0%}, 50 labels"
-        print_row(f"{what}: alarm within {days} days", f"{seen:.2f}", goal)
-        print_row(f"{what}: median samples to it", after, "")
-    for hit, miss, now, most in (
-        (1.0, 0.0, 0.70, 350), (1.0, 0.0, 0.40, 140),
-        (0.93, 0.25, 0.70, 1_100), (0.93, 0.25, 0.40, 330),
-    ):  # fmt: skip
-        seen, after = judged(sources, rng, (hit, miss), now, n)
+        seen = later(sources, rng, now, each, days, born)
+        print_row(f"50 labels at {born:.0%}, then {now:.0%}: alarm in {days} days; after n", seen)
+    for (hit, miss), now in product(((1.0, 0.0), (0.93, 0.25)), (0.70, 0.40)):
         name = f"a tenth judged (passes {hit:.0%} of good, {miss:.0%} of bad), 95 -> {now:.0%}"
-        print_row(f"{name}: seen, samples", f"{seen:.2f}, {after}", f"<= {most}")
-    rows = read_rows(folder, MODERN)
-    for row, (name, goal) in zip(
-        switches(rows, judge, rng), (("equal", "0 of 180"), (">= 20 points worse", "180 of 180")),
-        strict=True,
-    ):  # fmt: skip
-        print_row(f"a tenth judged, model switched, {name}: alarms", row, goal)
-    good, of = modern(rows, judge, rng)
-    print_row("modern models >= 90 % faithful that read healthy", f"{good} of {of}", ">= 95 %")
-    seen, _ = later(sources, rng, 0.60, 4 * n, 2, labelled_at=0.60)
-    print_row("born at 60%, 50 labels: warning within 2 days", f"{seen:.3f}", ">= 0.99")
+        print_row(f"{name}: alarm; after n", judged(sources, rng, (hit, miss), now, n))
+    models = Models(read_rows(folder, MODERN), judge)
+    for name, worse in (("within 2 points", (-0.02, 0.02)), ("20 points worse", (0.20, 1.0))):
+        alarms = models.switches(rng, 30 * n, *worse)
+        print_row(f"a tenth judged, model switched to one {name}: alarms", alarms)
+    print_row("modern models >= 90 % faithful that read healthy", models.healthy(rng))
 
 
 def sources_of(rows: Sequence[Row], judge: LocalJudge) -> Iterator[Source]:
@@ -284,17 +268,15 @@ def _alarm_after(
     return np.inf
 
 
-def _seen(found: Iterable[float]) -> tuple[float, str]:
-    """Return how often something was seen, and the median of after how many samples."""
-    after = np.array([*found])
-    middle = float(np.median(after))
-    return float(np.mean(np.isfinite(after))), f"{middle:.0f}" if np.isfinite(middle) else "never"
+def _seen(after: Sequence[float]) -> str:
+    """Write how often something was seen, and the median of after how many samples."""
+    return f"{np.mean(np.isfinite(after)):.3f}; {np.median(after):.0f}"
 
 
 def judged(
     sources: Sequence[Source], rng: np.random.Generator, rates: tuple[float, float], now: float,
     streams: int,
-) -> tuple[float, str]:  # fmt: skip
+) -> str:  # fmt: skip
     """Return how often a cascade sees a fall within a day, and the median of the samples."""
     found = []
     for source, _ in product(sources, range(max(1, streams // 3))):
@@ -305,48 +287,10 @@ def judged(
     return _seen(found)
 
 
-def _by_model(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        answers[row["source"], row["model"]].append(row)
-    return answers
-
-
-def switches(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[str, str]:
-    """
-    Return in how many switches of the model of a healthy app, judged in part, an alarm follows.
-
-    First switches to models within 2 points, then to those at least 20 points worse; a day each.
-    """
-    answers = _by_model(rows)
-    good = {key: np.mean([row["label"] == 0 for row in mine]) for key, mine in answers.items()}
-    scored = cache(lambda key: [(_scores(judge, [r]), r["label"] == 0) for r in answers[key]])
-    pairs = [
-        (a, b) for a in answers for b in answers
-        if a != b and a[0] == b[0] and good[a] >= _LEAST_GOOD
-    ]  # fmt: skip
-    shown = []
-    for wanted in (
-        [p for p in pairs if abs(good[p[0]] - good[p[1]]) <= _ALIKE and good[p[1]] >= _LEAST_GOOD],
-        [p for p in pairs if good[p[0]] - good[p[1]] >= _WORSE],
-    ):
-        seen = 0
-        chosen = [wanted[i] for i in rng.permutation(len(wanted))[:_SWITCHES]]
-        for pair in chosen:
-            parts = []
-            for key in pair:
-                known = [(float(s[0]), label) for s, label in scored(key) if s.size]
-                parts += [known[i] for i in rng.integers(0, len(known), _DAY)]
-            scores, labels_ = np.array(parts).T
-            seen += bool(np.isfinite(_alarm_after(rng, scores, labels_ > 0)))
-        shown.append(f"{seen} of {len(chosen)}")
-    return shown[0], shown[1]
-
-
 def later(
     sources: Sequence[Source], rng: np.random.Generator, now: float, streams: int, days: int,
-    labelled_at: float = 0.95,
-) -> tuple[float, str]:  # fmt: skip
+    labelled_at: float,
+) -> str:  # fmt: skip
     """Return how often 50 labels, or bets against thresholds that they translate, see a level."""
     found = []
     for source, _ in product(sources, range(streams)):
@@ -368,14 +312,41 @@ def later(
     return _seen(found)
 
 
-def modern(rows: Sequence[Row], judge: LocalJudge, rng: np.random.Generator) -> tuple[int, int]:
-    """Count models that are at least 90 % faithful in a task, and those that read healthy."""
-    answers = _by_model(rows)
-    faithful = [
-        m for m in answers.values() if np.mean([row["label"] == 0 for row in m]) >= _LEAST_GOOD
-    ]
-    drawn = (rng.choice(_scores(judge, mine), 2 * _DAY) for mine in faithful)
-    return sum(_reads_healthy(by_own_line(scores)) for scores in drawn), len(faithful)
+class Models:
+    """Answers of modern models to the documents of a source: scores, and which are good."""
+
+    def __init__(self, rows: Sequence[Row], judge: LocalJudge) -> None:
+        answers: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in rows:
+            answers[row["source"], row["model"]].append(row)
+        self._level = {
+            key: np.mean([row["label"] == 0 for row in mine]) for key, mine in answers.items()
+        }
+        self._known = {}
+        for key, mine in answers.items():
+            scored = [(_scores(judge, [row]), row["label"] == 0) for row in mine]
+            self._known[key] = np.array([(score[0], good) for score, good in scored if score.size])
+        self._faithful = [key for key, level in self._level.items() if level >= _LEAST_GOOD]
+
+    def switches(self, rng: np.random.Generator, n: int, least: float, most: float) -> str:
+        """Count the alarms of *n* days after a faithful model gave way to one that much worse."""
+        pairs = [
+            (a, b) for a, b in product(self._faithful, self._known)
+            if a != b and a[0] == b[0] and least <= self._level[a] - self._level[b] <= most
+            and (least > 0 or b in self._faithful)
+        ]  # fmt: skip
+        seen, chosen = 0, [pairs[i] for i in rng.permutation(len(pairs))[:n]]
+        for pair in chosen:
+            parts = [rng.choice(self._known[key], _DAY) for key in pair]
+            scores, good = np.concatenate(parts).T
+            seen += bool(np.isfinite(_alarm_after(rng, scores, good > 0)))
+        return f"{seen} of {len(chosen)}"
+
+    def healthy(self, rng: np.random.Generator) -> str:
+        """Count the faithful models whose two days read healthy."""
+        drawn = (rng.choice(self._known[key][:, 0], 2 * _DAY) for key in self._faithful)
+        good = sum(_reads_healthy(by_own_line(scores)) for scores in drawn)
+        return f"{good} of {len(self._faithful)}"
 
 
 script(main)

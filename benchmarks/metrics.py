@@ -5,7 +5,8 @@ What metrics cost: samples a second on one core, and calls and tokens of the jud
 
 Throughput is that of all metrics that ask nobody, together, on made-up interactions whose
 inputs are all there. Calls and tokens are counted by a server on loopback, which counts a
-quarter of the characters as tokens; they tell proportions, not a vendor's bill.
+quarter of the characters as tokens; they tell proportions, not a vendor's bill. The last table has
+those of groundedness and relevance with more passages, the relevant pieces of them, and all.
 """
 
 import random
@@ -28,8 +29,8 @@ customer service warranty battery screen colour size price discount voucher
 """
 
 
-def interaction(number: int) -> Interaction:
-    """Make an interaction with five passages of six sentences, and an answer of five."""
+def interaction(number: int, n_passages: int = 5) -> Interaction:
+    """Make an interaction with passages of six sentences, and an answer of five."""
     draw, vocabulary = random.Random(number), WORDS.split()
 
     def sentence() -> str:
@@ -37,7 +38,7 @@ def interaction(number: int) -> Interaction:
         words.insert(draw.randint(0, len(words)), str(draw.randint(2, 99)))
         return " ".join(words).capitalize() + "."
 
-    passages = [" ".join(sentence() for _ in range(6)) for _ in range(5)]
+    passages = [" ".join(sentence() for _ in range(6)) for _ in range(n_passages)]
     said = [draw.choice(draw.choice(passages).split(". ")).rstrip(".") for _ in range(4)]
     cited = [f"{text} [{draw.randint(1, 5)}]." for text in said]
     return Interaction.model_validate({
@@ -75,10 +76,10 @@ def rate(metrics: tuple[str, ...], samples: list[Interaction]) -> float:
         return len(samples) / (time.process_time() - started)
 
 
-def spent(names: tuple[str, ...], sample: Interaction) -> list[int]:
-    """Return the calls, tokens in and tokens out of one sample."""
+def spent(names: tuple[str, ...], sample: Interaction, **chosen: int) -> list[int]:
+    """Return the calls, tokens in and tokens out of one sample, with *chosen* settings."""
     with JudgeServer() as server:
-        settings = Settings(metrics=names, scorer="judge", openai_base_url=server.url)
+        settings = Settings(metrics=names, scorer="judge", openai_base_url=server.url, **chosen)
         with closing(make_scorer(settings)) as scorer:
             found = scorer.score(sample)
         wrong = [each.evaluator_name for each in found if each.error]
@@ -117,3 +118,9 @@ def main(*, samples: int = 300) -> None:
         "all judged metrics": spent(shared + own, made[0]),
     }.items():
         print_row(arm, *(f"{n:,}" for n in figures))
+    print()
+    print_head("passages", "calls", "input tokens", "output tokens", "input tokens, all sent")
+    for n_passages in (1, 5, 20, 50):
+        sample, names = interaction(0, n_passages), ("groundedness", "relevance")
+        counts = [*spent(names, sample), spent(names, sample, judge_pieces=0)[1]]
+        print_row(n_passages, *(f"{n:,}" for n in counts))

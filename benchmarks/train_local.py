@@ -33,6 +33,7 @@ from monitor.scoring.local.scorer import (
     RESPONSE_FEATURES,
     response_features,
 )
+from monitor.stats.summary import ridge_logistic
 
 OUTPUT = Path(__file__).parent.parent / "monitor/scoring/local" / COEFFICIENTS
 #: Sources whose licence keeps them out of the shipped coefficients.
@@ -264,24 +265,10 @@ def fit(values: Array, good: Array, groups: Groups, names: Sequence[str], model:
     ridge, centre = np.full(design.shape[1], RIDGE[model]), np.zeros(design.shape[1])
     ridge[-len(known) :] = 0.02
     centre[: len(names)] = [EXPECTED.get(name, 0.0) for name in names] * spread
-    found = logistic(design, good, weight, ridge, centre)
+    found = ridge_logistic(design, good, centre, ridge, weight)
     common, *apart = found[: -len(known)].reshape(-1, len(names)) / spread
     chosen = {kind: common + OWN[model] * each for kind, each in zip(kinds, apart, strict=True)}
     return Fitted(names, np.array([low, high]), mean, chosen | {"": common})
-
-
-def logistic(design: Array, good: Array, weight: Array, ridge: Array, centre: Array) -> Array:
-    """Fit a logistic regression that is drawn towards *centre*, by Newton's method."""
-    found = centre.copy()
-    for _ in range(50):
-        likely = 1 / (1 + np.exp(-design @ found))
-        downhill = design.T @ (weight * (likely - good)) + ridge * (found - centre)
-        curved = (design * (weight * likely * (1 - likely))[:, None]).T @ design + np.diag(ridge)
-        step = np.linalg.solve(curved, downhill)
-        found = found - step
-        if np.abs(step).max() < 1e-7:
-            break
-    return found
 
 
 def calibrate(odds: Array, good: Array, groups: Groups) -> Lines:
@@ -296,12 +283,12 @@ def calibrate(odds: Array, good: Array, groups: Groups) -> Lines:
     totals = np.bincount(member, groups.weights)
     weight = groups.weights / totals[member] * len(keys) / len(known)
     design, start = np.column_stack([odds, np.ones(len(odds))]), np.array([1.0, 0.0])
-    lines = {"": logistic(design, good, weight, np.full(2, 1e-6), start)}
+    lines = {"": ridge_logistic(design, good, start, np.full(2, 1e-6), weight)}
     # Of texts one app has brief and longer ones: a line each would spoil the order among them.
     forms = np.where(groups.kinds == "brief", "text", groups.kinds)
     for form in np.unique(forms):
         of = forms == form
-        lines[str(form)] = logistic(design[of], good[of], weight[of], _OWN_LINE, lines[""])
+        lines[str(form)] = ridge_logistic(design[of], good[of], lines[""], _OWN_LINE, weight[of])
     lines["brief"] = lines.get("text", lines[""])
     shift = math.log(PRIOR / (1 - PRIOR))
     return {kind: (float(slope), float(start) + shift) for kind, (slope, start) in lines.items()}

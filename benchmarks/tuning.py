@@ -10,7 +10,7 @@ streams while their rate moves, at a budget large enough to count.
 from typing import NamedTuple
 
 import numpy as np
-from common import keep_figures, print_head, print_row, script
+from common import print_head, print_row, script
 from numpy.typing import NDArray
 
 from monitor.rolling.anytime import advance_all
@@ -107,25 +107,21 @@ def play(
 @script
 def main(*, streams: int = 40, false_alarms: bool = False) -> None:
     """Print one of both tables."""
-    figures = dict[str, float]()
     if false_alarms:
+        print_head("rate", "false alarms a month", "samples an hour")
         for tuned, name in ((False, "fixed"), (True, "tuned")):
             calm = play(
                 streams, 30, _CALM, tuned=tuned, calm_days=_HEALTHY_DAYS, seed=7, budget=2.0
             )
             a_month = calm.false_alarms / streams * 30 / _HEALTHY_DAYS
-            figures[f"false_alarms_{name}_per_month"] = a_month
-            figures[f"samples_{name}_per_hour"] = calm.per_hour
-    else:
-        print_head("planned an hour", "fall to", "fixed, h", "tuned, h", "less", "samples, calm")
-        for planned, after in ((30, 0.77), (30, 0.60), (10, 0.70), (60, 0.80)):
-            fixed, tuned = (
-                play(streams, planned, after, tuned=each, calm_days=2, seed=planned)
-                for each in (False, True)
-            )
-            medians = [float(np.median(each.delay_h)) for each in (fixed, tuned)]
-            less = 1.0 - medians[1] / medians[0]
-            spent = tuned.per_hour / fixed.per_hour
-            print_row(planned, after, *(f"{m:.2f}" for m in medians), f"{less:.0%}", f"{spent:.2f}")
-            figures[f"less_delay_{planned}_{round(100 * after)}_share"] = less
-    keep_figures("tuning", figures, full=streams >= 40)
+            print_row(name, f"{a_month:.2f}", f"{calm.per_hour:.1f}")
+        return
+    print_head("planned an hour", "fall to", "fixed, h", "tuned, h", "less", "samples, calm")
+    for planned, after in ((30, 0.77), (30, 0.60), (10, 0.70), (60, 0.80)):
+        fixed, tuned = (
+            play(streams, planned, after, tuned=each, calm_days=2, seed=planned)
+            for each in (False, True)
+        )
+        medians = [float(np.median(each.delay_h)) for each in (fixed, tuned)]
+        less, spent = 1.0 - medians[1] / medians[0], tuned.per_hour / fixed.per_hour
+        print_row(planned, after, *(f"{m:.2f}" for m in medians), f"{less:.0%}", f"{spent:.2f}")

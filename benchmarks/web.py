@@ -1,13 +1,11 @@
 """
 Time and size of the first page with many apps and metrics and a week of buckets.
 
-Run: python benchmarks/web.py [--keys 200] [--days 7] [--home FOLDER]. Builds a store of its own, or
-takes the one it left in FOLDER; serves it in a process of its own as `groundwatch web` does, and
-asks over HTTP with gzip as a browser would. Before each renewal every key gets a new sample and a
-new verdict, as it would in production. Prints one JSON line.
+Run: python benchmarks/web.py [--keys 200] [--days 7]. Builds a store, serves it in a process of its
+own as `groundwatch web` does, and asks over HTTP with gzip as a browser would. Before each renewal
+every key gets a new sample and a new verdict, as it would in production.
 """
 
-import json
 import os
 import random
 import re
@@ -19,15 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from common import script
-from sqlalchemy import select
+from common import new_store, print_head, print_row, script
 
 from monitor.models import Status
 from monitor.models.status import TALLY_SUMS
 from monitor.settings import Settings
 from monitor.store.engine import Store, add
 from monitor.store.rollup import roll_up
-from monitor.store.schema import migrate
 from monitor.store.tables import buckets, streams
 from monitor.store.verdicts import read_verdicts, save_verdicts
 from monitor.testing import make_verdict
@@ -81,7 +77,7 @@ def build(store: Store, keys: int, days: int) -> None:
     roll_up(store, now_s=now_s, settle_s=600)  # as the scheduler does once a minute
 
 
-def ask(page: Page, store: Store, keys: int, requests: int) -> dict[str, Any]:
+def ask(page: Page, store: Store, keys: int, requests: int) -> dict[str, float]:
     """Ask for the first page with snapshots that are new, and with one that is shared."""
     with httpx.Client(base_url=page.url, timeout=60) as client:
         client.get("/healthz")
@@ -101,11 +97,10 @@ def ask(page: Page, store: Store, keys: int, requests: int) -> dict[str, Any]:
         sizes = [int(client.get(path).headers["content-length"]) for path in paths]
     status = Path(f"/proc/{page.pid}/status").read_text(encoding="utf-8")
     return {
-        "rows": answer.text.count('class="spark"'), "first_cpu_ms": round(cpu_ms[0]),
-        "renewed_cpu_ms": round(statistics.median(cpu_ms[1:])),
-        "shared_cpu_ms": round(shared_cpu_ms, 1), "packed_kb": round(sizes[0] / 1000, 1),
-        "all_transferred_kb": round(sum(sizes) / 1000, 1),
-        "memory_mb": int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) // 1000,
+        "first snapshot, ms of CPU": cpu_ms[0], "a snapshot, ms": statistics.median(cpu_ms[1:]),
+        "page of a snapshot, ms": shared_cpu_ms, "page, kB": sizes[0] / 1000,
+        "page with scripts and styles, kB": sum(sizes) / 1000,
+        "memory, MB": int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1000,
     }  # fmt: skip
 
 
@@ -116,16 +111,12 @@ def _cpu_ms(pid: int) -> float:
 
 
 @script
-def main(*, keys: int = 200, days: int = 7, requests: int = 30, home: str = "") -> None:
+def main(*, keys: int = 200, days: int = 7, requests: int = 30) -> None:
     """Measure once."""
-    with tempfile.TemporaryDirectory() as passing:
-        folder = home or passing
-        store = Store(Settings.from_env({"GROUNDWATCH_HOME": folder}).sql_url)
-        migrate(store)
-        with store.read() as connection:
-            is_new = connection.execute(select(streams.c.stream_id)).first() is None
-        if is_new:
+    with tempfile.TemporaryDirectory() as folder:
+        url = Settings.from_env({"GROUNDWATCH_HOME": folder}).sql_url
+        with new_store(url) as store, served_page(folder) as page:
             build(store, keys, days)
-        with served_page(folder) as page:
-            print(json.dumps({"keys": keys, "days": days} | ask(page, store, keys, requests)))
-        store.close()
+            print_head(f"{keys} metrics, {days} days", "")
+            for name, figure in ask(page, store, keys, requests).items():
+                print_row(name, f"{figure:,.1f}")

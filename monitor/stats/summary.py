@@ -196,7 +196,9 @@ _SHORTEST = 1e-6  # of a step, when nothing but rounding is left to gain
 _GAIN = 1e-4  # of what the slope promises (Armijo)
 
 
-def ridge_logistic(design: Floats, targets: Floats, centre: Floats, precision: Floats) -> Floats:
+def ridge_logistic(
+    design: Floats, targets: Floats, centre: Floats, precision: Floats, counts: Floats | float = 1
+) -> Floats:
     """
     Fit log odds that are linear in *design*, by penalised likelihood.
 
@@ -207,7 +209,8 @@ def ridge_logistic(design: Floats, targets: Floats, centre: Floats, precision: F
 
     *design* and *targets*: shapes (n, d) and (n,); targets in [0, 1]: outcomes, or shares
     (quasi-likelihood). *centre* and *precision*: shape (d,): the weights believed beforehand,
-    and how firmly, as 1 / variance, above 0.
+    and how firmly, as 1 / variance, above 0. *counts*: shape (n,): for how many rows
+    each row stands.
 
     Source: S. le Cessie, J. C. van Houwelingen, "Ridge estimators in logistic regression",
     Applied Statistics 41 (1992), 191-201.
@@ -221,14 +224,15 @@ def ridge_logistic(design: Floats, targets: Floats, centre: Floats, precision: F
 
     def cost(weights: Floats) -> float:
         odds, away = design @ weights, weights - centre
-        return float((np.logaddexp(0, odds) - targets * odds).sum() + away @ (precision * away) / 2)
+        misfit = counts * (np.logaddexp(0, odds) - targets * odds)
+        return float(misfit.sum() + away @ (precision * away) / 2)
 
     weights = centre.astype(float)
     before = cost(weights)
     for _ in range(_MOST_STEPS):
         chance = expit(design @ weights)
-        gradient = design.T @ (chance - targets) + precision * (weights - centre)
-        curvature = (design.T * (chance * (1 - chance))) @ design + np.diag(precision)
+        gradient = design.T @ (counts * (chance - targets)) + precision * (weights - centre)
+        curvature = (design.T * (counts * chance * (1 - chance))) @ design + np.diag(precision)
         step = np.linalg.solve(curvature, gradient)
         size, promised = 1.0, _GAIN * float(gradient @ step)
         while (now := cost(weights - size * step)) > before - size * promised and size > _SHORTEST:

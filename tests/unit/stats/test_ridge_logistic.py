@@ -36,3 +36,12 @@ def test_outcomes_that_a_line_parts_leave_the_weights_finite():
     design = np.column_stack([np.ones(40), np.linspace(-1, 1, 40)])
     found = ridge_logistic(design, (design[:, 1] > 0).astype(float), np.zeros(2), np.ones(2))
     assert 1 < found[1] < 20
+
+
+@given(st.lists(st.tuples(numbers, st.sampled_from([0.0, 1.0]), st.integers(0, 4)), max_size=20))
+def test_a_row_that_counts_twice_is_two_rows(rows):
+    x, targets, counts = np.array(rows, float).reshape(-1, 3).T
+    design = np.column_stack([np.ones(len(x)), x])
+    often, belief = counts.astype(int), (np.zeros(2), np.ones(2))
+    repeated = ridge_logistic(design.repeat(often, axis=0), targets.repeat(often), *belief)
+    assert ridge_logistic(design, targets, *belief, counts) == pytest.approx(repeated, abs=1e-4)
