@@ -272,7 +272,7 @@ def _one(connection: Connection, name: str) -> Incident:
     found = incidents_named(connection, name)
     if len(found) != 1:
         problem = "several incidents are" if found else "no incident is"
-        raise SettingsError(f"{problem} named {name!r}; see: groundwatch alerts ls")
+        raise SettingsError(f"{problem} named {name!r}; see: groundwatch incidents")
     return found[0]
 
 

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from monitor import __version__
+from monitor.errors import own_words
 
 
 class _Command(NamedTuple):
@@ -146,6 +147,15 @@ class _LazyGroup(TyperGroup):
             close = get_close_matches(args[0], COMMANDS, n=1)
             if close and (said := getattr(error, "message", "")):
                 error.message = f"{said} Did you mean '{close[0]}'?"  # type: ignore[attr-defined]
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what is wrong with a value is said without pydantic's own prefix."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if said := getattr(error, "message", ""):
+                error.message = own_words(said)  # type: ignore[attr-defined]
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002

@@ -211,7 +211,7 @@ def import_labels(
                 try:
                     records.append(read_record(json.loads(line)))
                 except (ValueError, RecursionError) as error:
-                    why = f"no JSON: {plain_text(str(error), 100)}"
+                    why = f"not JSON: {plain_text(str(error), 100)}"
                     records.append(LabelOutcome(Taken.UNREADABLE, why))
             with store.write() as connection:
                 outcomes = take_labels(connection, records, annotator=who, now=datetime.now(UTC))

@@ -145,8 +145,10 @@ def test(channel: Annotated[str, typer.Argument(help="The name of a channel.")])
 
     channels, failed = wiring_from(console.read_settings()).channels, False
     if channel not in channels:
-        there = ", ".join(channels) or "none; set GROUNDWATCH_SLACK_WEBHOOK_URL or _SMTP_URL"
-        raise SettingsError(f"no channel {channel!r} is set up; there is: {there}")
+        there = ", ".join(channels) or (
+            "none; set GROUNDWATCH_SLACK_WEBHOOK_URL, or GROUNDWATCH_SMTP_URL and _EMAIL_TO"
+        )
+        raise SettingsError(f"no channel is called {channel!r}; set up: {there}")
     for address in channels[channel].addresses:
         where = Text(f"{channel} {plain_text(address, 60)}".strip())
         started_s = time.monotonic()

@@ -300,16 +300,8 @@ def web(
     host, port = host or settings.web_host, settings.web_port if port is None else port
     check_address(settings, host)
     site = Site(console.open_store(settings), settings)
-    try:
-        # Opened before anything is said of it: whoever comes at once waits until it serves.
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host.strip("[]"), port), family=family)
-    except OSError as error:
-        why = str(error.strerror or error).partition(" (while")[0]
-        raise SettingsError(
-            f"cannot listen on {host} port {port}: {why}; choose another with"
-            f" {variable('web_port')}"
-        ) from None
+    # Opened before anything is said of it: whoever comes at once waits until it serves.
+    listener = _listen(host, port, variable("web_port"))
     shown = listener.getsockname()
     address = f"http://{f'[{shown[0]}]' if ':' in shown[0] else shown[0]}:{shown[1]}/"
     err.print(f"the page is at {address}", soft_wrap=True)
@@ -319,6 +311,18 @@ def web(
         proxy_headers=False, timeout_graceful_shutdown=_LONGEST_END_S,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int, choice: str) -> socket.socket:
+    """Return a socket that listens there; *choice* is where another port can be named."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        why = str(error.strerror or error).partition(" (while")[0]
+        raise SettingsError(
+            f"cannot listen on {host} port {port}: {why}; choose another with {choice}"
+        ) from None
 
 
 def _make_entry(token_for: str | None, password_for: str | None) -> None:
@@ -382,7 +386,8 @@ def otlp(
         with console.usage_errors():
             services.hook({})
     receiver = OtlpReceiver(services, wait_s=wait, most_bytes=max_mb * _MEGABYTE, token=token)
-    uvicorn.run(
-        receiver.app(), host=host, port=port, log_config=None, access_log=False,
+    config = uvicorn.Config(
+        receiver.app(), log_config=None, access_log=False,
         timeout_graceful_shutdown=_LONGEST_END_S,
     )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[_listen(host, port, "--port")])

@@ -121,6 +121,7 @@ def copy_to(store: Store, path: Path) -> None:
             raise StoreUnavailableError(f"the copy is not whole: {problems}")
         part.rename(path)
     except (OSError, sqlite3.Error) as error:
-        raise SettingsError(f"cannot write {path}: {error}") from None
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SettingsError(f"cannot write {path}: {why}") from None
     finally:
         part.unlink(missing_ok=True)

@@ -181,7 +181,7 @@ class RecordFile:
                 self.pass_over(number, "wrong_type", f"field {where!r}: {own_words(first['msg'])}")
         except (ValueError, RecursionError) as error:
             what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-            self.pass_over(number, "not_json", f"no JSON: {what}")
+            self.pass_over(number, "not_json", f"not JSON: {what}")
 
     def pass_over(self, number: int, code: str, what: str) -> None:
         """Count the record on line *number* as unreadable for the reason *code*."""

@@ -46,7 +46,13 @@ from monitor.web.detail import (
     read_first_score_s,
     read_recent,
 )  # fmt: skip
-from monitor.web.samples import EXPLAINED_S, MOST_WAIT_S, kept_nowhere, read_modes
+from monitor.web.samples import (
+    EXPLAINED_S,
+    EXPLANATION_WAIT_S,
+    MOST_WAIT_S,
+    kept_nowhere,
+    read_modes,
+)
 from monitor.web.site import Endpoints, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
@@ -227,8 +233,6 @@ _MOST_KEYS, _LEAST_A_STEP = 3, 8
 _MOST_SAMPLES, _MOST_ROWS = 6, 6
 #: A chart has at least so many buckets.
 _FIRST_STEPS = 16
-#: The page waits so long for what the samples' words say, and goes without it after that.
-_EXPLANATION_WAIT_S = 2.0
 #: Of what was before, at least two windows; of what came after, one.
 _WINDOWS_BEFORE, _LONGEST_BEFORE = 2, timedelta(days=2)
 
@@ -238,7 +242,7 @@ class IncidentPages(Endpoints):
 
     def page(self, request: Request) -> Response:
         """Show one incident: chart, likely cause, samples, what to do, who was notified."""
-        found = self._read(request, wait_s=_EXPLANATION_WAIT_S)
+        found = self._read(request, wait_s=EXPLANATION_WAIT_S)
         if found is None:
             return self.site.missing(request, "no such incident")
         principal = principal_of(request)

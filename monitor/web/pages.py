@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,21 +14,25 @@ from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
 from monitor.errors import SettingsError
 from monitor.models import Status
-from monitor.report.build import likely_causes
+from monitor.report.build import RETRIEVAL_OR_GENERATION, LikelyCause, likely_causes
 from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
 from monitor.report.render import insight_lines
+from monitor.report.words import BLAMED
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import newest_acts
 from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
-from monitor.web.samples import kept_nowhere
+from monitor.web.samples import EXPLAINED_S, EXPLANATION_WAIT_S, kept_nowhere
 from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
-from workers.reports import SamplingPlan, plan_sampling
+from workers.reports import SamplingPlan, plan_sampling, read_faults
+
+if TYPE_CHECKING:
+    from monitor.rolling.faults import Blame
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -36,11 +41,10 @@ _MOST_DRAWN = 100
 _NEEDS_ATTENTION = frozenset({Status.CRITICAL, Status.WARNING, Status.BLIND})
 #: Of the first page: so few apps are shown in full whatever their status, and never more.
 _FEW_APPS, _MOST_SHORT = 12, 250
-
-
-#: The fall of the pass rate that a plan is made for, some sample rates, how long it is kept.
+_PARTS = frozenset({"retrieval", "generation"})
 #: The minutes that begin within the last hour, as its counts have it.
 _HOUR = timedelta(minutes=59)
+#: The fall of the pass rate that a plan is made for, some sample rates, how long it is kept.
 _FALL, _RATES, _PLANNED_S = 0.15, (0.05, 0.2, 1.0), 3_600.0
 
 
@@ -119,11 +123,19 @@ class Pages(Endpoints):
         if found.worst:
             self.site.note_view(request, "saw worst samples", f"{app} {metric}")
         timers = timers_for(found.verdict, timers_from(site.settings))
+        began, faults = found.verdict.onset or found.verdict.status_since, None
+        if found.verdict.status in {Status.CRITICAL, Status.WARNING}:
+            faults = site.slow.get(
+                ("faults", app, metric, began),
+                lambda: read_faults(site.store, app, metric, since=began),
+                fresh_s=EXPLAINED_S, wait_s=EXPLANATION_WAIT_S,
+            )  # fmt: skip
         causes = likely_causes(
-            found.insight, began=found.verdict.onset or found.verdict.status_since, ended=now,
-            deploys=found.deploys, retrieval=site.glance_for(request).of_retrieval(app),
-            inputs=found.inputs,
+            found.insight, began=began, ended=now, deploys=found.deploys,
+            retrieval=site.glance_for(request).of_retrieval(app), inputs=found.inputs,
         )  # fmt: skip
+        if faults is not None and faults.blame is not None:  # says more than "not known"
+            causes = [_unless_known(cause, faults.blame) for cause in causes]
 
         def planned() -> SamplingPlan | str:
             try:
@@ -207,3 +219,11 @@ class Pages(Endpoints):
         with self.site.store.read() as connection:
             acts = newest_acts(connection)
         return self.site.page(request, "audit.html", acts=acts)
+
+
+def _unless_known(cause: LikelyCause, blamed: Blame) -> LikelyCause:
+    """Return the cause; where scores cannot tell retrieval from generation, what words tell."""
+    if cause.kind != RETRIEVAL_OR_GENERATION or cause.is_likely:
+        return cause
+    meaning = BLAMED.get(blamed.cause) or plain_text(blamed.reason, 200)
+    return LikelyCause(cause.kind, f"{blamed.cause}: {meaning}", blamed.cause in _PARTS)

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 _PAGE, _MOST = 50, 500
 #: An export holds no more; the next one goes on with a later `until`.
 _MOST_EXPORTED = 10_000
-#: Failure modes and blame are computed again after so long; who needs them waits so long at most.
-EXPLAINED_S, MOST_WAIT_S = 600.0, 20.0
+#: Failure modes and blame are computed again after so long. A page waits so long for them, and
+#: goes without them after that; who needs them waits so long at most.
+EXPLAINED_S, EXPLANATION_WAIT_S, MOST_WAIT_S = 600.0, 2.0, 20.0
 
 
 class _Asked(NamedTuple):

@@ -96,7 +96,7 @@ def test_import_names_what_it_refuses_and_keeps_it(bot, sqlite_url, tmp_path):
     done = run("import", str(file), "--refused", str(kept))
     assert done.exit_code == 1
     assert "line 2: unknown_sample: no sample gone" in done.output
-    assert "line 3: unreadable: no JSON" in done.output
+    assert "line 3: unreadable: not JSON" in done.output
     assert "stored 1" in done.stdout
     assert [item.labelled_by for item in stored(sqlite_url)] == ["vendor"]
     assert kept.read_text().splitlines() == [json.dumps(lines[1]), "not json"]

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
         (
             "alerts test slack",
             {},
-            "no channel 'slack' is set up; there is: none; set GROUNDWATCH_SLACK_WEBHOOK_URL",
+            "no channel is called 'slack'; set up: none; set GROUNDWATCH_SLACK_WEBHOOK_URL",
         ),
         *(
             (
@@ -263,7 +264,7 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
     [
         ("report --window yesterday", "Invalid duration 'yesterday': expected 90s, 15m, 24h"),
         ("report --window 99999999999d", "longer than ten years"),
-        ("report --format pdf", "'pdf' is not one of 'text', 'md', 'json'"),
+        ("report --format pdf", "Invalid value for '--format': 'pdf' is not one of 'text', 'md'"),
         ("alerts ls --window 5", "Invalid duration '5'"),
         ("replay missing.jsonl --app a", "'missing.jsonl' does not exist"),
         ("replay . --app a", "'.' is a directory"),
@@ -276,6 +277,35 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
 )
 def test_usage_is_told_when_a_command_is_written_wrongly(groundwatch, good_file, command, said):
     assert said in usage(groundwatch(*command.split()))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("incidents show none", "no incident is named 'none'; see: groundwatch incidents"),
+        ("backup no/such.db", "cannot write no/such.db: No such file or directory"),
+    ],
+)
+def test_mistake_is_said_with_what_to_do(groundwatch, command, said):
+    groundwatch("migrate")
+
+    result = groundwatch(*command.split())
+
+    assert said in result.err
+    assert "Errno" not in result.err
+
+
+@pytest.mark.parametrize("command", ["web", "otlp"])
+def test_port_that_is_taken_is_named(groundwatch, command):
+    groundwatch("migrate")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        result = groundwatch(command, "--port", str(port))
+
+    assert only_line(result).startswith(
+        f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose"
+    )
 
 
 @pytest.mark.parametrize("app", ["", "a\x1b[31m", "a\x9b31m", "a\x7f", "x" * 201])

@@ -16,6 +16,7 @@ from monitor.store.labels import labels_of
 from monitor.store.schema import migrate
 from monitor.store.write import record
 from monitor.testing import make_sample
+from support.waiting import wait_until
 from workers.evaluate import Evaluator
 from workers.scoring_run import ScoringRules, result_of
 
@@ -28,10 +29,10 @@ RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=("language",))
 class Bot:
     """An app whose answers in one language may be wrong, and what evaluates and announces it."""
 
-    def __init__(self, home, slack, url):
+    def __init__(self, home, slack, url, policy="point_min_n"):
         self.settings = Settings.from_env({
             "GROUNDWATCH_HOME": str(home), "GROUNDWATCH_MIN_N": "10",
-            "GROUNDWATCH_STATUS_POLICY": "point_min_n", "GROUNDWATCH_METRICS": "groundedness",
+            "GROUNDWATCH_STATUS_POLICY": policy, "GROUNDWATCH_METRICS": "groundedness",
             "GROUNDWATCH_WARNING_FOR_S": "0", "GROUNDWATCH_CRITICAL_FOR_S": "0",
             "GROUNDWATCH_RESOLVE_AFTER_S": "0", "GROUNDWATCH_SLACK_WEBHOOK_URL": slack.url,
             "GROUNDWATCH_REPORT_URL": url,
@@ -116,3 +117,24 @@ def test_night_from_the_alert_to_the_recovery(open_page, start_server, slack, tm
     assert "resolved after" in page.inner_text("main")
     assert page.get_by_role("button", name="Acknowledge").count() == 0
     bot.store.close()
+
+
+def test_metric_page_blames_the_part_that_the_incident_page_blames(start_server, slack, tmp_path):
+    store = Store(Settings.from_env({"GROUNDWATCH_HOME": str(tmp_path)}).sql_url)
+    migrate(store)
+    store.close()
+    server = start_server(tmp_path)
+    bot = Bot(tmp_path, slack, server.url, policy="anytime")
+    now = datetime.now(UTC)
+    for at, output in ((now - timedelta(minutes=10), GOOD), (now, BAD)):
+        bot.answers(60, "en", output, at)
+        bot.announce(at)
+    bot.store.close()
+
+    with server.client() as client:
+        incident = re.search(r"/incidents/\w+", client.get("/incidents").text)[0]
+        for page, said in (
+            (incident, "<b>generation</b>: answers fail"),
+            ("/app/shop/groundedness", "generation: answers fail"),
+        ):
+            wait_until(lambda page=page, said=said: said in client.get(page).text)

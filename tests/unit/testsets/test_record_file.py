@@ -23,10 +23,10 @@ def read(path, data):
 @pytest.mark.parametrize(
     ("line", "reason", "said"),
     [
-        (b'{"id": "x", ', "not_json", "no JSON"),
-        (b"yes", "not_json", "no JSON"),
-        (b'{"id": "x", "output": "\xff"}', "not_json", "no JSON"),
-        (b"[" * 20_000 + b"]" * 20_000, "not_json", "no JSON: nested too deeply"),
+        (b'{"id": "x", ', "not_json", "not JSON"),
+        (b"yes", "not_json", "not JSON"),
+        (b'{"id": "x", "output": "\xff"}', "not_json", "not JSON"),
+        (b"[" * 20_000 + b"]" * 20_000, "not_json", "not JSON: nested too deeply"),
         (b'{"id": "x"}', "missing_field", "column 'output' is missing; expected output or answer"),
         (b'{"id": "x", "output": 7}', "wrong_type", "field 'output'"),
         (b'{"id": "x", "output": "", "contexts": [{"id": "1"}]}', "missing_field", "text"),
