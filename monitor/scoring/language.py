@@ -55,7 +55,9 @@ _MARKED_WORD, _PLAIN_WORD, _ASCII_WORD = (
 )
 # Scripts written without spaces: every character stands for itself.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-_NOT = re.compile(r"\b(?:(ca|wo)|(\w+))n['’]t\b", re.IGNORECASE)
+# Begins with one class of characters, for which the engine scans quickly.
+_NOT = re.compile(r"[nN](?<=\w.)['’][tT]\b")
+_IRREGULAR_NOT = re.compile(r"[cw](?<!\w.)[ao](?=n['’]t\b)", re.IGNORECASE)
 _IRREGULAR = {"ca": "can", "wo": "will"}
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
@@ -133,9 +135,8 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
     if _MAY_BE_DOTTED.search(text):
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if "n't" in text or "n’t" in text or "N'T" in text or "N’T" in text:
-        text = _NOT.sub(
-            lambda match: f"{_IRREGULAR.get((match[1] or '').lower(), match[2])} not", text
-        )
+        text = _IRREGULAR_NOT.sub(lambda m: _IRREGULAR.get(m[0].lower(), m[0]), text)
+        text = _NOT.sub(" not", text)
     pattern = _ASCII_WORD
     if "$" in text or not text.isascii():
         text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)

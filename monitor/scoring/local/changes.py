@@ -97,9 +97,11 @@ def _gaps(said: Sequence[Word], told: Sequence[Word]) -> Iterator[tuple[range, r
 
 def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
     """Yield the words of a gap that exclude each other, beside informative words that agree."""
+    if not there or not 0 < len(here) <= _LONGEST:
+        return
     said, told = aligned.tokens, aligned.found
     beside = (*said[max(here.start - _BESIDE, 0) : here.start], *said[here.stop :][:_BESIDE])
-    if len(here) > _LONGEST or not any(word.content for word in beside):
+    if not any(word.content for word in beside):
         return
     # Where the sentence says more than the claim, what stands next to agreeing words counts.
     pairs = {*zip(here, there, strict=False)} if here.start else set()
@@ -249,11 +251,12 @@ def _denied_on_one_side(
 
 def _denials(side: Sequence[Word]) -> list[Word]:
     """Return the words that deny; a "No" that answers a question or begins a name does not."""
-    deny = denials(("negations",))
+    deny = listed("negations")
     return [
         word
         for n, word in enumerate(side)
-        if word.surface.lower() in deny
+        if word.stem in deny
+        and denies(word)
         and (
             word.surface != "No" or (n == 0 and any(w.content and not w.capital for w in side[1:2]))
         )
@@ -267,7 +270,11 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
     "No evidence that X", "denied that X" and "if X" do not say X, and "all but X" says it of
     everything else. Not so a claim that says it in such a way itself.
     """
-    turned = [word for word in aligned.tokens if denies(word) or word.surface in changed]
+    turned = [
+        word
+        for word in aligned.tokens
+        if word.surface in changed or (word.stem in listed("negations") and denies(word))
+    ]
     if aligned.share(turned) < _COPIED_WHOLLY:
         return None
     sentences, weights = aligned.passages.sentences, aligned.weights

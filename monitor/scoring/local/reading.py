@@ -10,6 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -53,8 +54,10 @@ _BRIEF = 35  # words
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
 _MOST_ATTRIBUTES = 2_000
-_YES = {"yes": True, "true": True, "free": True, "paid": True}
-_NO = {"no": False, "none": False, "false": False}
+_SAID = {
+    **dict.fromkeys(("yes", "true", "free", "paid"), True),
+    **dict.fromkeys(("no", "none", "false"), False),
+}
 _BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
 _DENIALS = ("negations", "lacking")
 _TURNS = frozenset({"but", "however"})
@@ -182,10 +185,9 @@ def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
             stack += [(around, key, value) for value in item]
         else:
             leaves += 1
-            said = None if item is None else (_YES | _NO).get(str(item).strip().lower())
+            said = None if item is None else _SAID.get(str(item).strip().lower())
             if key and (said is not None or item is None):
-                group = frozenset(w.stem for w in words(spaced_key(around)) if w.content) - general
-                chosen.setdefault((spaced_key(key), group), set()).add(said)
+                chosen.setdefault((spaced_key(key), _group(around)), set()).add(said)
     parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
     counts = Counter(word for known in parts.values() for word in {*known})
     found = []
@@ -198,6 +200,12 @@ def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)  # an app's records have the same keys
+def _group(key: str) -> frozenset[str]:
+    """Return the stems of the key around others."""
+    return frozenset(w.stem for w in words(spaced_key(key)) if w.content) - listed("general")
+
+
 def compare(
     aligned: Aligned, attributes: Sequence[Attribute]
 ) -> tuple[tuple[float, ...], tuple[WordChange, ...]]:
@@ -207,9 +215,12 @@ def compare(
         places[word.stem].append(place)
     found = Counter[str]()
     certain: list[tuple[WordChange, bool]] = []
+    stems = {*places}
     for attribute in attributes:
-        way = next((each for each in attribute.ways if each <= places.keys()), None)
-        if way is None:
+        for way in attribute.ways:
+            if way <= stems:
+                break
+        else:
             continue
         at = [place for each in way for place in places[each]]
         elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)

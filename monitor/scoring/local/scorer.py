@@ -344,7 +344,9 @@ class Logistic:
     def log_odds(self, values: Sequence[float]) -> float:
         """Sum features up to log odds."""
         cut = zip(values, self.terms, strict=True)
-        return self.intercept + sum([w * min(max(v, low), high) for v, (w, low, high) in cut])
+        return self.intercept + sum(
+            [w * (v if low <= v <= high else min(max(v, low), high)) for v, (w, low, high) in cut]
+        )
 
 
 def load_coefficients() -> dict[str, Any]:
