@@ -43,14 +43,14 @@ from monitor.store.query import LineKey, PassLine, read_pass_lines
 from monitor.store.verdicts import apps_with_rising_evidence
 from monitor.store.write import Contribution, Result, record
 
-_COMMIT_EVERY = 50
+_COMMIT_EVERY = 200
 _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0
 _ABANDONED_EVERY_S = 5.0
 _BLOCK_MS = 200
 #: Where scoring is quick, as many samples may wait for a thread of ours as it does in this time.
-_WAITING_S, _MOST_WAITING = 0.5, 128
+_WAITING_S, _MOST_WAITING = 0.5, 400
 #: The first time an entry is in work with others, any of which may have killed the worker; after
 #: that it is alone. So one that never came back from so many hands killed its worker twice.
 MAX_DELIVERIES = 3
@@ -334,12 +334,13 @@ def result_of(
         min(interaction.timestamp or sample.sampled_at, now).timestamp() * 1000
     )
     start_s = bucket_start(occurred_at_ms / 1000, rules.bucket_s)
-    late = int(now.timestamp() > start_s + rules.bucket_s + rules.settle_s)
+    late = now.timestamp() > start_s + rules.bucket_s + rules.settle_s
     contributions = []
     for evaluation in evaluations:
         stream = stream_key(interaction.app, evaluation, pass_score=rules.pass_score)
         tally = tally_of(evaluation, sample_rate=sample.sample_rate, pass_score=rules.pass_score)
-        tally = replace(tally, late=late)
+        if late:
+            tally = replace(tally, late=1)
         contributions.append(
             Contribution(evaluation=evaluation, stream=stream, start_s=start_s, tally=tally)
         )

@@ -108,7 +108,8 @@ class Tally:
         columns = zip(*map(_SUMS_OF, many), strict=True)
         histogram: Counter[int] = Counter()
         for one in many:
-            histogram.update(one.histogram)
+            for position, n in one.histogram.items():
+                histogram[position] += n
         sums = dict(zip(TALLY_SUMS, map(sum, columns), strict=True)) if many else {}
         return cls(**sums, histogram=histogram)
 

@@ -63,7 +63,10 @@ _COMMON_WORDS: Mapping[str, str] = {
     "pt": "o os as e é uma que meu para com como não você posso do da em",
     "nl": "de het een en is van wat hoe ik mijn niet voor met kan op je",
 }
-_COMMON = {name: frozenset(words.split()) for name, words in _COMMON_WORDS.items()}
+_LANGUAGES_OF: Mapping[str, Sequence[str]] = {
+    word: [name for name, words in _COMMON_WORDS.items() if word in words.split()]
+    for word in " ".join(_COMMON_WORDS.values()).split()
+}
 _SCRIPTS: Mapping[str, str] = {
     "LATIN": "latin", "CYRILLIC": "cyrillic", "GREEK": "greek", "ARABIC": "arabic",
     "HEBREW": "hebrew", "DEVANAGARI": "devanagari", "THAI": "thai", "CJK": "han",
@@ -197,15 +200,18 @@ def topic_groups(text: str) -> set[int]:
 
 def guess_language(text: str) -> str:
     """Guess a language by its script and, for Latin letters, by its commonest words."""
-    scripts = Counter(filter(None, (_script(c) for c in text[:400] if c.isalpha())))
+    scripts = Counter[str]()
+    for character, n in Counter(text[:400]).items():
+        if character.isalpha() and (script := _script(character)):
+            scripts[script] += n
     if not scripts:
         return "unknown"
     script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
     if script != "latin":
         return script
     words = re.findall(r"[^\W\d_]+", text.casefold())
-    hits = Counter({name: sum(w in common for w in words) for name, common in _COMMON.items()})
-    (first, most), (_, second) = hits.most_common(2)
+    hits = Counter(name for word in words for name in _LANGUAGES_OF.get(word, ()))
+    (first, most), (_, second) = [*hits.most_common(2), ("latin", 0), ("latin", 0)][:2]
     return first if most > second else "latin"
 
 

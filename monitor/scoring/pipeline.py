@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import structlog
@@ -343,7 +343,7 @@ def _finished(
         score = round(float(finding.score), 6)
         advice = advice_for(each.name, score, each.rule.direction)
         record = each.declaration.record
-        own = record.model_fields.keys() - Evaluation.model_fields.keys()
+        own = _own_fields(record)
         return record(
             score=score,
             explanation=finding.explanation or None,
@@ -358,6 +358,11 @@ def _finished(
         if not isinstance(error, JudgeError):
             _log_internal(error, fields["target_event_id"])
         return failure(error, fields | {"metadata": call}, shared_by=1)
+
+
+@cache
+def _own_fields(record: type[Evaluation]) -> frozenset[str]:
+    return frozenset(record.model_fields.keys() - Evaluation.model_fields.keys())
 
 
 def failure(error: Exception, fields: Mapping[str, Any], *, shared_by: int) -> Evaluation:

@@ -188,7 +188,7 @@ def record(
     _add_to_buckets(
         connection,
         [
-            (item.stream._replace(segment=segment), item, result.past)
+            (segment, item, result.past)
             for result in fresh
             for segment in (ROOT, *segments[result.scored.sample.sample_id])
             for item in result.contributions
@@ -333,16 +333,19 @@ def _joining(name: str | None) -> str | None:
 
 
 def _add_to_buckets(
-    connection: Connection, items: Iterable[tuple[StreamKey, Contribution, bool]]
+    connection: Connection, items: Iterable[tuple[str, Contribution, bool]]
 ) -> None:
-    """Add contributions to their streams and buckets; of each is said whether it is past."""
-    by_bucket: dict[tuple[StreamKey, int], list[Tally]] = defaultdict(list)
+    """Add contributions to buckets and streams of a segment each, and whether each is past."""
+    by_bucket: dict[tuple[StreamKey, str, int], list[Tally]] = defaultdict(list)
     past: dict[StreamKey, list[Tally]] = defaultdict(list)
-    for stream, item, is_past in items:
-        by_bucket[stream, item.start_s].append(item.tally)
+    for segment, item, is_past in items:
+        by_bucket[item.stream, segment, item.start_s].append(item.tally)
         if is_past:
-            past[stream].append(item.tally)
-    sums = {place: Tally.total(tallies) for place, tallies in by_bucket.items()}
+            past[item.stream._replace(segment=segment)].append(item.tally)
+    sums = {
+        (stream._replace(segment=segment), start_s): Tally.total(tallies)
+        for (stream, segment, start_s), tallies in by_bucket.items()
+    }
     by_stream: dict[StreamKey, list[tuple[int, Tally]]] = defaultdict(list)
     for (stream, start_s), tally in sums.items():
         by_stream[stream].append((start_s, tally))
