@@ -1,6 +1,7 @@
 """The evaluation record and its built-in kinds, against the document that defines them."""
 
 import json
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -270,3 +271,15 @@ def test_reason_is_empty_when_completed():
 def test_record_cannot_be_changed_when_made():
     with pytest.raises(ValidationError, match="frozen"):
         make_evaluation().score = 0.1
+
+
+def test_processes_forked_from_one_name_evaluations_apart():
+    named = lambda: Evaluation(target_event_id="t", evaluator_name="e").evaluation_id  # noqa: E731
+    named()
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(write, named().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert os.read(read, 100).decode() != named()
