@@ -41,30 +41,20 @@ PASS_SCORE = 0.7
 Scores = Callable[[np.random.Generator, int, float], NDArray[np.float64]]
 
 
-def plain(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
-    """Draw independent scores of one distribution."""
-    return rng.beta(8, 2, n)
-
-
 def sessions(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
     """Draw scores in sessions of three that are mostly alike."""
     shared = rng.beta(8, 2, n // 3 + 1).repeat(3)[:n]
     return np.where(rng.random(n) < 0.8, shared, rng.beta(8, 2, n))
 
 
-def daily(rng: np.random.Generator, n: int, hour: float) -> NDArray[np.float64]:
-    """Draw scores whose mean goes up and down by 0.02 with the hour."""
-    return np.clip(rng.beta(8, 2, n) + 0.02 * np.sin(2 * np.pi * hour / 24), 0, 1)
-
-
-def lower(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
-    """Draw scores that are 0.05 lower."""
-    return np.clip(rng.beta(8, 2, n) - 0.05, 0, 1)
-
-
-def wider(rng: np.random.Generator, n: int, _hour: float) -> NDArray[np.float64]:
-    """Draw scores of the same mean and twice the spread."""
-    return rng.beta(1.6, 0.4, n)
+#: Healthy ones; ``lower`` by 0.05; ``wider`` have the same mean and twice the spread.
+SCORES: dict[str, Scores] = {
+    "plain": lambda rng, n, _: rng.beta(8, 2, n), "sessions": sessions,
+    "daily": lambda rng, n, hour:
+        np.clip(rng.beta(8, 2, n) + 0.02 * np.sin(2 * np.pi * hour / 24), 0, 1),
+    "lower": lambda rng, n, _: np.clip(rng.beta(8, 2, n) - 0.05, 0, 1),
+    "wider": lambda rng, n, _: rng.beta(1.6, 0.4, n),
+}  # fmt: skip
 
 
 def week_of(
@@ -92,22 +82,22 @@ def week_of(
 
 
 def findings(
-    rng: np.random.Generator, scores: Scores, per_minute: float, hours: int,
-    before: Scores = plain, *, pooled: bool = False,
+    rng: np.random.Generator, scores: str, per_minute: float, hours: int,
+    before: str = "plain", *, pooled: bool = False,
 ) -> list[float]:  # fmt: skip
     """Run the detectors of one stream, after a week of *before*; return the hours of findings."""
-    references, effect = week_of(rng, before, per_minute, pooled=pooled)
+    references, effect = week_of(rng, SCORES[before], per_minute, pooled=pooled)
     state = ScoreDriftState(
         at_s=0, began_s=0, baseline=score_reference(references[0]), baseline_at_s=0, chunk_from_s=0,
         design_effect=effect,
     )  # fmt: skip
-    line, found = threshold(60, BUDGET / 4), list[float]()
+    draw, line, found = SCORES[scores], threshold(60, BUDGET / 4), list[float]()
     chunk, chunk_hours = Counter[int](), 0
     for hour in range(hours):
         reference = references[hour % 24]
         state = replace(state, baseline=score_reference(reference))
         buckets = {
-            hour * HOUR + minute * 60: _bins(scores(rng, int(rng.poisson(per_minute)), hour))
+            hour * HOUR + minute * 60: _bins(draw(rng, int(rng.poisson(per_minute)), hour))
             for minute in range(60)
         }
         state, alarms = take_in(state, buckets, to_s=(hour + 1) * HOUR, bucket_s=60, line=line)
@@ -140,15 +130,15 @@ def main(*, runs: int = 4, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     print_head("healthy scores", "reference", "a minute", "false findings in 30 days")
     for (scores, pooled), per_minute in product(
-        ((plain, False), (sessions, False), (daily, False), (daily, True)), (1.0, 10.0)
+        (("plain", False), ("sessions", False), ("daily", False), ("daily", True)), (1.0, 10.0)
     ):
         found = [findings(rng, scores, per_minute, 720, scores, pooled=pooled) for _ in range(runs)]
         false = np.mean([len(each) for each in found])
         reference = "pooled" if pooled else "trailing"
-        print_row(scores.__name__, reference, f"{per_minute:g}", f"{false:.2f}")
+        print_row(scores, reference, f"{per_minute:g}", f"{false:.2f}")
     print()
     print_head("change", "a minute", "hours to a finding, median")
-    for change, per_minute in product((lower, wider), (1.0, 10.0)):
+    for change, per_minute in product(("lower", "wider"), (1.0, 10.0)):
         hours = [min(findings(rng, change, per_minute, 48), default=np.inf)
                  for _ in range(4 * runs)]  # fmt: skip
-        print_row(change.__name__, f"{per_minute:g}", f"{np.median(hours):.1f}")
+        print_row(change, f"{per_minute:g}", f"{np.median(hours):.1f}")

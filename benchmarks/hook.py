@@ -7,20 +7,22 @@ out where it is not installed. The floor is a call that does nothing, and is sub
 """
 
 import contextlib
+import json
 import os
 import re
 import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import timeit
+from collections import defaultdict
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-from probe import Found, measure, print_medians, run
 
 CALLS_PER_S = 500
 OURS, FLOOR, OTEL = "groundwatch", "floor", "opentelemetry"
@@ -157,15 +159,32 @@ def probe(name: str, part: str, url: str, seconds: str) -> dict[str, float]:
     return MEASURES[part](lambda rate: SDKS[name](rate, url), float(seconds))
 
 
+def measure(*asked: str) -> tuple[dict[str, float], float]:
+    """Run `probe` in a process; return its figures, and how long its end takes, in seconds."""
+    kept = {key: value for key, value in os.environ.items() if "GROUNDWATCH" not in key}
+    with subprocess.Popen(
+        [sys.executable, sys.argv[0], "--probe", *asked], text=True,
+        env=kept | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        line = process.stdout.readline()
+        began_s = time.monotonic()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=60)
+        process.kill()
+        return json.loads(line or "{}"), time.monotonic() - began_s
+
+
 def main(*, quick: bool = False, only: Part | None = None) -> None:
-    """Measure and print."""
-    from common import Sink
+    """Measure, and print medians: that of the floor, and by how much the others are above."""
+    from common import Sink, print_head, print_row
 
     from support.redis_server import RedisServer
 
     names = [OURS, *([OTEL] if find_spec("opentelemetry.exporter") else [])]
     rounds = {"cost": 3, "tail": 1, "hang": 1} if quick else {"cost": 9, "tail": 3, "hang": 1}
-    found: Found = {}
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder), durable=False) as redis,
@@ -177,10 +196,22 @@ def main(*, quick: bool = False, only: Part | None = None) -> None:
                 url = redis.url if name == OURS else http.url
                 if part == "hang":
                     url = f"{url.partition(':')[0]}://127.0.0.1:{silent.getsockname()[1]}"
-                exit_s = measure(found, name, part, url, "2" if quick else "4", env={})
+                figures, exit_s = measure(name, part, url, "2" if quick else "4")
                 if part == "hang":
-                    found.setdefault("exit, server hangs, s", {})[name] = [exit_s]
-    print_medians(found, FLOOR, names)
+                    figures["exit, server hangs, s"] = exit_s
+                for row, figure in figures.items():
+                    found[row][name].append(figure)
+    print_head("", FLOOR, *names)
+    for row, by_name in found.items():
+        low, *others = (statistics.median(by_name[name]) for name in (FLOOR, *names))
+        print_row(row, f"{low:,.3g}", *(f"{each - low:+,.3g}" for each in others))
 
 
-run(probe, main)
+if sys.argv[1:2] == ["--probe"]:  # leave as an app would
+    with contextlib.redirect_stdout(sys.stderr):  # of a library that prints
+        measured = probe(*sys.argv[2:])
+    print(json.dumps(measured), flush=True)
+elif __name__ == "__main__":
+    from common import script
+
+    script(main)

@@ -164,8 +164,8 @@ def cost_us(make: Callable[[Hook | None, ExitStack], Call], hook: Hook | None) -
 
 
 @script
-def main(*, rounds: int = 20, only: str = "") -> None:
-    """Print the table; with *only*, of kinds that have it in their name."""
+def main(*, rounds: int = 20) -> None:
+    """Print the table."""
     with (
         tempfile.TemporaryDirectory() as folder,
         RedisServer(Path(folder), durable=False) as redis,
@@ -174,8 +174,6 @@ def main(*, rounds: int = 20, only: str = "") -> None:
                  for rate in (0.0, 1.0)]  # fmt: skip
         print_head("µs of CPU a call", "bare", "not sampled", "recorded", "hook's own thread then")
         for name, make in KINDS.items():
-            if only not in name:
-                continue
             turns = [[cost_us(make, hook) for hook in (None, *hooks)] for _ in range(rounds)]
             bare, *others = (min(taken for taken, _ in arm) for arm in zip(*turns, strict=True))
             thread = statistics.median(turn[-1][1] for turn in turns)
