@@ -9,22 +9,18 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from monitor.models import Alert, Incident, Status, Verdict
 from monitor.models.alerting import Severity
 from monitor.models.status import Movement
-from monitor.report.model import SEVERITY, Ledger, ReportedChange, worst_status
+from monitor.report.model import SEVERITY, Ledger, ReportedChange, ReportValue, worst_status
 
 _MOST_SERIES = 6
 _SHORT, _NEVER = timedelta(minutes=10), datetime.max.replace(tzinfo=UTC)
 _MOST_LISTED = 8
 #: Below this share of samples evaluated, a digest asks for a look.
 LOW_COVERAGE = 0.9
-
-
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Cadence(StrEnum):
@@ -50,9 +46,6 @@ class Period(NamedTuple):
     end: datetime
 
 
-_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7}
-
-
 def last_period(schedule: Schedule, now: datetime) -> Period:
     """
     Return the period that ended last, at or before *now* (aware).
@@ -61,10 +54,9 @@ def last_period(schedule: Schedule, now: datetime) -> Period:
     23 or 25 hours long. Where that hour comes twice the first one counts; where it is left
     out, the moment at which the clocks leap. So each date has one end, and ends never go back.
     """
-    last = now.astimezone(schedule.zone).date() + timedelta(days=1)
+    last, step = now.astimezone(schedule.zone).date() + timedelta(days=1), timedelta(days=1)
     if schedule.cadence is Cadence.WEEKLY:
-        last += timedelta(days=-last.weekday() % 7)
-    step = timedelta(days=_DAYS[schedule.cadence])
+        last, step = last + timedelta(days=-last.weekday() % 7), timedelta(weeks=1)
     while (end := _period_end(schedule, last)) > now:
         last -= step
     before = last - step
@@ -82,7 +74,7 @@ def _period_end(schedule: Schedule, day: date) -> datetime:
     return datetime.combine(day, time(schedule.hour), schedule.zone).astimezone(UTC)
 
 
-class DigestPoint(_Value):
+class DigestPoint(ReportValue):
     """The pass rate of one step with its 90 % interval; a step without scores has none."""
 
     rate: float | None = None
@@ -90,7 +82,7 @@ class DigestPoint(_Value):
     high: float | None = None
 
 
-class DigestSeries(_Value):
+class DigestSeries(ReportValue):
     """One app and metric: how it stands, and its pass rate over the period."""
 
     app: str
@@ -104,7 +96,7 @@ class DigestSeries(_Value):
     level_verified: bool = True
 
 
-class StatusMove(_Value):
+class StatusMove(ReportValue):
     """A status that is another one now than before, or that changed in between."""
 
     app: str
@@ -115,7 +107,7 @@ class StatusMove(_Value):
     at: AwareDatetime
 
 
-class Release(_Value):
+class Release(ReportValue):
     """A release that went out."""
 
     app: str
@@ -123,7 +115,7 @@ class Release(_Value):
     at: AwareDatetime
 
 
-class Episode(_Value):
+class Episode(ReportValue):
     """One incident: how bad it was, and how long it went on within its whole life."""
 
     incident_id: str
@@ -135,7 +127,7 @@ class Episode(_Value):
     is_open: bool
 
 
-class NoisyKey(_Value):
+class NoisyKey(ReportValue):
     """An app and metric that alerted more than once."""
 
     app: str
@@ -145,7 +137,7 @@ class NoisyKey(_Value):
     messages: int
 
 
-class Coverage(_Value):
+class Coverage(ReportValue):
     """Where the interactions of one app went in the period."""
 
     app: str
@@ -164,7 +156,7 @@ class Coverage(_Value):
         return min(1.0, (self.scored + self.skipped) / self.sampled)
 
 
-class Digest(_Value):
+class Digest(ReportValue):
     """The content of one digest."""
 
     schema_version: Literal[1] = 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from monitor.models import Status
 from monitor.report.digest import Digest, DigestSeries
 from monitor.report.format import percent
-from monitor.report.model import scored_runs
+from monitor.report.model import ChartFrame, scored_runs
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -38,23 +38,6 @@ def can_draw() -> bool:
     return find_spec("PIL") is not None
 
 
-class _Frame(NamedTuple):
-    """Where rates and steps lie on the picture, in drawn pixels."""
-
-    low: float
-    high: float
-    steps: int
-
-    def x(self, step: float) -> float:
-        room = WIDTH - _LEFT - _RIGHT
-        return _DRAWN * (_LEFT + room * (step + 0.5) / max(1, self.steps))
-
-    def y(self, rate: float) -> float:
-        share = (rate - self.low) / (self.high - self.low)
-        room = HEIGHT - _TOP - _BOTTOM
-        return _DRAWN * (_TOP + room * (1 - min(1.0, max(0.0, share))))
-
-
 def draw_series(series: DigestSeries, digest: Digest) -> bytes:
     """
     Draw pass rate, 90 % band and both lines over the period, as a PNG.
@@ -67,16 +50,21 @@ def draw_series(series: DigestSeries, digest: Digest) -> bytes:
 
     known = [p.low for p in series.points if p.low is not None]
     lowest = min([*known, digest.critical_rate, digest.warning_rate, 1.0 - _LEAST_SPAN])
-    frame = _Frame(max(0.0, lowest - 0.02), 1.0, len(series.points))
+    # A step is drawn in the middle of its width.
+    frame = ChartFrame(
+        left=_DRAWN * _LEFT, right=_DRAWN * (WIDTH - _RIGHT), top=_DRAWN * _TOP,
+        bottom=_DRAWN * (HEIGHT - _BOTTOM), begin=-0.5, end=len(series.points) - 0.5,
+        low=max(0.0, lowest - 0.02),
+    )  # fmt: skip
     image = Image.new("RGB", (WIDTH * _DRAWN, HEIGHT * _DRAWN), _WHITE)
     canvas = ImageDraw.Draw(image)
-    left, right = _DRAWN * _LEFT, _DRAWN * (WIDTH - _RIGHT)
     for rate in (frame.low, frame.high):
-        canvas.line([(left, frame.y(rate)), (right, frame.y(rate))], fill=_GRID, width=_DRAWN)
+        y = frame.y(rate)
+        canvas.line([(frame.left, y), (frame.right, y)], fill=_GRID, width=_DRAWN)
     for rate, colour in ((digest.warning_rate, _WARNING), (digest.critical_rate, _CRITICAL)):
         y = frame.y(rate)
-        for start in range(left, right, 8 * _DRAWN):
-            end = min(start + 4 * _DRAWN, right)
+        for start in range(int(frame.left), int(frame.right), 8 * _DRAWN):
+            end = min(start + 4 * _DRAWN, frame.right)
             canvas.line([(start, y), (end, y)], fill=colour, width=_DRAWN)
     _draw_points(canvas, frame, series)
     image = image.resize((WIDTH * _SHOWN, HEIGHT * _SHOWN), Image.Resampling.LANCZOS)
@@ -99,7 +87,7 @@ def draw_series(series: DigestSeries, digest: Digest) -> bytes:
     return file.getvalue()
 
 
-def _draw_points(canvas: ImageDraw, frame: _Frame, series: DigestSeries) -> None:
+def _draw_points(canvas: ImageDraw, frame: ChartFrame, series: DigestSeries) -> None:
     line, band = _LINES[series.status]
     runs = scored_runs(series.points)
     for first, points in runs:

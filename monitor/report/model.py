@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, Protocol, TypeVar
 
@@ -15,19 +16,21 @@ from monitor.models.status import FleetFall
 from monitor.stats.agreement import Confusion
 
 
-class _Value(BaseModel):
+class ReportValue(BaseModel):
+    """A value of a report or digest; it can be read back from its own JSON."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
     def _compute_again(cls, value: object) -> object:
-        """Leave out what is computed, so that a report can be read back from its own JSON."""
+        """Leave out what is computed."""
         if not isinstance(value, dict) or not cls.model_computed_fields:
             return value
         return {key: value[key] for key in value if key not in cls.model_computed_fields}
 
 
-class Ledger(_Value):
+class Ledger(ReportValue):
     """
     Where every interaction went; two sums hold, always.
 
@@ -50,7 +53,7 @@ class Ledger(_Value):
     expired: Mapping[str, int] = Field(default_factory=dict)
 
 
-class RatePoint(_Value):
+class RatePoint(ReportValue):
     """The pass rate of one step of a chart; a step without scores has none."""
 
     start: AwareDatetime
@@ -58,7 +61,7 @@ class RatePoint(_Value):
     pass_rate: float | None
 
 
-class ReportedChange(_Value):
+class ReportedChange(ReportValue):
     """A status that began."""
 
     at: AwareDatetime
@@ -70,7 +73,7 @@ class ReportedChange(_Value):
     reason: str
 
 
-class Worst(_Value):
+class Worst(ReportValue):
     """One of the worst samples, with why; ids rather than text."""
 
     interaction_id: str
@@ -79,7 +82,7 @@ class Worst(_Value):
     explanation: str
 
 
-class MetricReport(_Value):
+class MetricReport(ReportValue):
     """One metric of one app: its verdict, the other windows, its series, its worst samples."""
 
     metric: str
@@ -104,7 +107,7 @@ def error_rate(counts: Mapping[str, int]) -> float | None:
     return min(1.0, counts.get("errored", 0) / requests) if requests else None
 
 
-class AppReport(_Value):
+class AppReport(ReportValue):
     """One app: the worst of its metrics first."""
 
     app: str
@@ -135,7 +138,7 @@ class AppReport(_Value):
         return error_rate(self.recent)
 
 
-class Report(_Value):
+class Report(ReportValue):
     """Everything a person wants to know about a time range."""
 
     schema_version: Literal[1] = 1
@@ -174,6 +177,30 @@ class HasRate(Protocol):
 
 
 P = TypeVar("P", bound=HasRate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartFrame:
+    """Where values go on a chart: from *begin* at the left to *end*, from *low* at the bottom."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    begin: float
+    end: float
+    low: float
+    high: float = 1.0
+
+    def x(self, at: float) -> float:
+        """Return where *at* is from left to right; what is outside, at the edge."""
+        share = (at - self.begin) / max(1.0, self.end - self.begin)
+        return self.left + min(1.0, max(0.0, share)) * (self.right - self.left)
+
+    def y(self, rate: float) -> float:
+        """Return where a rate is from bottom to top; what is outside, at the edge."""
+        share = (rate - self.low) / (self.high - self.low)
+        return self.bottom - min(1.0, max(0.0, share)) * (self.bottom - self.top)
 
 
 def scored_runs(steps: Sequence[P]) -> list[tuple[int, list[P]]]:

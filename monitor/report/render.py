@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -215,17 +215,18 @@ def _engine(*, markdown: bool) -> Environment:
             return value
         return markdown_text(value) if markdown else plain_text(value, _MOST_CHARS)
 
-    engine = Environment(
-        loader=PackageLoader("monitor.report"),
-        autoescape=False,  # noqa: S701  # plain text; `finalize` cleans what is not ours
-        undefined=StrictUndefined,
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    engine = template_engine("monitor.report", html=False, finalize=finalize)
     engine.globals.update(
         public_functions(formats, words, sys.modules[__name__]),
         ICONS=ICONS, WORDS=WORDS, BLAMED=BLAMED,
     )  # fmt: skip
     engine.filters.update(name=lambda text: plain_text(text, _NAME_CHARS), shell=shlex.quote)
     return engine
+
+
+def template_engine(package: str, *, html: bool, **options: Any) -> Environment:
+    """Return an engine for the templates of *package*; a missing name is an error."""
+    return Environment(
+        loader=PackageLoader(package), autoescape=html,  # noqa: S701  # text escapes in its own way
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options,
+    )  # fmt: skip

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from monitor.errors import SettingsError
 from monitor.report.format import count, duration, number, percent, plain_text, score, usd, utc_time
-from monitor.report.render import markdown_text
+from monitor.report.render import markdown_text, template_engine
 from monitor.testsets.cases import write_whole
 from monitor.testsets.gate import GateOutcome, GateReport
 from monitor.testsets.runs import CaseResult, EvaluationRun
@@ -233,13 +233,7 @@ def _scores(result: CaseResult) -> str:
 
 @cache
 def _engine(*, html: bool) -> Environment:
-    engine = Environment(
-        loader=PackageLoader("monitor.testsets"),
-        autoescape=html,  # noqa: S701 - Markdown has an escape of its own
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    engine = template_engine("monitor.testsets", html=html)
     engine.filters["text"] = markdown_text
     engine.filters["cell"] = lambda text: plain_text(text, _CELL_CHARS)
     return engine

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from monitor.models import Status
 from monitor.report.format import duration, percent
-from monitor.report.model import scored_runs
+from monitor.report.model import ChartFrame, scored_runs
 from monitor.report.words import ICONS, WORDS
 from monitor.web.time_range import ChartMark, SeriesPoint, ShadedSpan, TimeSeries
 
@@ -40,47 +40,11 @@ class ChartThresholds:
     critical: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Frame:
-    """Where values go: pixels left to right for time, bottom to top for rates."""
-
-    left: float
-    right: float
-    top: float
-    bottom: float
-    from_s: float
-    to_s: float
-    low: float
-    high: float = 1.0
-
-    def x(self, at_s: float) -> float:
-        share = (at_s - self.from_s) / max(1.0, self.to_s - self.from_s)
-        return self.left + min(1.0, max(0.0, share)) * (self.right - self.left)
-
-    def y(self, rate: float) -> float:
-        share = (rate - self.low) / (self.high - self.low)
-        return self.bottom - min(1.0, max(0.0, share)) * (self.bottom - self.top)
-
-    def path(self, ats: Sequence[float], rates: Sequence[float], units: int) -> str:
-        """
-        Return a line from point to point, each as its distance from the last: packs best.
-
-        All points must lie within the frame; coordinates are whole, *units* a pixel.
-        """
-        across = units * (self.right - self.left) / max(1.0, self.to_s - self.from_s)
-        up = units * (self.bottom - self.top) / (self.high - self.low)
-        left, bottom = units * self.left - self.from_s * across, units * self.bottom + self.low * up
-        xs = [round(left + at * across) for at in ats]
-        ys = [round(bottom - rate * up) for rate in rates]
-        moves = zip(pairwise(xs), pairwise(ys), strict=True)
-        return "l".join([f"M{xs[0]} {ys[0]}", *(f"{x - a} {y - b}" for (a, x), (b, y) in moves)])
-
-
 def svg_sparkline(series: TimeSeries, lines: ChartThresholds) -> Markup:
     """Return a small chart: band, line, both thresholds, and gaps as gaps."""
     width, height = _UNITS * max(1, len(series.steps)), 100
-    frame = _Frame(
-        left=0, right=width, top=4, bottom=height - 4, from_s=series.from_s, to_s=series.to_s,
+    frame = ChartFrame(
+        left=0, right=width, top=4, bottom=height - 4, begin=series.from_s, end=series.to_s,
         low=_lowest(series, lines),
     )  # fmt: skip
     band, line = _course(series, frame, 1)
@@ -109,9 +73,9 @@ def series_chart(
         for i, s in enumerate(series.steps)
         if s.rate is not None
     ]
-    frame = _Frame(
+    frame = ChartFrame(
         left=64, right=width - 8, top=22, bottom=height - 24,
-        from_s=series.from_s, to_s=series.to_s,
+        begin=series.from_s, end=series.to_s,
         low=min(_lowest(series, lines), 1.0 if reference is None else reference - _ROOM),
     )  # fmt: skip
     data = {
@@ -121,14 +85,14 @@ def series_chart(
     shading = [
         _block(f"span {_LEVELS.get(span.level, 'unknown')}", frame, span.from_s, span.to_s)
         for span in spans
-        if span.to_s > frame.from_s and span.from_s < frame.to_s
+        if span.to_s > frame.begin and span.from_s < frame.end
     ]
     releases = [
         f'<g class="mark">{_line("", x, x, frame.top, frame.bottom)}'
         + _text("", x, frame.top - 7, "end" if x > frame.right - 90 else "start", mark.label)
         + "</g>"
         for mark in marks
-        if frame.from_s <= mark.at_s <= frame.to_s
+        if frame.begin <= mark.at_s <= frame.end
         for x in (frame.x(mark.at_s),)
     ]
     band, line = (f'<g transform="scale({1 / _UNITS})">{part}</g>' if part else ""
@@ -172,8 +136,8 @@ def volume_chart(counts: Mapping[str, Sequence[int]], *, from_s: int, step_s: in
         ]
         said.append(f"{sum(found):,} {kind}, at most {most:,} a step")
     bottom, to_s = len(counts) * row, from_s + steps * step_s
-    frame = _Frame(
-        left=left, right=width - 8, top=0, bottom=bottom, from_s=from_s, to_s=to_s, low=0
+    frame = ChartFrame(
+        left=left, right=width - 8, top=0, bottom=bottom, begin=from_s, end=to_s, low=0
     )
     words = f"Steps of {duration(step_s)}: {'; '.join(said)}."
     return _svg("volume", width, bottom + 20, words, [*parts, *_times(frame)])
@@ -274,7 +238,7 @@ def _lowest(series: TimeSeries, lines: ChartThresholds) -> float:
     return max(0.0, min((*lows, lines.critical)) - _ROOM)
 
 
-def _gaps(series: TimeSeries, frame: _Frame) -> list[str]:
+def _gaps(series: TimeSeries, frame: ChartFrame) -> list[str]:
     """Return the parts without scores, one rectangle each."""
     found: list[str] = []
     start: SeriesPoint | None = None
@@ -289,7 +253,22 @@ def _gaps(series: TimeSeries, frame: _Frame) -> list[str]:
     return found
 
 
-def _course(series: TimeSeries, frame: _Frame, units: int) -> tuple[str, str]:
+def _path(frame: ChartFrame, ats: Sequence[float], rates: Sequence[float], units: int) -> str:
+    """
+    Return a line from point to point, each as its distance from the last: packs best.
+
+    All points must lie within the frame; coordinates are whole, *units* a pixel.
+    """
+    across = units * (frame.right - frame.left) / max(1.0, frame.end - frame.begin)
+    up = units * (frame.bottom - frame.top) / (frame.high - frame.low)
+    left, bottom = units * frame.left - frame.begin * across, units * frame.bottom + frame.low * up
+    xs = [round(left + at * across) for at in ats]
+    ys = [round(bottom - rate * up) for rate in rates]
+    moves = zip(pairwise(xs), pairwise(ys), strict=True)
+    return "l".join([f"M{xs[0]} {ys[0]}", *(f"{x - a} {y - b}" for (a, x), (b, y) in moves)])
+
+
+def _course(series: TimeSeries, frame: ChartFrame, units: int) -> tuple[str, str]:
     """
     Return band and line, each a path; a lone step is drawn over its whole width.
 
@@ -304,29 +283,29 @@ def _course(series: TimeSeries, frame: _Frame, units: int) -> tuple[str, str]:
             ats, run = [run[0].start_s, ends[0]], [run[0], run[0]]  # noqa: PLW2901
         upper, lower = [step.high or 0.0 for step in run], [step.low or 0.0 for step in run]
         rates = [step.rate or 0.0 for step in run]
-        band += frame.path(ats + ats[::-1], upper + lower[::-1], units) + "z"
+        band += _path(frame, ats + ats[::-1], upper + lower[::-1], units) + "z"
         if is_open:
-            open_end = frame.path(ats[-2:], rates[-2:], units)
+            open_end = _path(frame, ats[-2:], rates[-2:], units)
             ats, rates = ats[:-1], rates[:-1]
         if len(ats) > 1:
-            line += frame.path(ats, rates, units)
+            line += _path(frame, ats, rates, units)
     paths = (("line", line), ("line unfinished", open_end))
     drawn = "".join(f'<path class="{name}" d="{path}"/>' for name, path in paths if path)
     return (f'<path class="band" d="{band}"/>', drawn) if band else ("", "")
 
 
-def _thresholds(frame: _Frame, lines: ChartThresholds) -> list[str]:
+def _thresholds(frame: ChartFrame, lines: ChartThresholds) -> list[str]:
     pairs = (("warning", lines.warning), ("critical", lines.critical))
     return [_level(f"threshold {name}", frame, rate) for name, rate in pairs]
 
 
-def _times(frame: _Frame) -> list[str]:
+def _times(frame: ChartFrame) -> list[str]:
     """Return round moments below the frame; a script shows them in the reader's time zone."""
-    span_s = frame.to_s - frame.from_s
+    span_s = frame.end - frame.begin
     form = "%H:%M:%S" if span_s < _HOUR else "%H:%M" if span_s <= _DAY else "%b %d %H:%M"
     step_s = next((step for step in _TICKS_S if span_s <= _MOST_TICKS * step), _TICKS_S[-1])
     # A label at an edge is moved inwards, where there is room for it beside the next one.
-    has_room = frame.x(frame.from_s + step_s) - frame.left >= 6 * _EDGE
+    has_room = frame.x(frame.begin + step_s) - frame.left >= 6 * _EDGE
     at_left, at_right = frame.left + _EDGE, frame.right - _EDGE
     return [
         _text(
@@ -334,7 +313,7 @@ def _times(frame: _Frame) -> list[str]:
             "start" if x < at_left else "end" if x > at_right else "middle",
             f"{datetime.fromtimestamp(at, UTC):{form}}", f' data-at="{at:.0f}"',
         )
-        for at in range(ceil(frame.from_s / step_s) * step_s, int(frame.to_s) + 1, step_s)
+        for at in range(ceil(frame.begin / step_s) * step_s, int(frame.end) + 1, step_s)
         for x in (frame.x(at),)
         if has_room or at_left <= x <= at_right
     ]  # fmt: skip
@@ -345,7 +324,7 @@ def _line(name: str, x1: float, x2: float, y1: float, y2: float) -> str:
     return f'<line{of} x1="{_n(x1)}" x2="{_n(x2)}" y1="{_n(y1)}" y2="{_n(y2)}"/>'
 
 
-def _level(name: str, frame: _Frame, rate: float) -> str:
+def _level(name: str, frame: ChartFrame, rate: float) -> str:
     """Return a line across the frame."""
     y = frame.y(rate)
     return _line(name, frame.left, frame.right, y, y)
@@ -356,7 +335,7 @@ def _bar(name: str, x: float, y: float, width: float, height: float) -> str:
     return f'<rect class="{name}" x="{_n(x)}" y="{_n(y)}" {size}/>'
 
 
-def _block(name: str, frame: _Frame, from_s: float, to_s: float) -> str:
+def _block(name: str, frame: ChartFrame, from_s: float, to_s: float) -> str:
     """Return a time range as high as the frame."""
     x = frame.x(from_s)
     return _bar(name, x, frame.top, max(1.0, frame.x(to_s) - x), frame.bottom - frame.top)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from alerts.backtest import next_reminder, progress
@@ -20,6 +20,7 @@ from monitor.report import words
 from monitor.report.build import recent_counts
 from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
+from monitor.report.render import template_engine
 from monitor.rolling.tallies import DOUBT
 from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
@@ -134,13 +135,7 @@ def alert_words(state: AlertState | None, timers: Timers, now: datetime) -> list
 
 def environment() -> Environment:
     """Return the template engine: everything is escaped, and a missing name is an error."""
-    engine = Environment(
-        loader=PackageLoader("monitor.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    engine = template_engine("monitor.web", html=True)
     engine.globals.update(
         public_functions(formats, words, charts, time_range, sys.modules[__name__]),
         recent_counts=recent_counts, error_rate=error_rate,
