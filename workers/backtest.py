@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -38,6 +37,7 @@ from monitor.rolling.policies import (
 from monitor.rolling.policies import Rules as EvidenceRules
 from monitor.rolling.tuning import RateSchedule
 from monitor.rolling.verdicts import WindowData, judge_window
+from monitor.scoring.metric_config import read_toml
 from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
 from monitor.store.drift import scores_since
@@ -108,12 +108,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
         If the file cannot be read, or has a setting that is wrong or is not a rule.
     """
     if path is not None:
-        try:
-            raw = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeError):
-            raise SettingsError(f"cannot read {path}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{path}: this is not TOML: {error}") from None
+        raw = read_toml(path)
         if unknown := [name for name in raw if name not in CHANGEABLE]:
             there = ", ".join(CHANGEABLE)
             raise SettingsError(f"{path}: {unknown[0]} is not a rule; there is {there}")

@@ -195,7 +195,7 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
 
     settings, now = console.read_settings(), datetime.now(UTC)
     with console.open_store(settings).read() as connection:
-        incident = _one(connection, name)
+        incident = named_incident(connection, name)
         events = snapshots(connection, incident.incident_id)
         sent = deliveries(connection, incident_id=incident.incident_id)
         ack = acknowledgement(connection, incident.incident_id)
@@ -256,7 +256,7 @@ def ack(
     now = datetime.now(UTC)
     until = now + timedelta(seconds=console.parse_duration_s(lasts))
     with console.writing() as connection:
-        incident = _one(connection, name)
+        incident = named_incident(connection, name)
         who, found = by or getpass.getuser(), incident.incident_id
         if not acknowledge(connection, found, by=who, note=note, now=now, until=until):
             raise SettingsError(f"incident {found} is over already")
@@ -266,7 +266,8 @@ def ack(
         console.say(plain_text(f"acknowledged for all of it: {', '.join(firing)}", 300))
 
 
-def _one(connection: Connection, name: str) -> Incident:
+def named_incident(connection: Connection, name: str) -> Incident:
+    """Return the incident whose id begins so; raise SettingsError unless there is exactly one."""
     from alerts.queries import incidents_named
 
     found = incidents_named(connection, name)

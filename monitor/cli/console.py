@@ -179,6 +179,17 @@ def parse_share(text: str) -> float:
     return share
 
 
+def parse_pairs(given: Sequence[str] | None, form: str) -> dict[str, str]:
+    """Return name=value texts by name; raise typer.BadParameter, with the *form*, for others."""
+    found = {}
+    for each in given or ():
+        name, sign, value = each.partition("=")
+        if not sign or not name.strip():
+            raise typer.BadParameter(f"Invalid {each!r}: expected {form}")
+        found[name.strip()] = value
+    return found
+
+
 def print_json(value: object) -> None:
     """Print a value: models, named tuples and data classes as objects, times in RFC 3339."""
     from pydantic_core import to_json

@@ -199,11 +199,8 @@ def _policy(
         found["shared_cases"] = True
     if critical_metrics:
         found["critical_metrics"] = tuple(critical_metrics)
-    for each in floors or ():
-        metric, sign, value = each.partition("=")
-        if not sign:
-            raise typer.BadParameter(f"Invalid floor {each!r}: expected METRIC=0.95")
-        found.setdefault("floors", {})[metric.strip()] = console.parse_share(value)
+    for metric, value in console.parse_pairs(floors, "--floor METRIC=0.95").items():
+        found.setdefault("floors", {})[metric] = console.parse_share(value)
     return GatePolicy(**found)
 
 
@@ -437,14 +434,10 @@ def _shares(given: list[str]) -> dict[str, float]:
     """Return the share of each kind: as given; the other kinds share the rest as usual."""
     from monitor.testsets.synthesis import KINDS, USUAL_SHARES
 
-    asked: dict[str, float] = {}
-    for each in given:
-        kind, sign, share = each.partition("=")
-        if not sign or kind.strip() not in KINDS:
-            raise typer.BadParameter(
-                f"Invalid share {each!r}: expected KIND=20%, of the kinds {', '.join(KINDS)}"
-            )
-        asked[kind.strip()] = console.parse_share(share)
+    form = f"--share KIND=20%, of the kinds {', '.join(KINDS)}"
+    asked = {k: console.parse_share(v) for k, v in console.parse_pairs(given, form).items()}
+    if unknown := asked.keys() - set(KINDS):
+        raise typer.BadParameter(f"Invalid kind {min(unknown)!r}: expected {form}")
     left = 1 - sum(asked.values())
     if left < -1e-9:  # noqa: PLR2004  # rounding
         raise typer.BadParameter("the shares are more than 100 % together")

@@ -164,7 +164,7 @@ def rerun(
     process; stores nothing. Exit code: 0 one explains it, 1 none does, 2 undecided.
     """
     from alerts.conditions import MONITOR_PREFIX
-    from alerts.queries import incidents_named
+    from monitor.cli.alerts import named_incident
     from monitor.errors import BudgetReachedError, JudgeOutageError, SettingsError
     from monitor.report.words import reasons
     from monitor.store.query import read_pass_lines
@@ -177,19 +177,16 @@ def rerun(
     os.environ["GROUNDWATCH_ENABLED"] = "false"  # noqa: TID251
     changes, function = read_changes(changed), imported(reply)
     with console.opened() as (settings, store), store.read() as connection:
-        found = incidents_named(connection, incident)
-        if len(found) != 1 or found[0].metric.startswith(MONITOR_PREFIX):
-            raise SettingsError(
-                f"no incident about answers is named {plain_text(incident, 64)!r}:"
-                " see `groundwatch incidents`"
-            )
-        app, metric, since = found[0].app, found[0].metric, found[0].since
+        found = named_incident(connection, incident)
+        app, metric, since = found.app, found.metric, found.since
+        if metric.startswith(MONITOR_PREFIX):
+            raise SettingsError(f"incident {found.incident_id} is about the monitor, not answers")
         failing = [
             each for each in scored_exchanges(
-                connection, app, metric, since, found[0].resolved_at, limit=_MOST_FAILING
+                connection, app, metric, since, found.resolved_at, limit=_MOST_FAILING
             ) if not each.passed and each.interaction.query
         ]  # fmt: skip
-        Random(found[0].incident_id).shuffle(failing)  # noqa: S311
+        Random(found.incident_id).shuffle(failing)  # noqa: S311
         questions = [
             golden_case(stored) for each in failing[:most]
             if (stored := read_sample(connection, each.sample_id)) is not None
@@ -207,7 +204,7 @@ def rerun(
             stopped = str(error)
     if as_json:
         console.print_json({
-            "incident": found[0].incident_id, "app": app, "metric": metric, "stopped": stopped,
+            "incident": found.incident_id, "app": app, "metric": metric, "stopped": stopped,
             "unusable": dict(work.unusable), "changes": [
                 {"change": each.name, "fixed": each.fixed, "not_fixed": each.not_fixed,
                  "passed_both": each.passed, **each.decided._asdict()} for each in changes

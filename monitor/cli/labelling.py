@@ -41,16 +41,13 @@ app = typer.Typer(
     add_completion=False,
     help="Label answers as good or bad: drawn at random, without the evaluator's verdict.",
 )
-App = Annotated[
-    str | None, typer.Option("--app", help="Name of the app.", autocompletion=console.complete_app)
-]
 Metric = Annotated[str | None, typer.Option("--metric", help="Only this metric.")]
 
 
 @app.callback(invoke_without_command=True)
 def label(
     context: typer.Context,
-    of: App = None,
+    of: console.OnlyApp = None,
     metric: Annotated[str, typer.Option(help="The metric.")] = "groundedness",
     annotator: console.Annotator = None,
     complaints: Annotated[
@@ -232,7 +229,9 @@ def import_labels(
 
 
 @app.command("export")
-def export_labels(of: App = None, metric: Metric = None, output: console.Output = None) -> None:
+def export_labels(
+    of: console.OnlyApp = None, metric: Metric = None, output: console.Output = None
+) -> None:
     """Write labels as JSONL, one a line, in the form that `label import` reads."""
     from monitor.store.labels import all_labels
 
@@ -253,7 +252,9 @@ def export_labels(of: App = None, metric: Metric = None, output: console.Output 
 
 
 @app.command("stats")
-def show_stats(of: App = None, metric: Metric = None, as_json: console.AsJson = False) -> None:
+def show_stats(
+    of: console.OnlyApp = None, metric: Metric = None, as_json: console.AsJson = False
+) -> None:
     """Show how far evaluators agree with people, and people with each other."""
     from monitor.report.words import agreement_line
     from monitor.store.agreement import agreements

@@ -113,11 +113,7 @@ def route(
         "app": app, "metric": metric, "segment": "*", "severity": severity.value,
         "kind": "monitor" if metric.startswith(MONITOR_PREFIX) else "quality",
     }  # fmt: skip
-    for text in label or []:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise SettingsError(f"Invalid --label {text!r}: expected name=value")
-        labels[name] = value
+    labels |= console.parse_pairs(label, "--label name=value")
     for each, refusal in plan.explain(labels, now):
         verdict = "matches" if refusal is None else f"no: {refusal}"
         console.say(plain_text(f"{each.name}: {verdict}", 200))

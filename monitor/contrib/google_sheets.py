@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -199,24 +200,22 @@ def _room(plan: _Plan, grids: dict[str, dict[str, Any]]) -> dict[str, Any] | Non
 
 def _blocks(plans: Sequence[_Plan]) -> list[list[dict[str, Any]]]:
     """Put rows that follow each other into one range, and not too many into one call."""
-    blocks: list[list[dict[str, Any]]] = []
-    room = 0
-    for plan in plans:
-        last = -1
-        for number, row in plan.rows:
-            if room == 0:
-                blocks.append([])
-                room, last = _ROWS_A_CALL, -1
-            cells = ["" if cell is None else cell for cell in row]
-            if number == last + 1:
-                blocks[-1][-1]["values"].append(cells)
-                first = blocks[-1][-1]["first"]
-            else:
-                first = number
-                blocks[-1].append({"first": first, "values": [cells]})
-            blocks[-1][-1]["range"] = _range(plan.sheet, first, number)
-            last, room = number, room - 1
-    return [[{k: v for k, v in d.items() if k != "first"} for d in block] for block in blocks]
+    rows = [(plan.sheet, number, row) for plan in plans for number, row in plan.rows]
+    blocks = []
+    for start in range(0, len(rows), _ROWS_A_CALL):
+        block = []
+        # In a run of rows, numbers grow as their places in the list do.
+        runs = groupby(
+            enumerate(rows[start : start + _ROWS_A_CALL]),
+            key=lambda item: (item[1][0].name, item[1][1] - item[0]),
+        )
+        for _, items in runs:
+            run = [row for _, row in items]
+            cells = [["" if cell is None else cell for cell in row] for *_, row in run]
+            where = _range(run[0][0], run[0][1], run[-1][1])
+            block.append({"range": where, "values": cells})
+        blocks.append(block)
+    return blocks
 
 
 def _range(sheet: Sheet, first: int, last: int | None) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from inspect import BoundArguments
 from typing import Any, Unpack
+
+from pydantic import PrivateAttr
 
 from ..errors import MissingExtraError
 from ..hook.interaction import HookProtocol, RecordFields
@@ -39,62 +41,68 @@ def watch_llama_index(
 
     *hook* and *fields* are as in `monitor.integrations.openai.watch_openai`.
     """
-    engines = _Engines(app_hook(hook), fields)
-    spans, events = _Spans(), _Events()
-    spans._engines = events._engines = engines  # noqa: SLF001  # pydantic's private attributes
+    calls, events = _Calls(), _Events()
+    # Private attributes of pydantic's, which the constructors take none of.
+    calls._hook = app_hook(hook)  # noqa: SLF001
+    calls._runs = events._runs = Runs(calls._hook, fields)  # noqa: SLF001
     dispatcher = get_dispatcher()
-    dispatcher.add_span_handler(spans)
+    dispatcher.add_span_handler(calls)
     dispatcher.add_event_handler(events)
 
     def stop() -> None:
-        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not spans]
+        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not calls]
         dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not events]
 
     return stop
 
 
-class _Engines:
-    """Follows the calls of engines from their start to the last word of the answer."""
+class _Calls(BaseSpanHandler[Any]):
+    """Follows the calls of engines from their start to their answer; keeps no spans of its own."""
 
-    def __init__(self, hook: HookProtocol, fields: Mapping[str, Any]) -> None:
-        self._hook = hook
-        self._runs = Runs(hook, fields)
-        #: Open calls, sampled or not: of these a failure counts.
-        self._outermost: dict[str, None] = {}
+    _hook: Any = None
+    _runs: Any = None
+    #: Open calls, sampled or not: of these a failure counts.
+    _outermost: dict[str, None] = PrivateAttr(default_factory=dict)
 
-    def enter(
-        self, span_id: str, arguments: BoundArguments, parent_id: str | None, engine: object
-    ) -> None:
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the class, as the library wants it."""
+        return "GroundwatchSpans"
+
+    def span_enter(
+        self, id_: str, bound_args: BoundArguments, instance: Any = None,
+        parent_id: str | None = None, *_args: Any, **_: Any,
+    ) -> None:  # fmt: skip
         """Note the start of an outermost call, or of the writer of a streamed answer."""
-        method = span_id.partition("-")[0].rpartition(".")[2]
+        method = id_.partition("-")[0].rpartition(".")[2]
         if parent_id is None and method in _METHODS:
             if len(self._outermost) < MOST_RUNS:
-                self._outermost[span_id] = None
-            run = self._runs.start(span_id, None)
+                self._outermost[id_] = None
+            run = self._runs.start(id_, None)
             if run is not None:
-                first = next(iter(arguments.arguments.values()), None)
+                first = next(iter(bound_args.arguments.values()), None)
                 asked = first if isinstance(first, str) else part_of(first, "query_str")
                 run.query = lambda: asked
                 # Now: the engine's own memory goes on with the call.
-                given = arguments.arguments.get("chat_history")
-                said = part_of(engine, "chat_history") if given is None else given
+                given = bound_args.arguments.get("chat_history")
+                said = part_of(instance, "chat_history") if given is None else given
                 turns = self._runs.guard(earlier_turns, [*as_list(said), _ASKED])
                 run.history = lambda: turns
         elif method in _WRITERS and self._runs.get(parent_id) is not None:
-            self._runs.start(span_id, parent_id)
+            self._runs.start(id_, parent_id)
 
-    def leave(self, span_id: str, result: Any) -> None:
+    def span_exit(self, id_: str, *_args: Any, result: Any = None, **_: Any) -> None:
         """Record the answer, or follow it while it is streamed."""
-        self._outermost.pop(span_id, None)
-        run = self._runs.get(span_id)
-        if run is None or run.root != span_id:
+        self._outermost.pop(id_, None)
+        run = self._runs.get(id_)
+        if run is None or run.root != id_:
             return
         names = {"text": "text", "id": "node_id", "score": "score"}
         nodes = as_list(part_of(result, "source_nodes"))
         run.found([{field: part_of(n, name) for field, name in names.items()} for n in nodes])
         if hasattr(result, "chat_stream"):  # its writer tells, from another thread
             run.returned_to_caller = True
-            self._end_streamed(run)
+            _end_streamed(self._runs, run)
             return
         answer = part_of(result, "response")
         if answer is None and hasattr(result, "response_gen"):
@@ -107,57 +115,14 @@ class _Engines:
             )
             wrap = AsyncChunks if hasattr(result.response_gen, "__anext__") else Chunks
             result.response_gen = wrap(result.response_gen, following)
-            self._runs.forget(span_id)
+            self._runs.forget(id_)
         else:
-            self._runs.end(span_id, lambda: answer)
-
-    def drop(self, span_id: str, error: object) -> None:
-        """Forget a call that failed."""
-        is_root = self._outermost.pop(span_id, False) is None
-        self._runs.fail(span_id, error or "error", is_root=is_root)
-
-    def delta(self, span_id: str | None, text: str) -> None:
-        """Keep a piece of a chat engine's streamed answer."""
-        run = self._runs.get(span_id)
-        if run is not None and len(run.texts) < _MOST_PIECES:
-            run.texts.append(text)
-
-    def ended(self, span_id: str | None) -> None:
-        """Record a chat engine's streamed answer."""
-        run = self._runs.get(span_id)
-        if run is not None:
-            run.streamed = True
-            self._end_streamed(run)
-
-    def _end_streamed(self, run: Run) -> None:
-        if run.streamed and run.returned_to_caller:
-            self._runs.end(run.root, lambda: "".join(run.texts))
-
-
-class _Spans(BaseSpanHandler[Any]):
-    """Hears of calls; keeps no spans of its own."""
-
-    _engines: Any = None
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the class, as the library wants it."""
-        return "GroundwatchSpans"
-
-    def span_enter(
-        self, id_: str, bound_args: BoundArguments, instance: Any = None,
-        parent_id: str | None = None, *_args: Any, **_: Any,
-    ) -> None:  # fmt: skip
-        """Hear of a call's start."""
-        self._engines.enter(id_, bound_args, parent_id, instance)
-
-    def span_exit(self, id_: str, *_args: Any, result: Any = None, **_: Any) -> None:
-        """Hear of a call's result."""
-        self._engines.leave(id_, result)
+            self._runs.end(id_, lambda: answer)
 
     def span_drop(self, id_: str, *_args: Any, err: BaseException | None = None, **_: Any) -> None:
-        """Hear of a call that failed."""
-        self._engines.drop(id_, err)
+        """Forget a call that failed."""
+        is_root = self._outermost.pop(id_, False) is None
+        self._runs.fail(id_, err or "error", is_root=is_root)
 
     def new_span(self, *_args: Any, **_kwargs: Any) -> None:
         """Make none."""
@@ -170,9 +135,9 @@ class _Spans(BaseSpanHandler[Any]):
 
 
 class _Events(BaseEventHandler):
-    """Hears the pieces of streamed chat answers."""
+    """Keeps the pieces of streamed chat answers."""
 
-    _engines: Any = None
+    _runs: Any = None
 
     @classmethod
     def class_name(cls) -> str:
@@ -182,7 +147,16 @@ class _Events(BaseEventHandler):
     def handle(self, event: Any, **_: Any) -> None:
         """Take a piece, or the end."""
         name = type(event).__name__
-        if name == "StreamChatDeltaReceivedEvent":
-            self._engines.delta(event.span_id, event.delta)
-        elif name == "StreamChatEndEvent":
-            self._engines.ended(event.span_id)
+        run = self._runs.get(event.span_id)
+        if run is not None and name == "StreamChatDeltaReceivedEvent":
+            if len(run.texts) < _MOST_PIECES:
+                run.texts.append(event.delta)
+        elif run is not None and name == "StreamChatEndEvent":
+            run.streamed = True
+            _end_streamed(self._runs, run)
+
+
+def _end_streamed(runs: Runs, run: Run) -> None:
+    """Record a streamed answer that is whole and has been returned to the caller."""
+    if run.streamed and run.returned_to_caller:
+        runs.end(run.root, lambda: "".join(run.texts))

@@ -10,7 +10,6 @@ not decided.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from monitor.errors import NotComparableError, SettingsError, first_mistake
 from monitor.models.evaluation import PassRule
 from monitor.report.format import count, points, score
+from monitor.scoring.metric_config import read_toml
 from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
 from monitor.testsets.compare import ChangedCase, RunPair, by_case, is_lower, named
 from monitor.testsets.runs import EvaluationRun
@@ -80,14 +80,10 @@ class GatePolicy(BaseModel, frozen=True, extra="forbid"):
         """
         path = Path(path)
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            found = read_toml(path)
             return cls.model_validate(found.get("gate", found))
-        except OSError as error:
-            raise SettingsError(f"{path}: {error.strerror}") from None
         except ValidationError as error:
             raise SettingsError(f"{path}: {': '.join(first_mistake(error))}") from None
-        except ValueError as error:
-            raise SettingsError(f"{path}: {error}") from None
 
     def is_critical(self, run: EvaluationRun, case: str) -> bool:
         """Return whether no failure of a case is tolerated."""
