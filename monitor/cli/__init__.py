@@ -1,4 +1,4 @@
-"""The command ``groundwatch``: one file a command; composes everything, imported by nobody."""
+"""The command ``groundwatch``: `app` lists all commands; a file holds those of one kind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _is_ours(error: ModuleNotFoundError) -> bool:
 
 
 def _break_down() -> NoReturn:
-    """Tell a mistake of ours: the whole story, but not with the exit code of a warning."""
+    """Print the traceback of a bug of ours, and exit with 3 rather than the code of a warning."""
     traceback.print_exc()
     sys.exit(_UNKNOWN)
 
