@@ -15,7 +15,6 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute
 
 from monitor.errors import GroundwatchError
 from monitor.models import Status
@@ -27,7 +26,7 @@ from monitor.web.auth import GuardedRoute as Route
 from monitor.web.labelling import FeedbackInbox, Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
-from monitor.web.site import FEEDBACK_SCRIPT, Site
+from monitor.web.site import FEEDBACK_SCRIPT, Endpoints, Site
 from monitor.web.writing import Acts, Writing
 
 _A_YEAR = "public, max-age=31536000, immutable"
@@ -56,14 +55,9 @@ def make_app(site: Site) -> Starlette:
         yield
         site.close()
 
-    pages, apps, incident, samples = (
-        Pages(site),
-        AppPages(site),
-        IncidentPages(site),
-        SampleViews(site),
-    )
+    pages, apps, incident = Pages(site), AppPages(site), IncidentPages(site)
+    samples, files, inbox = SampleViews(site), Files(site), FeedbackInbox(site)
     api, writing, acts, labelling = Api(site), Writing(site), Acts(site), Labelling(site)
-    inbox = FeedbackInbox(site)
     of_metric = "/api/v1/apps/{app}/metrics/{metric}"
     of_incident = "/api/v1/incidents/{incident_id}"
     routes = [
@@ -112,7 +106,10 @@ def make_app(site: Site) -> Starlette:
         Route("/api/v1/openapi.json", api.openapi),
         Route("/metrics", api.prometheus),
         Route("/badge/{app}.svg", api.badge),
-        *_files(site),
+        Route("/static/{name}", files.asset),
+        Route("/favicon/{status}.svg", files.icon),
+        Route("/healthz", files.alive),
+        Route("/readyz", files.ready),
     ]
     errors = (HTTPException, GroundwatchError, RefusedError, Exception)
     app = Starlette(
@@ -133,12 +130,15 @@ def make_app(site: Site) -> Starlette:
     return app
 
 
-def _files(site: Site) -> list[BaseRoute]:
-    def asset(request: Request) -> Response:
+class Files(Endpoints):
+    """What holds no data and is open to everybody: style, scripts, icons, whether it serves."""
+
+    def asset(self, request: Request) -> Response:
+        """Return the style sheet or a script."""
         name = request.path_params["name"]
-        if name not in site.assets:
+        if name not in self.site.assets:
             raise HTTPException(404)
-        body, tag = site.assets[name]
+        body, tag = self.site.assets[name]
         headers = {"Cache-Control": _A_YEAR, "ETag": f'"{tag}"'}
         if name == FEEDBACK_SCRIPT:  # for pages of other sites, which do not know its hash
             headers |= {
@@ -147,32 +147,26 @@ def _files(site: Site) -> list[BaseRoute]:
             }
         return Response(body, media_type=_TYPES[name.rsplit(".")[-1]], headers=headers)
 
-    def icon(request: Request) -> Response:
+    def icon(self, request: Request) -> Response:
+        """Return the icon of a status."""
         try:
-            status = Status(request.path_params["status"])
+            drawn = charts.favicon(Status(request.path_params["status"]))
         except ValueError:
             raise HTTPException(404) from None
-        return Response(
-            charts.favicon(status), media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR}
-        )
+        return Response(drawn, media_type="image/svg+xml", headers={"Cache-Control": _A_YEAR})
 
-    def alive(_: Request) -> Response:
+    def alive(self, _: Request) -> Response:
+        """Answer while the process lives."""
         return PlainTextResponse("ok\n")
 
-    def ready(_: Request) -> Response:
+    def ready(self, _: Request) -> Response:
+        """Answer whether the store does."""
         try:
-            site.store.check_reachable()
+            self.site.store.check_reachable()
         except GroundwatchError:
             return PlainTextResponse("the store does not answer\n", 503)
         # Who started this process can tell it from another on the same port.
         return PlainTextResponse("ok\n", headers={"Groundwatch-Process": str(os.getpid())})
-
-    return [
-        Route("/static/{name}", asset),
-        Route("/favicon/{status}.svg", icon),
-        Route("/healthz", alive),
-        Route("/readyz", ready),
-    ]
 
 
 class _Refusals:

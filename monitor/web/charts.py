@@ -153,13 +153,12 @@ def histograms(
     address of a list of *samples*, each bar leads to its own.
     """
     width, height = 720, 200
-    left, right, top, bottom = 64.0, width - 8.0, 10.0, height - 24.0
     shares_now, shares_before = _shares(now), _shares(before)
     most = max((*shares_now, *shares_before, 0.01))
-    step = (right - left) / max(1, len(now))
-
-    def y(share: float) -> float:
-        return bottom - share / most * (bottom - top)
+    frame = ChartFrame(
+        left=64, right=width - 8, top=10, bottom=height - 24, begin=0, end=1, low=0, high=most
+    )
+    left, step = frame.left, (frame.right - frame.left) / max(1, len(now))
 
     def link(i: int) -> str:
         if not samples:
@@ -173,18 +172,19 @@ def histograms(
     bars = [
         link(i) + _bar(
             "bar" if (i + 0.5) / len(now) >= pass_score else "bar failing",
-            left + i * step + 1, y(share), step - 2, bottom - y(share),
+            left + i * step + 1, frame.y(share), step - 2, frame.bottom - frame.y(share),
         ) + ("</a>" if samples else "")
         for i, share in enumerate(shares_now)
         if share
     ]  # fmt: skip
     outline = "".join(
-        f"{'M' if i == 0 else 'L'}{_n(left + i * step)} {_n(y(share))}H{_n(left + (i + 1) * step)}"
+        f"{'M' if i == 0 else 'L'}{_n(left + i * step)} {_n(frame.y(share))}"
+        f"H{_n(left + (i + 1) * step)}"
         for i, share in enumerate(shares_before)
     )
-    at = left + pass_score * (right - left)
+    at = frame.x(pass_score)
     ticks = [
-        _text("tick", left + tenth / 10 * (right - left), height - 6, anchor, f"{tenth / 10:.1f}")
+        _text("tick", frame.x(tenth / 10), height - 6, anchor, f"{tenth / 10:.1f}")
         for tenth in range(0, 11, 2)
         for anchor in ({0: "start", 10: "end"}.get(tenth, "middle"),)
     ]
@@ -194,8 +194,8 @@ def histograms(
     )
     parts = [
         *bars, f'<path class="outline" d="{outline}"/>' if sum(before) else "",
-        _line("threshold warning", at, at, top, bottom), _line("axis", left, right, bottom, bottom),
-        _text("tick", left - 6, top + 8, "end", f"{100 * most:.0f} %"), *ticks,
+        _line("threshold warning", at, at, frame.top, frame.bottom), _level("axis", frame, 0),
+        _text("tick", left - 6, frame.top + 8, "end", f"{100 * most:.0f} %"), *ticks,
     ]  # fmt: skip
     drawn = _svg("histogram", width, height, words, parts)
     # A picture has no links in it.
