@@ -114,6 +114,10 @@ OnlyApp = Annotated[
     str | None, typer.Option("--app", help="Only this app.", autocompletion=complete_app)
 ]
 AppName = Annotated[str, typer.Argument(help="Name of the app.", autocompletion=complete_app)]
+AnyApp = Annotated[
+    str | None,
+    typer.Argument(metavar="[APP]", help="Name of the app.", autocompletion=complete_app),
+]
 MetricName = Annotated[
     str, typer.Argument(help="Such as groundedness.", autocompletion=complete_metric)
 ]

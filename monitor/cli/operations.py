@@ -39,9 +39,7 @@ def backup(
 
 
 def deploys(
-    app: Annotated[
-        str | None, typer.Argument(help="Name of the app.", autocompletion=console.complete_app)
-    ] = None,
+    app: console.AnyApp = None,
     release: Annotated[str | None, typer.Option(help="The release, such as v12.")] = None,
     at: Annotated[
         str | None,

@@ -31,9 +31,7 @@ _FOLLOW_EVERY_S = 2.0
 
 
 def samples(  # noqa: PLR0913, PLR0917  # one option a filter
-    app: Annotated[
-        str, typer.Option(help="Only this app.", autocompletion=console.complete_app)
-    ] = "",
+    app: console.OnlyApp = None,
     metric: Annotated[
         str, typer.Option(help="Only with this metric.", autocompletion=console.complete_metric)
     ] = "",
@@ -82,7 +80,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     if output is not None and output.suffix not in {".jsonl", ".csv"}:
         raise typer.BadParameter(f"'{output}': expected a file that ends with .jsonl or .csv")
     given = {
-        "app": app, "metric": metric, "outcome": "".join(asked), "reason": reason,
+        "app": app or "", "metric": metric, "outcome": "".join(asked), "reason": reason,
         "min_score": min_score, "max_score": max_score, "label": label, "release": release,
         "user": user, "session": session, "trace": trace, "since": since, "until": until,
         "text": text,
@@ -90,7 +88,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     values = {name: [value] for name, value in given.items()}
     values |= {"segment": segment or [], "tag": tag or []}
     with console.opened() as (_, store):
-        console.check_app(store, app or None)
+        console.check_app(store, app)
 
         with console.usage_errors():
             wanted = SampleFilter.parse(values, datetime.now(UTC))

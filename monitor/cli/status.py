@@ -43,10 +43,7 @@ _BAR_CHARS, _BESIDE_BARS = 30, 30
 
 
 def status(
-    of: Annotated[
-        str | None,
-        typer.Argument(metavar="[APP]", help="Only this app.", autocompletion=console.complete_app),
-    ] = None,
+    of: console.AnyApp = None,
     metric: Annotated[
         str | None,
         typer.Argument(

@@ -286,10 +286,7 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
     of LangChain and LlamaIndex, an expected answer as text, tags in a list, times without a zone.
     """
     record = dict(value)
-    for ours, others in ALIASES.items():
-        there = next((name for name in others if name in record), None)
-        if there is not None and ours not in record:
-            record[ours] = record.pop(there)
+    _take_names(record, ALIASES)
     record["id"] = str(record.get("id") if record.get("id") is not None else number)
     if "contexts" in record:
         record["contexts"] = passages(record["contexts"])
@@ -304,6 +301,14 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
     if isinstance(at, datetime):
         record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)
     return record
+
+
+def _take_names(record: dict[str, Any], names: Iterable[str]) -> None:
+    """Give columns of other tools *names* of ours, where a column of ours is not there."""
+    for ours in names:
+        there = next((name for name in columns_of(ours) if name in record), None)
+        if there is not None:
+            record[ours] = record.pop(there)
 
 
 def passages(value: object) -> object:
@@ -348,10 +353,7 @@ def fields_of(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any
     is_recorded = bool(expected) or any(name in record for name in columns_of("contexts"))
     if "answer" in record and not is_recorded:
         expected["answer"] = record.pop("answer")
-    for ours in ("query", "output", "contexts"):
-        there = next((name for name in columns_of(ours) if name in record), None)
-        if there is not None:
-            record[ours] = record.pop(there)
+    _take_names(record, ("query", "output", "contexts"))
     if isinstance(record.get("context"), str) and "contexts" not in record:
         record["contexts"] = record.pop("context")
     elif "context" in record:

@@ -114,20 +114,15 @@ def run_page(run: EvaluationRun) -> ReportPage:
         (category, number(f["count"]), *(score(f.get(name)) for name in names))
         for category, f in run.per_category.items()
     ]
+    asked = [(each, _named(each), run.cases[each.case].query or "") for each in run.results]
     failures = [
-        (
-            _named(each),
-            run.cases[each.case].query or "",
-            _scores(each),
-            _why(each),
-            each.output or "",
-        )
-        for each in run.results
+        (name, query, _scores(each), _why(each), each.output or "")
+        for each, name, query in asked
         if each.passed is False
     ]
     errors = [
-        (_named(each), run.cases[each.case].query or "", f"{e.type}: {e.message}".rstrip(": "))
-        for each in run.results
+        (name, query, f"{e.type}: {e.message}".rstrip(": "))
+        for each, name, query in asked
         if (e := each.error) is not None
     ]
     columns = ("metric", "n", *figures, "pass rate", "not scored")
