@@ -49,7 +49,7 @@ _MOST_NAMED = 3
 #: Below so many samples in the reference, distances to it are mostly noise.
 _LEAST_REFERENCE_N = 200
 #: How an incident ended that did not recover.
-_CLOSED: Mapping[str, str] = {
+CLOSED: Mapping[str, str] = {
     "superseded": "scorer or threshold changed (not a recovery)",
     "no_longer_evaluated": "no longer evaluated (not a recovery)",
     "expired_no_data": "no more data (not a recovery)",
@@ -190,7 +190,7 @@ def incident_sentence(incident: Alert, now: datetime) -> str:
     if incident.is_open:
         return f"open for {lasted}"
     if incident.closed_as is not None:
-        return f"closed after {lasted}: {_CLOSED.get(incident.closed_as, incident.closed_as)}"
+        return f"closed after {lasted}: {CLOSED.get(incident.closed_as, incident.closed_as)}"
     return f"resolved after {lasted}"
 
 

@@ -19,7 +19,7 @@ from monitor.report.model import worst_status
 from monitor.store.samples import unscored
 from monitor.store.verdicts import read_proofs
 from monitor.web import charts, schema, time_range
-from monitor.web.auth import RefusedError
+from monitor.web.auth import RefusedError, read_number, wrong_parameter
 from monitor.web.detail import read_recent
 from monitor.web.overview import Glance
 from monitor.web.site import Endpoints, answer_json, incident_for, incidents_for
@@ -83,7 +83,7 @@ class Api(Endpoints):
     def series(self, request: Request) -> Response:
         """Return the time series of one metric."""
         app, metric = _key(request)
-        span_s = _number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
+        span_s = read_number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
         now = self.site.clock()
         found = read_recent(
             self.site.store, self.site.settings, app=app, metric=metric,
@@ -169,29 +169,16 @@ def _paged(
     request: Request, items: Sequence[T], name_of: Callable[[T], str]
 ) -> tuple[Sequence[T], str | None]:
     """Return one page, the items behind the one that the cursor names, and the next cursor."""
-    limit = _number(request, "limit", _USUAL_ITEMS, _MOST_ITEMS)
+    limit = read_number(request, "limit", _USUAL_ITEMS, _MOST_ITEMS)
     cursor, start = request.query_params.get("cursor"), 0
     if cursor is not None:
         found = [i for i, item in enumerate(items) if name_of(item) == cursor]
         if not found:
-            raise _wrong("cursor: what it stood for is gone; begin again without one")
+            raise wrong_parameter("cursor: what it stood for is gone; begin again without one")
         start = found[0] + 1
     page = items[start : start + limit]
     more = start + limit < len(items)
     return page, name_of(page[-1]) if page and more else None
-
-
-def _number(request: Request, name: str, usual: int, most: int) -> int:
-    text = request.query_params.get(name)
-    if text is None:
-        return usual
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):  # noqa: PLR2004
-        raise _wrong(f"{name}: a whole number from 1 to {most}")
-    return int(text)
-
-
-def _wrong(detail: str) -> RefusedError:
-    return RefusedError(400, "a parameter is wrong", detail)
 
 
 def _none() -> RefusedError:

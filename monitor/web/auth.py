@@ -311,6 +311,19 @@ class RefusedError(AuthenticationError):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+def wrong_parameter(detail: str) -> RefusedError:
+    """Return the refusal of a parameter of the query; *detail* names it."""
+    return RefusedError(400, "a parameter is wrong", detail)
+
+
+def read_number(request: Request, name: str, usual: int, most: int) -> int:
+    """Return a whole number of the query, *usual* without one; RefusedError unless 1 to *most*."""
+    text = request.query_params.get(name, str(usual))
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):  # noqa: PLR2004
+        raise wrong_parameter(f"{name}: a whole number from 1 to {most}")
+    return int(text)
+
+
 class Doorkeeper(AuthenticationBackend):
     """
     Lets in who may come in; unsafe requests only from our own pages.

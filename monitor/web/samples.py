@@ -27,8 +27,8 @@ from monitor.store.search import (
 )
 from monitor.testsets.golden import golden_case
 from monitor.web import schema, time_range
-from monitor.web.auth import Role, needs, principal_of
-from monitor.web.site import Endpoints, Site, answer_json, refused
+from monitor.web.auth import RefusedError, Role, needs, principal_of, read_number, wrong_parameter
+from monitor.web.site import Endpoints, Site, answer_json
 from workers.reports import read_faults
 
 if TYPE_CHECKING:
@@ -68,11 +68,9 @@ class SampleViews(Endpoints):
     def page(self, request: Request) -> Response:
         """Show a list of samples with the filters that made it."""
         try:
-            asked, wrong = self._asked(request), ""
-            found = self._find(request, asked)
-        except ValueError as error:
-            asked, wrong = _Asked(), str(error)
-            found = SamplePage((), None)
+            (asked, found), wrong = self._read(request), ""
+        except RefusedError as error:
+            asked, found, wrong = _Asked(), SamplePage((), None), error.detail
         rows = self.site.glance_for(request).rows
         self.site.note_view(request, "listed samples", _query(request))
         response = self.site.page(
@@ -94,7 +92,7 @@ class SampleViews(Endpoints):
         sample_id, principal = found.sample.sample_id, principal_of(request)
         try:
             asked = self._asked(request)
-        except ValueError:
+        except (ValueError, RefusedError):
             asked = _Asked()
         with self.site.store.read() as connection:
             said = labels_of(connection, sample_id)
@@ -113,10 +111,7 @@ class SampleViews(Endpoints):
     @needs(Role.READER)
     def api_list(self, request: Request) -> Response:
         """Return a page of samples as JSON."""
-        try:
-            found = self._find(request, self._asked(request))
-        except ValueError as error:
-            return refused(request, 400, "a parameter is wrong", str(error))
+        _, found = self._read(request)
         self.site.note_view(request, "listed samples", _query(request))
         return answer_json(schema.SamplesPage(items=found.items, next=found.next))
 
@@ -125,7 +120,7 @@ class SampleViews(Endpoints):
         """Return one sample with its texts as JSON."""
         found = self._one(request)
         if found is None:
-            return refused(request, 404, "not found", "there is no such sample")
+            raise RefusedError(404, "not found", "there is no such sample")
         return answer_json(
             schema.SampleAnswer(
                 sample=found.sample, received_at=found.received_at, outcome=found.outcome,
@@ -153,11 +148,7 @@ class SampleViews(Endpoints):
         form = request.path_params["form"]
         if form not in _WRITERS:
             return self.site.missing(request, "samples are exported as jsonl or csv")
-        try:
-            asked = self._asked(request)
-            first = self._find(request, asked)
-        except ValueError as error:
-            return refused(request, 400, "a parameter is wrong", str(error))
+        asked, first = self._read(request)
         self.site.note_view(request, "exported samples", _query(request))
         media_type, write = _WRITERS[form]
 
@@ -179,12 +170,19 @@ class SampleViews(Endpoints):
             },
         )  # fmt: skip
 
+    def _read(self, request: Request) -> tuple[_Asked, SamplePage]:
+        """Return what is asked for and its first page; raise RefusedError if it is wrong."""
+        try:
+            asked = self._asked(request)
+            return asked, self._find(request, asked)
+        except ValueError as error:
+            raise wrong_parameter(str(error)) from None
+
     def _asked(self, request: Request) -> _Asked:
         query = request.query_params
         values = {name: query.getlist(name) for name in query}
-        limit, sort = query.get("limit", str(_PAGE)), query.get("sort", "") or Sort.NEWEST.value
-        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= _MOST):
-            raise ValueError(f"limit: a whole number from 1 to {_MOST}")
+        limit = read_number(request, "limit", _PAGE, _MOST)
+        sort = query.get("sort", "") or Sort.NEWEST.value
         if sort not in set(Sort):
             raise ValueError(f"sort: one of {', '.join(Sort)}")
         wanted = SampleFilter.parse(values, self.site.clock())
@@ -195,7 +193,7 @@ class SampleViews(Endpoints):
             wanted = wanted.model_copy(update={"sample": next(iter(ids), ("",))})
         elif mode:
             raise ValueError("mode: a failure mode needs an app and a metric")
-        return _Asked(wanted, Sort(sort), query.get("cursor", ""), int(limit), mode)
+        return _Asked(wanted, Sort(sort), query.get("cursor", ""), limit, mode)
 
     def _find(self, request: Request, asked: _Asked) -> SamplePage:
         with self.site.store.read() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 
@@ -66,21 +66,20 @@ def breakable(name: str) -> Markup:
 
 
 #: Reasons of alert events that say more than their name.
-_EVENT_REASONS = {
+_EVENT_REASONS: Mapping[str, str] = {
+    **words.CLOSED,
     Reason.BREACH_HELD: "fired",
     Reason.CRITICAL_HELD: "became critical",
     Reason.CRITICAL_CLEARED: "no longer critical",
     Reason.HEALTHY_HELD: "healthy again",
     Reason.REPEAT_DUE: "reminder",
     Reason.NO_NEWS_STILL_FIRING: "still firing, no new scores",
-    Reason.SUPERSEDED: "scorer or threshold changed (not a recovery)",
-    Reason.EXPIRED_NO_DATA: "no more data (not a recovery)",
 }
 
 
 def event_reason(reason: str) -> str:
     """Return why an alert changed its state, in words."""
-    return _EVENT_REASONS.get(reason, plain_text(reason, 300).replace("_", " "))  # type: ignore[call-overload, no-any-return]
+    return _EVENT_REASONS.get(reason, plain_text(reason, 300).replace("_", " "))
 
 
 def why(verdict: Verdict, lines: charts.ChartThresholds) -> list[tuple[str, str]]:

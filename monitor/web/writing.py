@@ -26,7 +26,7 @@ from monitor.store.samples import read_sample
 from monitor.store.verdicts import ReleaseMark, add_mark, read_marks
 from monitor.testsets.golden import golden_case, golden_set
 from monitor.web import schema
-from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of
+from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of, read_number
 from monitor.web.site import Endpoints, Site, answer_json, incident_for
 from monitor.web.time_range import incident_path, unslug
 
@@ -37,7 +37,7 @@ LASTS: Mapping[str, int] = {
     "30 min": 30, "1 h": 60, "2 h": 120, "4 h": 240, "8 h": 480, "1 d": 1440, "3 d": 4320,
     "7 d": 10_080,
 }  # fmt: skip
-_MOST_BODY_BYTES, _SEE_OTHER = 20_000, 303
+_MOST_BODY_BYTES, _SEE_OTHER, _MOST_ANNOTATORS = 20_000, 303, 100
 _DEPLOYS_BACK, _ENDED_BACK = timedelta(days=90), timedelta(days=7)
 #: The clocks of those who deploy may be ahead of ours.
 _MOST_AHEAD = timedelta(minutes=5)
@@ -214,15 +214,13 @@ class Writing(Endpoints):
     def cases(self, request: Request) -> Response:
         """Return what people labelled as test cases, by majority."""
         query = request.query_params
-        app, least = query.get("app", ""), query.get("annotators", "1")
-        if not app or not (least.isascii() and least.isdigit() and 1 <= int(least[:4]) <= 100):  # noqa: PLR2004
-            detail = "expected app=NAME, and annotators from 1 to 100"
-            raise RefusedError(400, "a parameter is wrong", detail)
+        app, least = query.get("app", ""), read_number(request, "annotators", 1, _MOST_ANNOTATORS)
+        if not app:
+            raise RefusedError(400, "a parameter is wrong", "expected app=NAME")
         with self.site.store.read() as connection:
             found = golden_set(
-                connection, app=app, metric=query.get("metric", USUAL_METRIC),
-                annotators=int(least),
-            )  # fmt: skip
+                connection, app=app, metric=query.get("metric", USUAL_METRIC), annotators=least
+            )
         self.site.note_view(request, "took test cases", app)
         left_out = [schema.LeftOut(sample_id=name, reason="disputed") for name in found.disputed]
         return answer_json(schema.CasesAnswer(items=found.cases, left_out=left_out))
