@@ -299,7 +299,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
-    """Look for a worker on this very host: a dead one must not hide behind its neighbours."""
+    """Check that a worker runs on this host: those of others do not count."""
     from monitor.queue.consumer import connect, live_workers
 
     here = f"@{socket.gethostname()}/"

@@ -114,7 +114,7 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     table.add_row("scorer", f"{', '.join(settings.metrics)} by {describe_scorer(settings)}")
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
         table.add_row(name, f"needs {needs} to be scored", style="yellow")
-    table.add_row("alerts to", who_is_told(settings))
+    table.add_row("alerts to", alert_recipients(settings))
     table.add_row("", "")
     table.add_row("in your app", 'groundwatch.init(app="NAME", sample_rate=1.0)')
     table.add_row("", "groundwatch.sample(query=..., contexts=..., output=...)")
@@ -158,8 +158,8 @@ def _hints_until_scored(settings: Settings) -> Iterator[None]:
                     said.add(state)
 
 
-def who_is_told(settings: Settings) -> str:
-    """Return whom alerts may go to: channels of the settings, and of the routes file."""
+def alert_recipients(settings: Settings) -> str:
+    """Return in words to whom alerts may go: by channels of the settings and the routes file."""
     from alerts.dispatch import channels_from, wiring_from
 
     ways = ["Slack"] if settings.slack_webhook_url else []

@@ -120,7 +120,7 @@ def make_app(site: Site) -> Starlette:
             Middleware(
                 AuthenticationMiddleware,
                 backend=Doorkeeper(site.access),
-                on_error=refuse.at_the_door,
+                on_error=refuse.on_refused,
             ),
             Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),
         ],
@@ -188,7 +188,7 @@ class _Refusals:
             heading=title[:1].upper() + title[1:], said=detail,
         )  # fmt: skip
 
-    def at_the_door(self, conn: HTTPConnection, error: Exception) -> Response:
+    def on_refused(self, conn: HTTPConnection, error: Exception) -> Response:
         """Refuse whom the doorkeeper did not let in."""
         assert isinstance(error, RefusedError)
         answer = self(Request(conn.scope), error.code, error.title, error.detail)
@@ -199,7 +199,7 @@ class _Refusals:
         """Answer an error; the log names the kind of one that should not have been only."""
         name = type(error).__name__
         if isinstance(error, RefusedError):
-            return self.at_the_door(request, error)
+            return self.on_refused(request, error)
         if isinstance(error, HTTPException):  # of the router
             title = HTTPStatus(error.status_code).phrase.lower()
             return self(request, error.status_code, title, "there is nothing at this address")

@@ -50,7 +50,7 @@ from monitor.web.samples import (
     EXPLAINED_S,
     EXPLANATION_WAIT_S,
     MOST_WAIT_S,
-    kept_nowhere,
+    no_store,
     read_modes,
 )
 from monitor.web.site import Endpoints, incident_for
@@ -116,7 +116,7 @@ class AppPages(Endpoints):
         if worst:
             site.note_view(request, "saw worst samples", f"{app} {lead}")
         newest = sorted(deploys.values(), key=lambda deploy: deploy.at, reverse=True)
-        return kept_nowhere(site.page(
+        return no_store(site.page(
             request, "app.html", status=found.status, app=found, incidents=incidents,
             may_read=may_read, lead=lead,
             charts=[
@@ -177,7 +177,7 @@ class AppPages(Endpoints):
             changed = _changed(connection, app, (before, after), metrics, since)
         if changed:
             site.note_view(request, "compared answers of releases", f"{app} {before} {after}")
-        return kept_nowhere(site.page(
+        return no_store(site.page(
             request, "releases.html", app=app, before=before, after=after, known=known, rows=rows,
             decision=decision([row[0] for row in rows]) if rows else "", span=span,
             ranges=_RANGES, changed=changed, may_read=may_read, since=since, cut=parts.cut,
@@ -246,7 +246,7 @@ class IncidentPages(Endpoints):
         if found is None:
             return self.site.missing(request, "no such incident")
         principal = principal_of(request)
-        return kept_nowhere(self.site.page(
+        return no_store(self.site.page(
             request, "incident.html", may_act=principal.may_write("acknowledgements"),
             ack_hours=ACK_HOURS, lasts=list(LASTS),
             form_token=self.site.access.form_token(principal), **found,
@@ -264,7 +264,7 @@ class IncidentPages(Endpoints):
         text = render_incident(
             now=self.site.clock(), base=base, event_reason=event_reason, **paths, **found
         )
-        return kept_nowhere(PlainTextResponse(text, media_type="text/markdown; charset=utf-8"))
+        return no_store(PlainTextResponse(text, media_type="text/markdown; charset=utf-8"))
 
     def _read(self, request: Request, *, wait_s: float) -> dict[str, Any] | None:
         """Read what page and Markdown say; None where there is no such incident to see."""

@@ -51,9 +51,9 @@ _ENTRY = re.compile(
     r"(?::([\w.~+-]+))?",
     re.IGNORECASE,
 )
-#: Verifying a password is slow on purpose; one that was right is believed for so long.
-_BELIEVED_S = 300.0
-_MOST_BELIEVED = 1_000
+#: Verifying a password is slow on purpose; one that was right is not verified again for so long.
+_VERIFIED_S = 300.0
+_MOST_VERIFIED = 1_000
 _FORM_VALID_S = 12 * 3600
 #: Open to everybody: what a load balancer asks, and what holds no data.
 _OPEN = ("/healthz", "/readyz", "/static/", "/favicon/")
@@ -138,7 +138,7 @@ class Access:
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self.settings, self.store = settings, store
         given = settings.web_access
-        self._believed: dict[bytes, tuple[float, Principal]] = {}
+        self._verified: dict[bytes, tuple[float, Principal]] = {}
         self._key = secrets.token_bytes(32)
         # Forms are signed with secrets that all pages of one deployment share, so that a form is
         # taken by any of them, also after a restart. Without a secret, the key is this process's.
@@ -228,8 +228,8 @@ class Access:
 
     def _by_password(self, value: str) -> Principal | None:
         fingerprint = hmac.digest(self._key, value.encode(), "sha256")
-        at, principal = self._believed.get(fingerprint, (-_BELIEVED_S, None))
-        if principal is not None and time.monotonic() - at < _BELIEVED_S:
+        at, principal = self._verified.get(fingerprint, (-_VERIFIED_S, None))
+        if principal is not None and time.monotonic() - at < _VERIFIED_S:
             return principal
         try:
             name, _, password = base64.b64decode(value, validate=True).decode().partition(":")
@@ -240,9 +240,9 @@ class Access:
         is_right = hmac.compare_digest(_hashed(password, bytes.fromhex(salt)), stored)
         if principal is None or not is_right:
             return None
-        if len(self._believed) >= _MOST_BELIEVED:
-            self._believed.clear()
-        self._believed[fingerprint] = (time.monotonic(), principal)
+        if len(self._verified) >= _MOST_VERIFIED:
+            self._verified.clear()
+        self._verified[fingerprint] = (time.monotonic(), principal)
         return principal
 
 
@@ -368,7 +368,7 @@ class Doorkeeper(AuthenticationBackend):
                 401, "authentication required", "send a bearer token or a password",
                 WWW_Authenticate='Basic realm="groundwatch", charset="UTF-8"',
             )  # fmt: skip
-        is_ours = principal.bearer or comes_from_us(conn)
+        is_ours = principal.bearer or is_same_origin(conn)
         if conn.scope["method"] not in _SAFE and not is_ours:
             detail = "nothing was changed; use the form on our page"
             raise RefusedError(403, "from another site", detail)
@@ -436,7 +436,7 @@ def path_of(request: HTTPConnection) -> str:
     return path
 
 
-def comes_from_us(conn: HTTPConnection) -> bool:
+def is_same_origin(conn: HTTPConnection) -> bool:
     """Return whether a browser sent this from one of our own pages, or no browser can have."""
     headers = conn.headers
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")

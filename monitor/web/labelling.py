@@ -37,7 +37,7 @@ from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
 from monitor.web.auth import VISITOR, RefusedError, Role, needs, principal_of
 from monitor.web.site import Endpoints, answer_json, refused
-from monitor.web.writing import Form, check_may_write, posted, read_json, read_shape, see
+from monitor.web.writing import Form, check_may_write, posted, read_json, read_shape, redirect
 
 _MOST_LABELS = 1_000
 _MOST_BODY_BYTES = 1_000_000
@@ -112,7 +112,7 @@ class Labelling(Endpoints):
         else:
             self._store(request, form, sample_id, drawn=True)
             place.append(("decided", sample_id))
-        return see(f"/labels?{urlencode(place + [('skip', name) for name in skipped])}")
+        return redirect(f"/labels?{urlencode(place + [('skip', name) for name in skipped])}")
 
     @posted("labels")
     def label(self, request: Request, form: Form) -> Response:
@@ -121,7 +121,7 @@ class Labelling(Endpoints):
         self._store(request, form, sample_id, drawn=False)
         # Back to its place in the list that it was opened from.
         place = urlencode(parse_qsl(form.get("list", "")))
-        return see(f"{time_range.sample_path(sample_id)}{'?' if place else ''}{place}")
+        return redirect(f"{time_range.sample_path(sample_id)}{'?' if place else ''}{place}")
 
     def _store(self, request: Request, form: Form, sample_id: str, *, drawn: bool) -> None:
         """Store a verdict from a form, or refuse it."""

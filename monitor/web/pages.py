@@ -25,7 +25,7 @@ from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
-from monitor.web.samples import EXPLAINED_S, EXPLANATION_WAIT_S, kept_nowhere
+from monitor.web.samples import EXPLAINED_S, EXPLANATION_WAIT_S, no_store
 from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
@@ -150,7 +150,7 @@ class Pages(Endpoints):
             "app": app, "metric": metric, "outcome": "failed", "since": shown.from_s,
             "until": shown.to_s + 1,
         }  # fmt: skip
-        return kept_nowhere(self.site.page(
+        return no_store(self.site.page(
             request, "metric.html", causes=causes, failing=failing, plan=plan, fall=_FALL,
             detail=found,
             status=found.verdict.status,

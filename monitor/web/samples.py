@@ -81,7 +81,7 @@ class SampleViews(Endpoints):
             is_live=request.query_params.get("live") == "1" and not asked.cursor,
             most_exported=_MOST_EXPORTED,
         )  # fmt: skip
-        return kept_nowhere(response)
+        return no_store(response)
 
     @needs(Role.READER)
     def sample(self, request: Request) -> Response:
@@ -101,7 +101,7 @@ class SampleViews(Endpoints):
             session = session_scores(connection, app=it.app, session_id=its) if its else []
             feedback = feedback_of(connection, it.app, it.trace_id)
             beside = neighbours(connection, asked.wanted, sample_id, principal.apps)
-        return kept_nowhere(self.site.page(
+        return no_store(self.site.page(
             request, "sample.html", found=found, judged=judged_evaluations(found), labels=said,
             beside=beside, query=asked.query, session=session, feedback=feedback,
             may_label=principal.may_write("labels"),
@@ -130,7 +130,7 @@ class SampleViews(Endpoints):
 
     @needs(Role.READER)
     def case(self, request: Request) -> Response:
-        """Hand one sample out as a test case: a line of a golden set."""
+        """Return one sample as a test case: a line of a golden set."""
         found = self._one(request, "took test case")
         if found is None or not found.sample.interaction.query:
             return self.site.missing(
@@ -140,7 +140,7 @@ class SampleViews(Endpoints):
             said = labels_of(connection, found.sample.sample_id)
         text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"
         headers = {"Content-Disposition": 'attachment; filename="case.jsonl"'}
-        return kept_nowhere(Response(text, media_type="application/jsonl", headers=headers))
+        return no_store(Response(text, media_type="application/jsonl", headers=headers))
 
     @needs(Role.READER)
     def export(self, request: Request) -> Response:
@@ -227,8 +227,8 @@ def read_modes(site: Site, app: str, metric: str, *, wait_s: float = 0.0) -> Fau
     )  # fmt: skip
 
 
-def kept_nowhere(page: Response) -> Response:
-    """Return the page, kept out of the browser's cache on disk."""
+def no_store(page: Response) -> Response:
+    """Return the page, which no browser may store."""
     page.headers["Cache-Control"] = "no-store"
     return page
 

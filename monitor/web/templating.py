@@ -43,8 +43,8 @@ def sentence(text: str) -> str:
 
 
 def bounds(low: float | None, high: float | None) -> str:
-    """Return an interval of a rate in percent, or ''."""
-    return "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+    """Return an interval of a rate as everywhere, but '' where there is none."""
+    return "" if low is None or high is None else formats.interval(low, high)
 
 
 def title(status: Status, counts: list[tuple[Status, int]]) -> str:

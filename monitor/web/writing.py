@@ -153,7 +153,7 @@ def posted(scope: str) -> Callable[[Callable[[A, Request, Form], Response]], End
     return decorate
 
 
-def see(path: str) -> Response:
+def redirect(path: str) -> Response:
     """Redirect to the page that shows what was done."""
     return RedirectResponse(path, _SEE_OTHER)
 
@@ -266,7 +266,7 @@ class Acts(Endpoints):
             raise RefusedError(400, "for how long?", "nothing was changed")
         until = self.site.clock() + timedelta(hours=hours)
         acknowledge_incident(self.site, request, note=form.get("note", ""), until=until)
-        return see(incident_path(unslug(request.path_params["incident_id"])))
+        return redirect(incident_path(unslug(request.path_params["incident_id"])))
 
     @posted("channels")
     def test_channel(self, request: Request, form: Form) -> Response:
@@ -281,7 +281,7 @@ class Acts(Endpoints):
             how = "sent"
         except DeliveryError as error:
             how = str(error)
-        return see(f"/channels?{urlencode({'tried': name, 'how': how})}")
+        return redirect(f"/channels?{urlencode({'tried': name, 'how': how})}")
 
     def silences(self, request: Request) -> Response:
         """List silences and maintenance windows; with matchers, show what they would hold back."""
@@ -300,13 +300,13 @@ class Acts(Endpoints):
         except SettingsError as error:
             return self._silences_page(request, form, str(error))
         back = form.get("back", "")
-        return see(incident_path(back) if back else "/silences")
+        return redirect(incident_path(back) if back else "/silences")
 
     @posted("silences")
     def end_silence(self, request: Request, form: Form) -> Response:  # noqa: ARG002  # as acts are called
         """End a silence now."""
         expire(self.site, request)
-        return see("/silences")
+        return redirect("/silences")
 
     def _silences_page(
         self, request: Request, asked: Mapping[str, str], wrong: str = ""

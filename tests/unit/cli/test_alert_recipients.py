@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.cli.processes import who_is_told
+from monitor.cli.processes import alert_recipients
 from monitor.settings import Settings
 
 ROUTES = """
@@ -26,15 +26,15 @@ def _secrets(monkeypatch):
 def test_channels_of_the_routes_file_are_named(tmp_path):
     file = tmp_path / "alerts.toml"
     file.write_text(ROUTES)
-    assert who_is_told(Settings(alerts_file=file)) == f"pager, screen (of {file})"
+    assert alert_recipients(Settings(alerts_file=file)) == f"pager, screen (of {file})"
 
 
 def test_nobody_is_told_by_the_bare_settings():
-    assert who_is_told(Settings()).startswith("nobody yet")
+    assert alert_recipients(Settings()).startswith("nobody yet")
 
 
 def test_settings_and_routes_file_are_named_together(tmp_path):
     file = tmp_path / "alerts.toml"
     file.write_text(ROUTES)
     settings = Settings(alerts_file=file, slack_webhook_url="https://hooks.slack.com/services/x")
-    assert who_is_told(settings).startswith("Slack and pager, screen")
+    assert alert_recipients(settings).startswith("Slack and pager, screen")
