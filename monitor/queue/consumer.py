@@ -198,26 +198,19 @@ class Consumer:
             )
             unharmed = [item["message_id"] for item in pending if not item["times_delivered"]]
             if unharmed:
-                claimed = self._claim(unharmed, idle_ms)
-                return [_entry(item) for item in claimed if item[1]]
+                return self._claim(unharmed, idle_ms)
             for item in pending:
-                claimed = self._claim([item["message_id"]], idle_ms)
                 again = item["times_delivered"] + 1
-                if entries := [_entry(found, again) for found in claimed if found[1]]:
-                    return entries
+                if claimed := self._claim([item["message_id"]], idle_ms, again):
+                    return claimed
         return []
 
-    def _claim(self, entry_ids: Sequence[bytes], idle_ms: int) -> Any:
-        """Claim what is still idle; let go of what was trimmed while it was pending."""
-        claimed = self._redis.xclaim(
-            names.SAMPLES, names.GROUP, self.name, idle_ms, list(entry_ids)
-        )
-        got = {found[0] for found in claimed}
-        for entry_id in set(entry_ids) - got:
-            # Not got: another worker was faster, or there is nothing left to get.
-            if not self._redis.xrange(names.SAMPLES, entry_id, entry_id):
-                self._redis.xack(names.SAMPLES, names.GROUP, entry_id)
-        return claimed
+    def _claim(
+        self, entry_ids: Sequence[bytes], idle_ms: int, deliveries: int = 1
+    ) -> list[StreamEntry]:
+        """Claim what is still idle; Redis lets go of what was trimmed while it was pending."""
+        claimed = self._redis.xclaim(names.SAMPLES, names.GROUP, self.name, idle_ms, entry_ids)
+        return [_entry(item, deliveries) for item in claimed]
 
     def give_back(self, entries: Sequence[StreamEntry]) -> None:
         """Hand entries back unharmed: at once, and without counting this delivery."""

@@ -15,6 +15,7 @@ TRANSACTION = (
     b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$15\r\n1700000000000-0\r\n:7\r\n$-1\r\n"
 )
 REFUSED = b"+OK\r\n-OOM command not allowed\r\n+QUEUED\r\n-EXECABORT discarded\r\n"
+QUEUED = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n"  # two commands, to which EXEC has two answers
 FAILED = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n-WRONGTYPE no stream\r\n:1\r\n"
 
 
@@ -72,7 +73,15 @@ def test_empty_answers_are_told_from_missing_ones():
     assert producer.parse_answers(answers, 5) == [b"", [], None, None, -7]
 
 
-@pytest.mark.parametrize(("answer", "why"), [(REFUSED, "OOM"), (b"+OK\r\n" * 4, "transaction")])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (REFUSED, "OOM"),
+        (b"+OK\r\n" * 4, "transaction"),
+        (QUEUED + b"*1\r\n:1\r\n", "transaction"),
+        (QUEUED + b"*3\r\n:1\r\n:2\r\n:3\r\n", "transaction"),
+    ],
+)
 def test_first_refusal_is_raised(connection, answer, why):
     connection.server.sendall(answer)
     with pytest.raises(redis.ResponseError, match=why):
