@@ -59,7 +59,13 @@ def test_result_of_exec_is_given(connection):
     assert producer.read_answers(connection, 5) == [b"1700000000000-0", 7, None]
 
 
-@pytest.mark.parametrize("at", range(1, len(TRANSACTION), 5))
+def test_beginning_of_the_answers_is_never_taken_for_all_of_them():
+    for at in range(len(TRANSACTION)):
+        with pytest.raises(producer._IncompleteError):
+            producer.parse_answers(TRANSACTION[:at], 5)
+
+
+@pytest.mark.parametrize("at", range(1, len(TRANSACTION), 25))
 def test_answer_may_come_in_pieces(connection, at):
     connection.server.sendall(TRANSACTION[:at])
     with pytest.raises(TimeoutError):
