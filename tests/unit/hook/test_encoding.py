@@ -1,13 +1,17 @@
 """The sender's half: any draft becomes an entry that a worker can read."""
 
+import json
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.hook.capture import MARGIN, capture
-from monitor.hook.encoding import MaskFailed, encode
+from monitor.hook.encoding import MaskFailed, encode, encode_feedback
 from monitor.hook.masks import build
 from monitor.hook.options import Options
+from monitor.hook.recorder import FeedbackDraft
 from monitor.queue import wire
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.pipeline import JudgementScorer
@@ -163,3 +167,22 @@ def test_number_that_a_mask_knows_does_not_leave():
     card = {"card": 4111111111111111, "small": 7, "ratio": 0.5, "yes": True}
     sample = sent({"output": "a", "metadata": card}, mask=build("builtin"))
     assert sample.interaction.metadata == {**card, "card": "[CARD]"}
+
+
+@pytest.mark.parametrize(
+    ("options", "comment", "kept"),
+    [
+        ({}, "mail ann@a.example", "mail ann@a.example"),
+        ({"mask": build("email")}, "mail ann@a.example", "mail [EMAIL]"),
+        ({"mask": build("email")}, "", ""),
+        ({"capture": "metadata"}, "mail ann@a.example", ""),
+    ],
+)
+def test_what_a_user_said_is_masked_as_all_texts_are_and_has_its_time(options, comment, kept):
+    said = FeedbackDraft(1_700_000_000_250_000_000, "t", False, comment)
+    body = json.loads(encode_feedback(said, Options(app="bot", **options), 7)[b"body"])
+    assert (body["comment"], body["good"], body["trace_id"], body["app"]) == (
+        kept, False, "t", "bot",
+    )  # fmt: skip
+    assert body["given_at"] == "2023-11-14T22:13:20.250000Z"
+    assert UUID(body["feedback_id"]).int >> 80 == 1_700_000_000_250

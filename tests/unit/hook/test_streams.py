@@ -122,3 +122,22 @@ def test_first_chunk_is_kept_though_it_is_a_text_and_the_others_only_without_one
     told = Told()
     read_plainly(AnyChunks(Stream("a", "b", {"id": 2}), told.following))
     assert [others for _, _, others, _ in told.taken] == [["a", {"id": 2}]]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_stream_that_the_app_closes_early_is_incomplete_and_is_closed(kind):
+    told = Told()
+    stream = AnyChunks(Stream("a", "b"), told.following)
+    next(stream)
+
+    def close():
+        return "closed"
+
+    async def close_later():
+        return "closed"
+
+    if kind == "plain":
+        assert told.following.closing(close)() == "closed"
+    else:
+        assert asyncio.run(told.following.closing(close_later)()) == "closed"
+    assert [given["metadata"] for given, _, _, _ in told.taken] == [{"incomplete": True}]
