@@ -105,7 +105,7 @@ def test_hook_that_is_off_takes_none(redis_url):
     hook = Hook(app="bot", redis_url=redis_url, enabled=False)
     hook.feedback(trace_id="t", good=True)
     assert hook.flush(60)
-    assert waiting(redis_url) == []
+    assert (hook.stats()["feedback"]["given"], waiting(redis_url)) == (0, [])
 
 
 def test_texts_that_stay_in_the_app_stay_there(redis_url):

@@ -105,6 +105,7 @@ def test_one_recorder_serves_all_when_threads_race_for_the_first_call(redis_url)
 def test_mask_that_samples_and_flushes_does_not_hang_the_sender(redis_url, own):
     def mask(text):
         hook.sample(output="recursion")
+        hook.feedback(trace_id="recursion", good=True)
         hook.flush(timeout=0.01)
         return text
 
@@ -114,6 +115,7 @@ def test_mask_that_samples_and_flushes_does_not_hang_the_sender(redis_url, own):
         hook.sample(output="a", **of_call)
         assert hook.flush(60)
         assert hook.stats()["sampled"] == hook.stats()["sent"] == arrived(redis_url) == n
+    assert hook.stats()["feedback"]["given"] == 0
     hook.close(0.2)
 
 
