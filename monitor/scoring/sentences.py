@@ -89,14 +89,9 @@ def split_statements(sentence: str) -> tuple[str, ...]:
 
 
 _SMALL_TALK = re.compile(
-    r"^(?:sure|certainly|of course|ok(?:ay)?|(?:that(?:'s| is) an? )?(?:great|good|excellent)"
-    r" question|hello|hi|hey|thanks|thank you|you(?:'re| are) welcome|no problem|glad"
-    r"|happy to help|(?:i )?hope (?:this|that) helps|let me know|(?:please )?feel free"
-    r"|(?:is there )?anything else|have a (?:great|nice|good)"
-    r"|good (?:morning|afternoon|evening|luck)|here (?:is|are)\b.*:$"
-    r"|please (?:contact|consult|ask|let|reach))\b",
-    re.IGNORECASE,
+    r"[¡¿\s]*(?:{})(?!\w)".format("|".join(language()["courtesies"].values())), re.IGNORECASE
 )
+_AFTER_COMMA = re.compile(r"[,;!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
@@ -132,7 +127,17 @@ def is_checkable(sentence: str) -> bool:
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence):
         return False
-    return len(tokens) > _LONGEST_SMALL_TALK or not _SMALL_TALK.match(said)
+    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
+
+
+def _only_talks(said: str) -> bool:
+    """Return whether a sentence begins as small talk does, and states nothing behind a comma."""
+    if (opening := _SMALL_TALK.match(said)) is None:
+        return False
+    behind = _AFTER_COMMA.match(said, opening.end())
+    if behind is None or _only_talks(behind[1]):
+        return True
+    return sum(word.content for word in words(behind[1])) < _LEAST_STATED
 
 
 _REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals"].items()}

@@ -19,6 +19,8 @@ from typing import Any, Protocol, Self
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.language import Word, has_words, language, words
+from monitor.scoring.local.asked import lacks_reason, named, names_anything, type_of_answer
+from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages, as_written
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
@@ -36,13 +38,9 @@ from monitor.scoring.local.relevance import (
     RELEVANCE_FEATURES,
     Settled,
     asks_translation,
-    follow,
-    named,
-    names_anything,
     only_echoes,
     relevance_features,
     settle,
-    type_of_answer,
 )
 from monitor.scoring.sentences import split_statements
 
@@ -54,6 +52,9 @@ PASS_SCORE = 0.7
 _SUPPORTED = 0.5
 #: Share of a question from which on passages count as holding its answer, and surely so.
 _HELD, _HELD_SURELY = 0.6, 0.99
+#: Requests of which earlier turns may say what they are about.
+_FOLLOWED = frozenset({"terse_answer", "instruction"})
+_MOST_TALK = 25  # words
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
@@ -123,7 +124,7 @@ class LocalJudge:
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True)
-        self.version = f"local-7-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-8-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -138,6 +139,10 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevance, reason = self._relevance(interaction, reading)
+        if reason == "small_talk" and _only_answers_talk(output):
+            reading = reading._replace(
+                sentences=[s._replace(claim=None) for s in reading.sentences]
+            )
         claims, groundedness = self._groundedness(reading)
         declines = groundedness is None and bool(len(reading.passages))
         declines = declines and any(each.refuses for each in reading.sentences)
@@ -205,9 +210,10 @@ class LocalJudge:
         model = self._asked if len(reading.passages) else self._asked_alone
         found = by_shared_words(query, output, reading, model)
         settled = settle(query, output, reading, found.relevance)
-        if interaction.history and (settled is None or settled.reason == "terse_answer"):
-            settled = follow(query, interaction.history, output, reading, found.relevance)
-        return settled or found
+        alone = settled or found
+        if interaction.history and (settled is None or settled.reason in _FOLLOWED):
+            return follow(query, interaction.history, output, reading, alone) or alone
+        return alone
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:
         """Return the support of claims, each by itself."""
@@ -278,6 +284,12 @@ def _claim(
     )
 
 
+def _only_answers_talk(output: str) -> bool:
+    """Return whether an answer to small talk is as brief and names no figure."""
+    said = words(output)
+    return len(said) <= _MOST_TALK and not any(word.number for word in said)
+
+
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages = reading.passages
@@ -286,7 +298,7 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     found = [word for number in asked.evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
     held = asked.shares[1]
-    if held < _HELD or type_of_answer(query, told, found)[1]:
+    if held < _HELD or type_of_answer(query, told, found)[1] or lacks_reason(query, told):
         return None
     verdict = ClaimVerdict.CONTRADICTED if held >= _HELD_SURELY else ClaimVerdict.NOT_FOUND
     text = next(each.text for each in reading.sentences if each.refuses)

@@ -10,6 +10,7 @@ from monitor.models import EvaluationStatus, Interaction
 from monitor.models.evaluation import PassRule
 
 FILE = Path(__file__).parents[2] / "golden/conversations.jsonl"
+FOLLOW_UPS = FILE.with_name("follow_ups.jsonl")
 CONVERSATIONS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
 TURNS = ["Which plans do you have?", "There are three plans: Basic, Pro and Team."]
 PASSAGES = ["Basic costs 5 euros a month.", "Pro costs 12 euros a month. It includes 100 GB."]
@@ -42,6 +43,26 @@ def test_right_answers_pass_in_95_of_100_conversations_of_four_languages():
 
 def test_wrong_answers_pass_in_at_most_15_of_100_conversations():
     assert share("wrong", "pass") <= 0.15
+
+
+def follow_ups(side):
+    for line in FOLLOW_UPS.read_text("utf-8").splitlines():
+        about = json.loads(line)
+        for case in about["cases"]:
+            if side in case:
+                yield verdict(case["query"], case[side], about["turns"], about["contexts"])
+
+
+def test_several_right_follow_ups_about_one_subject_fail_in_at_most_5_of_100():
+    found = [*follow_ups("right")]
+    assert len(found) > 70
+    assert found.count("fail") <= 0.05 * len(found)
+
+
+def test_follow_ups_answered_beside_the_question_pass_in_at_most_15_of_100():
+    found = [*follow_ups("beside")]
+    assert len(found) > 50
+    assert found.count("pass") <= 0.15 * len(found)
 
 
 @pytest.mark.parametrize(

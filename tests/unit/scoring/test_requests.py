@@ -49,6 +49,8 @@ def test_relevance_is_skipped_when_words_cannot_tell(query, output, reason):
         ("Which vehicles may use the bridge?", "Yes.", False),
         ("How many bridges are closed?", "Buses may still use it.", False),
         ("Who closes the bridge?", "The council.", True),
+        ("When does the bridge close?", "12 euros", False),
+        ("Wie lange ist die Brücke geschlossen?", "12 Euro", False),
     ],
 )
 def test_short_answers_are_judged_by_what_is_asked_for(query, output, passes):
@@ -80,3 +82,32 @@ def test_refusal_fails_when_the_passages_hold_the_figure():
     found = relevance(query="How long is the fair?", contexts=["The fair is 3 days long."],
                       output="I'm sorry, I don't know.")  # fmt: skip
     assert found.score < 0.5
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("I'd like to speak to a human", "I'll connect you to a colleague right away."),
+        ("Alles klar, tschüss", "Auf Wiedersehen und einen schönen Tag!"),
+        ("Merci beaucoup, bonne journée", "Avec plaisir, bonne journée à vous !"),
+        ("¿Quién eres?", "Soy el asistente virtual de la ciudad."),
+        ("Who won the cup in 1998?", "I can only answer questions about the harbour."),
+    ],
+)
+def test_small_talk_and_what_an_assistant_says_of_itself_fail_nothing(query, output):
+    record = {"query": query, "contexts": ARTICLE, "output": output}
+    [found] = evaluate([record])
+    assert [each.score for each in found] == [None, None]
+
+
+def test_statement_behind_a_courtesy_is_checked():
+    record = {"contexts": ARTICLE, "output": "Sure, bicycles may use the harbour bridge at night."}
+    [[found]] = evaluate([record | {"query": "hi"}], ["groundedness"])
+    assert found.score is None
+    [[found]] = evaluate([record | {"query": "Who may use it?"}], ["groundedness"])
+    assert found.score is not None
+
+
+def test_refusal_to_say_why_is_right_when_the_passages_give_no_reason():
+    query, output = "Why is the bridge closed to cars?", "The documents do not say why."
+    assert relevance(query=query, contexts=ARTICLE, output=output).reason == "right_refusal"

@@ -1,0 +1,132 @@
+"""
+Tell what kind of thing a question asks for, and whether an answer is of that kind.
+
+A question asks for yes or no, a name, or a figure: a price, a duration, a point in time. "Four
+lanes." is no length, and "45 euros." no duration, whatever words they share with the question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from monitor.scoring.language import Word, language, words
+from monitor.scoring.local.reading import MOST_QUERY_CHARS
+
+_BEGINNING = r"(?:^|[.!?,;:¿]\s*)(?:\w+['\u2019]?\s+){{0,2}}?(?:{})"  # of a question
+YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
+_BEHIND = 24  # characters behind a figure in which its unit stands
+_MOST_CHARS = 5_000
+
+
+@cache
+def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
+    """Return a turn of phrase of ``language.toml``, by name: as whole words, or within *form*."""
+    known = language()["requests"] | language()["conversation"] | language()["figures"]
+    phrases = known[name] if isinstance(known[name], str) else "|".join(known[name])
+    return re.compile(form.format(phrases), re.IGNORECASE)
+
+
+def named(query: str) -> str:
+    """Return *query* without what asks for a figure and names nothing: "how long ... take"."""
+    query = query[:MOST_QUERY_CHARS]
+    if not pattern("how_much").search(query):
+        return query
+    return pattern("amounts_to").sub(" ", pattern("how_much").sub(" ", query))
+
+
+def names_anything(query: str) -> bool:
+    """Return whether *query* names what an answer can take up."""
+    return any(word.content for word in words(named(query)))
+
+
+def asks_yes_or_no(query: str) -> bool:
+    """Return whether *query* begins as such a question does in English."""
+    return pattern("asks_yes_no", r"\s*(?:{})\b").match(query) is not None
+
+
+def only_yes_or_no_is_asked(query: str) -> bool:
+    """Return whether *query*, of any language, is a question without a word that asks for more."""
+    return query.rstrip().endswith("?") and not pattern("wh").search(query)
+
+
+def says_yes_or_no(output: str) -> bool:
+    """Return whether *output* begins with yes or no, in one of six languages."""
+    return pattern("yes_no", YES_OR_NO).match(output) is not None
+
+
+def begins_with_yes_or_no(output: str) -> bool:
+    """Return whether *output* begins with the very word for yes or no, in one of six languages."""
+    return pattern("plain_yes_no", YES_OR_NO).match(output) is not None
+
+
+def lacks_reason(query: str, told: str) -> bool:
+    """Return whether *query* asks why, and *told* gives no reason."""
+    return bool(pattern("asks_why").search(query)) and not pattern("because").search(told)
+
+
+@cache
+def light() -> frozenset[str]:
+    """Return words, in lower case, that are too general to name a subject."""
+    return frozenset(language()["conversation"]["light"].split())
+
+
+def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
+    """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
+    if pattern("asks_name").search(query):
+        fits = any(word.capital for word in said)
+    elif pattern("asks_number").search(query):
+        fits = any(word.number for word in said)
+    else:
+        says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
+        return float(says is not None and asks_yes_or_no(query)), 0.0
+    return float(fits), float(not fits)
+
+
+@cache
+def _figures_asked() -> tuple[tuple[str, re.Pattern[str], frozenset[str]], ...]:
+    return tuple(
+        (
+            kind,
+            re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE),
+            frozenset(each["figures"]),
+        )
+        for kind, each in language()["figures_asked"].items()
+    )
+
+
+def figure_asked(query: str) -> str | None:
+    """Return the kind of figure that *query* asks for, such as "price", or None."""
+    return next((kind for kind, asks, _ in _figures_asked() if asks.search(query)), None)
+
+
+def has_figure(kind: str, output: str) -> bool | None:
+    """Return whether *output* has a figure of that kind; None if it says something instead."""
+    fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
+    if not fitting.isdisjoint(_kinds(output[:_MOST_CHARS])):
+        return True
+    return None if pattern("instead").search(output) else False
+
+
+def _kinds(text: str) -> Iterator[str]:
+    """Yield what kind each figure of *text* is: money, time, clock, length, weight or plain."""
+    for found in pattern("number_words").finditer(text):
+        behind = text[found.end() :][:_BEHIND]
+        if ":" in found[0].rstrip(":"):
+            yield "clock"
+        elif pattern("money", r"(?:{})\s?$").search(text[: found.start()][-_BEHIND:]):
+            yield "money"
+        else:
+            units = (
+                u for u in ("money", "clock", "time", "length", "weight") if _unit(u).match(behind)
+            )
+            yield next(units, "plain")
+
+
+@cache
+def _unit(kind: str) -> re.Pattern[str]:
+    """Return what stands behind a figure of a kind: its unit, or a range or one word before it."""
+    return pattern(
+        kind, r"(?:\s?(?:to|bis|à|a|-|–|and|und|et|y)\s\w+)?\s?-?(?:[a-zà-ÿ]+\s)?(?:{})(?!\w)"
+    )
