@@ -1,9 +1,9 @@
 """
 Measure what a sample costs Redis and PostgreSQL: python benchmarks/constants.py [--samples 4000].
 
-Samples are those of `made.py`: 2,000 characters, two metrics, six dimensions. They are
-written as workers write them, fifty to a transaction, by one writer and by two, to a
-PostgreSQL that waits for its disk. The figures are for the model of `scale.py`.
+Samples are those of `made.py`: 2.5 kB, two metrics, six dimensions. They are
+written as workers write them, 200 to a transaction, by one writer and by two, to a PostgreSQL
+that waits for its disk; CPU of writers and database. The figures are for the model of `scale.py`.
 """
 
 import tempfile
@@ -15,6 +15,7 @@ from typing import Any
 
 from common import count_rows, keep_figures, script
 from made import LONG, Maker, write
+from samples import cpu_s
 
 from monitor.queue import names
 from monitor.queue.consumer import connect
@@ -58,14 +59,15 @@ def in_postgres(folder: Path, n: int, sent_bytes: float) -> dict[str, float]:
     with PostgresServer(folder) as server:
         store = Store(server.url)
         migrate(store)
-        write(store, made(50, 0))
+        write(store, made(200, 0), 200)
         for writers in (1, 2):
             parts = [made(n // writers, 10 * writers + each) for each in range(writers)]
             began_rows, began_bytes = _size(store)
-            began_s = time.monotonic()
+            began_s, used_s = time.monotonic(), cpu_s(store)
             with ThreadPoolExecutor(writers) as pool:
-                list(pool.map(lambda part: write(store, part), parts))
+                list(pool.map(lambda part: write(store, part, 200), parts))
             found[f"postgres_{writers}_samples_per_s"] = n / (time.monotonic() - began_s)
+            found[f"postgres_{writers}_cpu_ms"] = (cpu_s(store) - used_s) / n * 1000
         rows, size = _size(store)
         store.close()
     return found | {

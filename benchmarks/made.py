@@ -1,11 +1,13 @@
-"""Made-up samples with their scores, as workers hand them to the store."""
+"""Made-up texts of usual size, and samples with their scores, as workers hand them to the store."""
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, count
+from typing import Any
 
+from monitor.demo.shop import load_articles
 from monitor.models import Evaluation
 from monitor.queue.wire import sample_id
 from monitor.settings import Settings
@@ -15,7 +17,6 @@ from monitor.testing import make_interaction, make_sample
 from workers.scoring_run import ScoringRules, result_of
 
 RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
-_SHOP = "refund card days paid back order parcel address invoice account shipping label"
 _ZIPF = [f"word{number}" for number in range(20_000)]
 
 
@@ -23,9 +24,9 @@ _ZIPF = [f"word{number}" for number in range(20_000)]
 class Shape:
     """What texts and tags are made of; each tag has one of its values by chance."""
 
-    words: Sequence[str]
+    words: Sequence[str] = ()  #: without any, texts are `realistic`
     cum_weights: Sequence[float] | None = None
-    lengths: tuple[int, ...]  #: words of the question, of the answer, and of each passage
+    lengths: tuple[int, ...] = ()  #: words of the question, of the answer, and of each passage
     apps: int
     users: int
     tags: Mapping[str, Sequence[str]]
@@ -37,16 +38,30 @@ SHORT = Shape(
     words=_ZIPF, cum_weights=list(accumulate(1 / (n + 1) for n in range(len(_ZIPF)))),
     lengths=(6, 15, 20), apps=20, users=5_000, tags={"language": ["en"] * 999 + ["fr"]},
 )  # fmt: skip
-#: 2,000 characters, six dimensions of segments as by default.
+#: 2.5 kB, six dimensions of segments as by default.
 LONG = Shape(
-    words=_SHOP.split(),
-    lengths=(14, 57, 71, 71, 71), apps=1, users=10_000,
+    apps=1, users=10_000,
     tags={
         "model": ["large", "small"], "prompt_version": ["7"], "route": ["chat", "mail", "search"],
         "language": ["en", "de", "fr", "es"],
     },
     explanation="The passages say so in one sentence that is quoted here.",
 )  # fmt: skip
+
+
+_ARTICLES = load_articles()
+
+
+def realistic(number: int) -> dict[str, Any]:
+    """Make 2.5 kB: a question, six passages, an answer of three parts, one of them invented."""
+    chance = random.Random(number)
+    articles = chance.sample(_ARTICLES, 6)
+    first, second, third = (chance.choice(article.questions) for article in articles[:3])
+    return {
+        "query": f"{first.ask} My order is {number}. {second.ask}",
+        "contexts": [article.text for article in articles],
+        "output": f"{first.answer} {second.answer} For order {number}: {third.invented}",
+    }
 
 
 class Maker:
@@ -58,10 +73,11 @@ class Maker:
     def result(self, at: datetime, release: str = "v0") -> Result:
         """Make a sample of that moment with two scores."""
         shape, chance, number = self._shape, self._chance, next(self._numbers)
-        asked, said, *read = (
+        made = realistic(number)
+        asked, said, *read = [
             " ".join(chance.choices(shape.words, cum_weights=shape.cum_weights, k=length))
             for length in shape.lengths
-        )
+        ] or [made["query"], made["output"], *made["contexts"]]
         interaction = make_interaction(
             app=f"app-{number % shape.apps}", query=asked, output=said, contexts=read,
             timestamp=at, user_id=f"user-{chance.randrange(shape.users)}",

@@ -1,9 +1,10 @@
 """
-Measure samples a second from the queue to the stored evaluation: python benchmarks/pipeline.py.
+Measure samples of 2.5 kB from the queue to the stored evaluation: python benchmarks/pipeline.py.
 
-``local`` scores without a key, beside Celery's own ceiling with the same samples (a task that
-does nothing); ``judge`` asks one that takes a second; ``latency`` sends a few samples a second
-and looks when a status counts them. Real processes, Redis and SQLite on this machine.
+``local`` scores without a key, beside Celery's own ceiling with the same samples (a task that does
+nothing) and a floor (reading each); ``kept`` has judged each of 64 texts before, on SQLite and on
+PostgreSQL; ``judge`` asks one that takes a second; ``latency`` sends a few samples a second and
+looks when a status counts them. Real processes and servers; CPU of a worker's processes together.
 """
 
 import os
@@ -12,24 +13,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from celery import Celery
 from common import count_rows, keep_figures, new_store, script
+from made import realistic
 from sqlalchemy import select
 
 import monitor
 from monitor.queue import names
 from monitor.queue.consumer import connect, live_workers
-from monitor.queue.wire import encode
-from monitor.store.columns import record_of
+from monitor.queue.wire import decode, encode
 from monitor.store.engine import Store
 from monitor.store.tables import evaluations, samples
 from monitor.store.verdicts import read_verdicts
 from monitor.testing import make_interaction, make_sample
+from support.judge_server import JudgeServer
+from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.slow_judge import SlowJudge
 from support.waiting import wait_until
@@ -61,29 +64,29 @@ class Bench:
         self.environment = {
             "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1", "OPENAI_API_KEY": "none",
             "GROUNDWATCH_HOME": str(folder), "GROUNDWATCH_REDIS_URL": server.url,
-            "GROUNDWATCH_DATABASE_URL": f"sqlite:///{store.engine.url.database}",
+            "GROUNDWATCH_DATABASE_URL": store.engine.url.render_as_string(hide_password=False),
             "GROUNDWATCH_LOG_LEVEL": "error",
         }  # fmt: skip
 
     @contextmanager
-    def running(self, *command: str, **settings: str) -> Iterator[None]:
-        """Run ``python -m COMMAND`` meanwhile."""
+    def running(self, *command: str, **settings: str) -> Iterator[int]:
+        """Run ``python -m COMMAND`` meanwhile, in a session of that number."""
         with subprocess.Popen(
             [sys.executable, "-m", *command],
             env=self.environment | settings, cwd=Path(__file__).parent,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         ) as process:  # fmt: skip
             try:
-                yield
+                yield process.pid
             finally:
                 process.terminate()
 
     @contextmanager
-    def worker(self, processes: int = 1, **settings: str) -> Iterator[None]:
+    def worker(self, processes: int = 1, **settings: str) -> Iterator[int]:
         """Run a worker, from the moment on at which it takes work."""
-        with self.running("monitor", "worker", "--processes", str(processes), **settings):
+        with self.running("monitor", "worker", "--processes", str(processes), **settings) as pid:
             wait_until(lambda: bool(live_workers(self.client, now_s=time.time())))
-            yield
+            yield pid
 
     @contextmanager
     def hook(self) -> Iterator[monitor.Hook]:
@@ -92,50 +95,83 @@ class Bench:
         yield hook
         hook.close(1)
 
-    def stage(self, n: int) -> list[str]:
-        """Put samples where no worker looks yet."""
-        queries = (f"How long does refund {i} of {time.time_ns()} take?" for i in range(n))
-        entries = [encode(make_sample(make_interaction(query=query))) for query in queries]
+    def stage(self, n: int, texts: int = 10**9) -> list[dict[bytes, bytes]]:
+        """Put samples where no worker looks yet, of so many different texts."""
+        made = (make_interaction(**realistic(number % texts)) for number in range(n))
+        entries = [encode(make_sample(each)) for each in made]
         with self.client.pipeline(transaction=False) as pipe:
             for entry in entries:
                 pipe.xadd(_STAGED, entry)
             pipe.execute()
-        return [entry[b"body"].decode() for entry in entries]
+        return entries
 
-    def drained_s(self) -> float:
-        """Hand over what is staged, and time how long workers take for all of it."""
+    def drained_s(self, session: int) -> tuple[float, float]:
+        """Hand over what is staged; return how long it takes, and the CPU time of that session."""
         self.client.rename(_STAGED, names.SAMPLES)
-        started_s = time.monotonic()
+        started_s, used_s = time.monotonic(), _cpu_s(session)
         wait_until(lambda: not self.client.xlen(names.SAMPLES), every_s=0.005)
-        return time.monotonic() - started_s
+        return time.monotonic() - started_s, _cpu_s(session) - used_s
+
+
+def _cpu_s(session: int) -> float:
+    used = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parts = stat.read_text("utf-8").rpartition(")")[2].split()
+            used += (int(parts[11]) + int(parts[12])) * (int(parts[3]) == session)
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def _figures(name: str, n: int, taken: tuple[float, float]) -> dict[str, float]:
+    return {f"{name}_samples_per_s": n / taken[0], f"{name}_cpu_ms": taken[1] / n * 1000}
 
 
 def local(bench: Bench, n: int) -> dict[str, float]:
     """Score locally with one process and with two, and let Celery do nothing with the same."""
     found = {}
     for processes in (1, 2):
-        with bench.worker(processes):
+        with bench.worker(processes) as session:
             bench.stage(processes * 64)  # every process has loaded what it needs
-            bench.drained_s()
-            bodies = bench.stage(n)
-            found[f"local_{processes}_samples_per_s"] = n / bench.drained_s()
-        found[f"celery_{processes}_tasks_per_s"] = ceiling(bench, processes, bodies)
-    found["local_2_over_1_ratio"] = found["local_2_samples_per_s"] / found["local_1_samples_per_s"]
+            bench.drained_s(session)
+            entries = bench.stage(n)
+            found |= _figures(f"local_{processes}", n, bench.drained_s(session))
+        found |= _figures(f"celery_{processes}", n, ceiling(bench, processes, entries))
+    began_s = time.process_time()
+    for entry in entries:
+        decode(entry)
+    return found | {"floor_cpu_ms": (time.process_time() - began_s) / n * 1000}
+
+
+def kept(bench: Bench, n: int) -> dict[str, float]:
+    """Score what a judge has judged before, on SQLite and on a durable PostgreSQL."""
+    found, folder = {}, Path(bench.environment["GROUNDWATCH_HOME"])
+    folder.chmod(0o755)
+    (folder / "postgres").mkdir()
+    with JudgeServer() as server, PostgresServer(folder / "postgres") as postgres:
+        for name, url in (("sqlite", ""), ("postgres", postgres.url)):
+            with new_store(url) as store:
+                there = Bench(folder, bench.server, store)
+                asked = {"GROUNDWATCH_SCORER": "judge", "OPENAI_BASE_URL": server.url}
+                with there.worker(**asked) as session:
+                    there.stage(64)
+                    there.drained_s(session)
+                    there.stage(n, 64)
+                    found |= _figures(f"kept_{name}", n, there.drained_s(session))
     return found
 
 
-def ceiling(bench: Bench, processes: int, bodies: list[str]) -> float:
+def ceiling(bench: Bench, processes: int, entries: list[dict[bytes, bytes]]) -> tuple[float, float]:
     """Time Celery's prefork pool over tasks that do nothing, each with a sample as its message."""
-    client, whole = bench.client, len(bodies)
+    client, whole = bench.client, len(entries)
     with app.connection_for_write(bench.server.url) as connection:
-        for body in bodies:
-            app.send_task("nothing", args=(body,), connection=connection)
+        for entry in entries:
+            app.send_task("nothing", args=(entry[b"body"].decode(),), connection=connection)
     arguments = ("-A", "pipeline", "worker", "-c", str(processes), "-l", "ERROR")
-    with bench.running("celery", *arguments, "--without-gossip", "--without-mingle"):
+    with bench.running("celery", *arguments, "--without-gossip", "--without-mingle") as session:
         wait_until(lambda: client.llen("ceiling") < whole, every_s=0.002)
-        started_s = time.monotonic()
+        started_s, used_s = time.monotonic(), _cpu_s(session)
         wait_until(lambda: not client.llen("ceiling") and not client.hlen("unacked"), every_s=0.005)
-        return whole / (time.monotonic() - started_s)
+        return time.monotonic() - started_s, _cpu_s(session) - used_s
 
 
 def judge(bench: Bench, n: int) -> dict[str, float]:
@@ -144,11 +180,11 @@ def judge(bench: Bench, n: int) -> dict[str, float]:
         SlowJudge(1.0) as server,
         bench.worker(
             GROUNDWATCH_SCORER="judge", OPENAI_BASE_URL=server.url, GROUNDWATCH_VERDICT_CACHE_S="0"
-        ),
+        ) as session,
     ):
         bench.stage(n)
-        per_s = n / bench.drained_s()
-    return {"judge_1s_50_samples_per_s": per_s, "judge_most_calls_at_once": server.most_in_flight}
+        found = _figures("judge_1s_50", n, bench.drained_s(session))
+    return found | {"judge_most_calls_at_once": server.most_in_flight}
 
 
 def slow_judge(bench: Bench, n: int) -> dict[str, float]:
@@ -161,19 +197,13 @@ def slow_judge(bench: Bench, n: int) -> dict[str, float]:
         began_s = time.monotonic()
         for number in range(n):
             time.sleep(max(0.0, began_s + number / _RATE - time.monotonic()))
-            hook.sample(query=f"q{number}", contexts=["It is so."], output=f"It is {number}.")
+            hook.sample(**realistic(number))
         wait_until(lambda: not bench.client.xlen(names.SAMPLES))
-    waited_ms = (samples.c.received_at_ms - samples.c.occurred_at_ms).label("ms")
-    query = select(waited_ms, samples.c.payload, evaluations).join(
-        evaluations, evaluations.c.sample_id == samples.c.sample_id
-    )
+    waited_s = (samples.c.received_at_ms - samples.c.occurred_at_ms) / 1000.0
+    query = select(waited_s, evaluations.c.judged).select_from(samples.join(evaluations))
     with bench.store.read() as connection:
         rows = connection.execute(query).all()
-    alone = []
-    for row in rows:
-        metadata = record_of(row).get("metadata") or {}
-        if metadata.get("judged") is False and "judge_skipped" not in metadata:
-            alone.append(row.ms / 1000)
+    alone = [float(waited) for waited, judged in rows if judged == 0]
     return {
         "cascade_20s_not_asked_ratio": len(alone) / len(rows),
         **_percentiles("cascade_20s_not_asked", alone, 50, 75, 90),
@@ -196,17 +226,13 @@ def latency(bench: Bench, n: int) -> dict[str, float]:
         return max((v.n for v in verdicts if v.window_s == _WINDOW_S), default=0)
 
     with bench.hook() as hook, bench.worker(), bench.running("monitor", "scheduler"):
-
-        def send(number: int) -> None:
-            hook.sample(query=f"q{number}", contexts=["It is so."], output="It is so.")
-
-        send(0)
+        hook.sample(**realistic(0))
         wait_until(lambda: counted() > 0)
         next_s = time.monotonic()
         while len(there_s["status"]) < n:
             if len(sent_s) < n and time.monotonic() >= next_s:
                 sent_s.append(time.monotonic())
-                send(len(sent_s))
+                hook.sample(**realistic(len(sent_s)))
                 next_s += 1 / _RATE
             arrived = {"stored": count_rows(bench.store, (samples,))[0], "status": counted()}
             for where, times_s in there_s.items():
@@ -226,7 +252,8 @@ def _percentiles(name: str, took_s: list[float], *shares: int) -> dict[str, floa
 
 _PARTS = {
     "slow-judge": (slow_judge, 200),
-    "local": (local, 4_000),
+    "local": (local, 2_000),
+    "kept": (kept, 4_000),
     "judge": (judge, 800),
     "latency": (latency, 100),
 }
@@ -234,7 +261,7 @@ _PARTS = {
 
 @script
 def main(
-    part: Literal["slow-judge", "local", "judge", "latency"],
+    part: Literal["slow-judge", "local", "kept", "judge", "latency"],
     *,
     samples: int = 0,  # unset: what takes under a minute
 ) -> None:

@@ -27,6 +27,7 @@ class Assumed:
     usd_per_million_output: float = 1.60
     kept_days: float = 30
     worker_utilisation: float = 0.6  #: so that a backlog can be worked off
+    deleted_per_s: float = 1_700  #: samples that retention deletes in half of all time
     redis_bytes_per_s: float = 100e6  #: what one Redis is trusted with, both ways
 
 
@@ -42,7 +43,7 @@ def row(rate: int, a: Assumed) -> dict[str, str]:
     )  # fmt: skip
     sent = samples * a.sample_bytes
     wire = 2 * sent  # in and out again
-    stores = samples / constants["postgres_2_samples_per_s"]
+    stores = samples / min(constants["postgres_2_samples_per_s"], a.deleted_per_s)
     local, judging = (
         max(1.0, work / pipeline[figure] / a.worker_utilisation)
         for work, figure in (
