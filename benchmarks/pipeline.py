@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,12 +88,9 @@ class Bench:
             wait_until(lambda: bool(live_workers(self.client, now_s=time.time())))
             yield pid
 
-    @contextmanager
-    def hook(self) -> Iterator[monitor.Hook]:
+    def hook(self) -> closing[monitor.Hook]:
         """Run a hook that samples everything."""
-        hook = monitor.Hook(app="bench", sample_rate=1.0, redis_url=self.server.url)
-        yield hook
-        hook.close(1)
+        return closing(monitor.Hook(app="bench", sample_rate=1.0, redis_url=self.server.url))
 
     def stage(self, n: int, texts: int = 10**9) -> list[dict[bytes, bytes]]:
         """Put samples where no worker looks yet, of so many different texts."""
@@ -151,8 +148,9 @@ def kept(bench: Bench, n: int) -> dict[str, float]:
         for name, url in (("sqlite", ""), ("postgres", postgres.url)):
             with new_store(url) as store:
                 there = Bench(folder, bench.server, store)
-                asked = {"GROUNDWATCH_SCORER": "judge", "OPENAI_BASE_URL": server.url}
-                with there.worker(**asked) as session:
+                with there.worker(
+                    GROUNDWATCH_SCORER="judge", OPENAI_BASE_URL=server.url
+                ) as session:
                     there.stage(64)
                     there.drained_s(session)
                     there.stage(n, 64)
