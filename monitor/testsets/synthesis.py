@@ -24,7 +24,6 @@ from pydantic import BaseModel, ValidationError
 
 from monitor.errors import JudgeError, JudgeRefusedError, JudgeReplyError, RecordError
 from monitor.hook.masks import build
-from monitor.retry import backoff_s
 from monitor.scoring.judges.openai_client import ChatEndpoint
 from monitor.scoring.judges.packing import StemIndex
 from monitor.scoring.judges.reply import find_object
@@ -386,9 +385,7 @@ class Synthesizer:
                 # What calls under way hold of a limit comes back when they end.
                 is_busy = isinstance(error, JudgeBusyError)
                 tries += not is_busy
-                wait_s = backoff_s(
-                    max(1, tries), first_s=policy.backoff_s, longest_s=policy.longest_wait_s
-                )
+                wait_s = self._endpoint.pause_s(error, max(1, tries))
                 again = self._endpoint.may_ask_again(spent, wait_s=wait_s)
                 if not (error.transient or is_busy) or tries >= policy.attempts or not again:
                     self._error = error

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
-from monitor.errors import RecordError
+from monitor.errors import JudgeError, RecordError
 from monitor.scoring.registry import make_chat
 from monitor.settings import Settings
 from monitor.testsets import TestSet
@@ -156,6 +156,13 @@ def test_endpoint_that_fails_midway_ends_the_run_with_what_was_made(judge):
     found = made(40)
     assert 0 < len(found.cases) < 40
     assert found.stopped
+
+
+def test_endpoint_that_asks_for_a_long_wait_is_not_asked_again(judge):
+    judge.always = "429_long"
+    with pytest.raises(JudgeError):
+        made(n=1)
+    assert len(judge.requests) == 1
 
 
 def test_budget_is_held(judge, redis_url, monkeypatch, tmp_path):

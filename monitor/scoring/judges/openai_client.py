@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 import openai
 
 from monitor.errors import JudgeError, JudgeReplyError, JudgeUnavailableError
-from monitor.retry import retry_after_s
+from monitor.retry import backoff_s, retry_after_s
 from monitor.scoring.judges.openai_errors import RefusedCall, error_from, error_in, refusal
 from monitor.scoring.judges.reply import Envelope, read_content, read_envelope
 from monitor.scoring.judges.request import Request
@@ -195,6 +195,14 @@ class ChatEndpoint:
         except JudgeReplyError:
             spent.unanswered += 1
             raise
+
+    def pause_s(self, error: JudgeError, tries: int) -> float:
+        """Return the seconds to wait after *tries* requests: as *error* asks, else ever more."""
+        asked_s = getattr(error, "retry_after_s", None)
+        if asked_s is not None:
+            return float(asked_s)
+        policy = self.policy
+        return backoff_s(tries, first_s=policy.backoff_s, longest_s=policy.longest_wait_s)
 
     def may_ask_again(self, spent: Spent, *, wait_s: float) -> bool:
         """Return whether another request after *wait_s* seconds is within all bounds."""

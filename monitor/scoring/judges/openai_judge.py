@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
 from monitor.models import Interaction
-from monitor.retry import backoff_s
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Criterion, Reply
 from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent
@@ -356,12 +355,7 @@ class Conversation:
         if not isinstance(error, JudgeReplyError):  # the endpoint is well, only its answer is not
             if not error.transient:
                 raise error
-            asked_s = getattr(error, "retry_after_s", None)
-            wait_s = (
-                backoff_s(tries, first_s=policy.backoff_s, longest_s=policy.longest_wait_s)
-                if asked_s is None
-                else float(asked_s)
-            )
+            wait_s = self._endpoint.pause_s(error, tries)
         if wait_s > policy.longest_wait_s:
             outage = JudgeOutageError(
                 f"{error}; it asks callers to wait for {wait_s:g} s", retry_after_s=wait_s

@@ -44,7 +44,7 @@ def test_label_is_stored_and_shown(world, form):
     done = client.post(path, data=fields | {"note": "it is a joke"}, headers=SAME)
     assert done.status_code == 303
     with world.store.read() as connection:
-        label = labels_of(connection, world.samples["shop"])[0]
+        label = labels_of(connection, world.samples["shop"])[-1]
         acts = newest_acts(connection)
     assert (label.judge_passed, label.human_passed, label.note) == (False, True, "it is a joke")
     assert acts[0].act == "labelled pass"
