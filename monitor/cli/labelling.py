@@ -47,7 +47,14 @@ Metric = Annotated[str | None, typer.Option("--metric", help="Only this metric."
 @app.callback(invoke_without_command=True)
 def label(
     context: typer.Context,
-    of: console.OnlyApp = None,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--app",
+            help="The app; not needed if there is only one.",
+            autocompletion=console.complete_app,
+        ),
+    ] = None,
     metric: Annotated[str, typer.Option(help="The metric.")] = "groundedness",
     annotator: console.Annotator = None,
     complaints: Annotated[

@@ -168,7 +168,14 @@ _FALLS = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 
 def plan(  # noqa: PLR0913 - the options of a command
-    of: console.AnyApp = None,
+    of: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[APP]",
+            help="The app; not needed if there is only one.",
+            autocompletion=console.complete_app,
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Argument(

@@ -88,7 +88,7 @@ def test_worst_row_comes_first_with_value_interval_and_n(get):
     first = re.sub(r"<[^>]+>", " ", body.split("</tr>")[0])
     assert re.search(r"(?s)shop\s+critical incident\s.*\s+groundedness\s+■\s+CRITICAL", first)
     assert "0.0 %" in first
-    assert re.search(r"0\.0 to 18\.4", first)
+    assert re.search(r"0\.0–18\.4", first)
     assert re.search(r"\b12\b", first)
 
 

@@ -57,7 +57,7 @@ def test_newest_release_is_compared_with_the_one_before(get):
     text = get("/releases/shop").text
     assert "Keep v1: v2 is worse in groundedness." in words(text)
     row = words(text.split("<tbody>")[1].split("</tr>")[0])
-    assert re.match(r"groundedness 100\.0 % \d+\.\d to 100\.0, n 120 25\.0 % \d+\.\d to ", row)
+    assert re.match(r"groundedness 100\.0 % \d+\.\d–100\.0, n 120 25\.0 % \d+\.\d–", row)
     assert "−75.0 pts" in row
     assert "■ worse" in row
 
