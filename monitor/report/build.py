@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 from monitor.models import Status, Tally, Verdict
 from monitor.models.alerting import Incident
-from monitor.models.insight import Deploy, DetectionProof, InputDrift, Insight, SampleRate
+from monitor.models.insight import (
+    ComponentChange,
+    Deploy,
+    DetectionProof,
+    InputDrift,
+    Insight,
+    SampleRate,
+)
 from monitor.models.status import FleetFall
 from monitor.report.format import (
     duration,
@@ -28,7 +35,7 @@ from monitor.report.model import (
     ReportedChange,
     Worst,
 )
-from monitor.report.words import WORDS, is_held
+from monitor.report.words import NOT_EVALUATED, WORDS, change_sentence, is_held
 from monitor.stats.agreement import Confusion
 
 #: A release or another evaluator this long before a fall may have caused it.
@@ -99,11 +106,11 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
     age_s = (now - verdict.evaluated_at).total_seconds()
     if age_s <= stale_after_s:
         return verdict
-    was = f"not evaluated for {duration(age_s)} (it was {WORDS[verdict.status]})"
+    was = f"{NOT_EVALUATED} {duration(age_s)} (it was {WORDS[verdict.status]})"
     return verdict.model_copy(
         update={
             "status": Status.BLIND, "status_since": verdict.evaluated_at,
-            "reason": f"{was}; does a scheduler run?",
+            "reason": f"{was}; is a scheduler running?",
         }
     )  # fmt: skip
 
@@ -309,6 +316,24 @@ def likely_causes(
     else:
         found.append(LikelyCause("judge", "the evaluator did not change"))
     return found
+
+
+def with_named_release(
+    causes: Sequence[LikelyCause], changes: Sequence[ComponentChange]
+) -> list[LikelyCause]:
+    """
+    Return the causes with the release that the fall came with by the samples' own word.
+
+    A deploy that was recorded says more, and stays.
+    """
+    named = [
+        LikelyCause("release", change_sentence(change), True, release=change.value)
+        for change in changes
+        if change.is_named and change.component == "release"
+    ]
+    if not named or any(cause.is_likely for cause in causes if cause.kind == "release"):
+        return [*causes]
+    return [*named, *(cause for cause in causes if cause.kind != "release")]
 
 
 def _broken_part(retrieval: Sequence[Verdict], inputs: Sequence[InputDrift]) -> LikelyCause:

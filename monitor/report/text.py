@@ -119,7 +119,7 @@ def render_report(report: Report) -> RenderableType:
 
 
 def _headline(report: Report) -> Text:
-    said = [words.headline(words.statuses_of(report))]
+    said = [words.report_headline(report)]
     said += [words.fleet_sentence(fall, report.generated_at) for fall in report.fleet]
     return Text("\n".join(said) + "\n", style=f"bold {STYLES[report.status]}")
 

@@ -129,9 +129,26 @@ def window_rate(verdict: Verdict) -> str:
     return rate_with_interval(verdict.window_pass_rate, verdict.window_low, verdict.window_high)
 
 
+#: How the reason of a verdict begins that is blind because its evaluation is old.
+NOT_EVALUATED = "not evaluated for"
+
+
 def statuses_of(report: Report) -> dict[str, Status]:
     """Return the status of each app by its name, made safe to show, for the headline."""
     return {plain_text(app.app, 60): app.status for app in report.apps}
+
+
+def report_headline(report: Report) -> str:
+    """
+    Return one sentence on the status of all apps of a report.
+
+    Where no status is up to date it says so instead, and what to look at.
+    """
+    verdicts = [item.verdict for app in report.apps for item in app.metrics]
+    if not verdicts or not all(item.reason.startswith(NOT_EVALUATED) for item in verdicts):
+        return headline(statuses_of(report))
+    age_s = (report.generated_at - max(item.evaluated_at for item in verdicts)).total_seconds()
+    return f"No status is up to date: {NOT_EVALUATED} {duration(age_s)}; is a scheduler running?"
 
 
 def headline(statuses: Mapping[str, Status]) -> str:

@@ -18,7 +18,12 @@ from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
 from monitor.models.evaluation import PassRule, advice_for
 from monitor.models.insight import Deploy
-from monitor.report.build import RETRIEVAL_OR_GENERATION, LikelyCause, likely_causes
+from monitor.report.build import (
+    RETRIEVAL_OR_GENERATION,
+    LikelyCause,
+    likely_causes,
+    with_named_release,
+)
 from monitor.report.render import render_incident
 from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
@@ -307,6 +312,8 @@ class IncidentPages(Endpoints):
                 ),
                 fresh_s=EXPLAINED_S, wait_s=wait_s,
             )  # fmt: skip
+        if faults is not None:
+            causes = with_named_release(causes, faults.components)
         if faults is not None and faults.blame is not None:  # says more than "not known"
             causes = [c for c in causes if c.is_likely or c.kind != RETRIEVAL_OR_GENERATION]
         return {

@@ -14,7 +14,12 @@ from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
 from monitor.errors import SettingsError
 from monitor.models import Status
-from monitor.report.build import RETRIEVAL_OR_GENERATION, LikelyCause, likely_causes
+from monitor.report.build import (
+    RETRIEVAL_OR_GENERATION,
+    LikelyCause,
+    likely_causes,
+    with_named_release,
+)
 from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
 from monitor.report.render import insight_lines
@@ -134,6 +139,8 @@ class Pages(Endpoints):
             found.insight, began=began, ended=now, deploys=found.deploys,
             retrieval=site.glance_for(request).of_retrieval(app), inputs=found.inputs,
         )  # fmt: skip
+        if faults is not None:
+            causes = with_named_release(causes, faults.components)
         if faults is not None and faults.blame is not None:  # says more than "not known"
             causes = [_unless_known(cause, faults.blame) for cause in causes]
 

@@ -87,6 +87,10 @@ def test_long_words_make_no_page_wider(open_page, client_with, wide_world):
                 too_wide.append((path.replace(wide, "WIDE"), width))
     assert too_wide == []
 
+    page.goto("http://127.0.0.1/")
+    column, name = (page.locator(found).first.bounding_box() for found in ("td.name", "td.name a"))
+    assert name["x"] + name["width"] <= column["x"] + column["width"]  # covers no other column
+
 
 def _pass_on(route, client):
     answer = client.get(route.request.url)

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from monitor.models import Status
-from monitor.report.build import blind_when_stale, newest_only
+from monitor.report.build import AppFacts, blind_when_stale, build_report, newest_only
+from monitor.report.model import Ledger
+from monitor.report.words import report_headline
 from monitor.testing import make_verdict
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -33,3 +35,17 @@ def test_window_that_is_no_longer_configured_is_left_out():
 
 def test_nothing_at_all_stays_nothing():
     assert newest_only([]) == []
+
+
+def _said(*verdicts):
+    facts = [
+        AppFacts(app=f"bot-{i}", verdicts=[verdict], ledger=Ledger())
+        for i, verdict in enumerate(verdicts)
+    ]
+    return report_headline(build_report(facts, now=NOW, window_s=3600, status_window_s=3600))
+
+
+def test_headline_says_what_is_wrong_where_no_status_is_up_to_date():
+    said = "No status is up to date: not evaluated for 4 min; is a scheduler running?"
+    assert _said(aged(240), aged(300)) == said
+    assert _said(aged(240), aged(0)) == "Monitoring is blind for bot-0."

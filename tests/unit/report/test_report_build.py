@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from monitor.models import Status, Tally
-from monitor.report.build import AppFacts, build_report, exit_code, make_ledger, recent_counts
+from monitor.models.insight import ComponentChange, Deploy
+from monitor.report.build import (
+    AppFacts,
+    build_report,
+    exit_code,
+    likely_causes,
+    make_ledger,
+    recent_counts,
+    with_named_release,
+)
 from monitor.report.model import Ledger, Report, worst_status
 from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
@@ -227,3 +236,29 @@ def test_no_line_says_that_more_was_scored_than_sampled(counts):
     """A window ends between the sampling and the scoring of some."""
     found = recent_counts(counts)
     assert found.get("scored", 0) <= found.get("sampled", 0) <= found.get("seen", 0)
+
+
+def _change(component, confidence):
+    return ComponentChange(component, "v2", 0.0, 1.0, -0.46, -0.51, -0.41, confidence)
+
+
+def test_release_that_only_samples_name_is_a_likely_cause():
+    causes = likely_causes(None, began=NOW, ended=NOW)
+    assert [cause.said for cause in causes if cause.kind == "release"] == [
+        "none from an hour before it began"
+    ]
+
+    release, *rest = with_named_release(causes, [_change("model", 0.99), _change("release", 0.96)])
+
+    assert (release.kind, release.release, release.is_likely) == ("release", "v2", True)
+    assert release.said.endswith("the fall came with it (19 in 20 sure)")
+    assert [cause.kind for cause in rest] == ["retrieval or generation"]
+
+
+def test_release_that_samples_do_not_blame_or_that_was_recorded_changes_no_cause():
+    deploy = Deploy(release="v2", at=NOW, source="mark", verdict="worse")
+    causes = likely_causes(None, began=NOW, ended=NOW, deploys=[deploy])
+
+    assert with_named_release(causes, [_change("release", 0.99)]) == causes
+    causes = likely_causes(None, began=NOW, ended=NOW)
+    assert with_named_release(causes, [_change("release", 0.5)]) == causes
