@@ -48,7 +48,8 @@ def asks_yes_or_no(query: str) -> bool:
 
 def only_yes_or_no_is_asked(query: str) -> bool:
     """Return whether *query*, of any language, is a question without a word that asks for more."""
-    return query.rstrip().endswith("?") and not pattern("wh").search(query)
+    plain = pattern("english_was").sub(" ", query)  # in German it means "what"
+    return query.rstrip().endswith("?") and not pattern("wh").search(plain)
 
 
 def says_yes_or_no(output: str) -> bool:
@@ -105,6 +106,8 @@ def has_figure(kind: str, output: str) -> bool | None:
     """Return whether *output* has a figure of that kind; None if it says something instead."""
     fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
     if not fitting.isdisjoint(_kinds(output[:_MOST_CHARS])):
+        return True
+    if kind == "moment" and pattern("moments").search(output):
         return True
     return None if pattern("instead").search(output) else False
 

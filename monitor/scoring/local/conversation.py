@@ -19,7 +19,7 @@ from monitor.scoring.local.asked import (
     figure_asked,
     has_figure,
     light,
-    names_anything,
+    named,
     only_yes_or_no_is_asked,
     pattern,
 )
@@ -68,7 +68,7 @@ def follow(
                 found = Settled(DOES_NOT_AT_MOST, "It repeats what was said before.")
             elif asked and goes_on_with:
                 found = _of_what_is_new(new or asked, said | told, reading)
-                found = _of_the_same_kind(turns, output) if found is UNCLEAR else found
+                found = _of_the_same_kind(query, turns, output) if found is UNCLEAR else found
             else:
                 near = _named(frozenset[str]().union(*earlier[-2:]), said | told | around)
                 found = _of_the_subject(query, output, told, goes_on=near)
@@ -84,7 +84,7 @@ def _length(stems: Stems) -> int:
 def _evidence(reading: Reading) -> tuple[Stems, Stems]:
     """Return the stems of the sentences an answer is taken from, and of their whole passages."""
     sentences = reading.passages.sentences
-    best = [claim.aligned.evidence[0] for claim in reading.claims if claim.aligned.evidence]
+    best = [number for claim in reading.claims for number in claim.aligned.evidence]
     passages = {sentences[n][0] for n in best}
     told = _stems(*(sentences[n][1] for n in best))
     return told, _stems(*(text for number, text in sentences if number in passages))
@@ -114,10 +114,10 @@ def _of_what_is_new(new: Stems, told: Stems, reading: Reading) -> Settled:
     return UNCLEAR
 
 
-def _of_the_same_kind(turns: Sequence[Turn], output: str) -> Settled:
+def _of_the_same_kind(query: str, turns: Sequence[Turn], output: str) -> Settled:
     """Judge by the figure for which the question before asked, as "And in winter?" asks for it."""
     before = next((turn.content for turn in reversed(turns) if turn.role == "user"), "")
-    kind = figure_asked(before[:_TURN_CHARS])
+    kind = None if pattern("what_if").search(query) else figure_asked(before[:_TURN_CHARS])
     if kind and has_figure(kind, output) is False:
         return Settled(DOES_NOT_AT_MOST, f"It lacks the {kind} that is asked for.")
     return UNCLEAR
@@ -125,17 +125,17 @@ def _of_the_same_kind(turns: Sequence[Turn], output: str) -> Settled:
 
 def _of_item(item: tuple[Stems, Stems], wheres: Iterable[Stems]) -> Settled:
     """Judge an answer about one item of a list, by what names it and what names the others."""
-    for named in wheres:
-        if _named(item[0], named):
+    for stems in wheres:
+        if _named(item[0], stems):
             return Settled(DOES_AT_LEAST, "It is about the item that is asked for.")
-        if _named(item[1], named):
+        if _named(item[1], stems):
             return Settled(DOES_NOT_AT_MOST, "It is about another item of the list.")
     return UNCLEAR
 
 
 def _of_the_subject(query: str, output: str, told: Stems, *, goes_on: bool) -> Settled | None:
     """Judge whether an answer goes on with the subject; None where that does not settle it."""
-    if names_anything(query):
+    if _stems(named(query)):
         asks = "?" in query or pattern("wh").search(query)
         if not goes_on or (asks and not _named(_stems(query), _stems(output) | told)):
             return None
