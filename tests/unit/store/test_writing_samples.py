@@ -15,6 +15,7 @@ from monitor.store.engine import put
 from monitor.store.labels import labels_of
 from monitor.store.ledger import DeadLetter, Kind, read_totals, set_aside
 from monitor.store.query import STREAM_SUMS, active_streams, read_first_scores, read_pass_lines
+from monitor.store.retention import blank
 from monitor.store.rollup import read_inputs
 from monitor.store.sample_index import (
     APPS,
@@ -311,3 +312,14 @@ def test_acts_are_listed_newest_first_with_their_target_cut(connection):
     found = newest_acts(connection, limit=2)
     assert [entry.act for entry in found] == ["view2", "view1"]
     assert found[0] == (NOW, "ann", "view2", "t" * 400)
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_reason_of_an_evaluation_stays_as_long_as_its_record_has_it(connection, forgotten):
+    said = Evaluation.skipped(
+        target_event_id="i", evaluator_name="groundedness", reason="what ann said"
+    )
+    write(connection, result(said, sample_id="a"))
+    shorten = {"shorten": lambda record: record | {"metadata": {}}} if forgotten else {}
+    blank(connection, ["a"], why="removed", **shorten)
+    assert column(connection, evaluations.c.reason) == (["" if forgotten else "what ann said"])
