@@ -142,7 +142,8 @@ def _only_talks(said: str) -> bool:
 
 _REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals"].items()}
 _REFUSAL = re.compile("|".join(_REFUSALS.values()), re.IGNORECASE)
-_ENGLISH_REFUSAL = re.compile(_REFUSALS["English"], re.IGNORECASE)
+# All of these begin a word; to say so once keeps the engine from trying each at every letter.
+_ENGLISH_REFUSAL = re.compile(rf"\b(?:{_REFUSALS['English']})", re.IGNORECASE)
 #: Sentences that decline in a word or two.
 _TERSE = re.compile(
     r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"

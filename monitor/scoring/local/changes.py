@@ -44,13 +44,8 @@ for _group, _members in (
 #: What a passage says, with what does not follow from it.
 _BEYOND = {stem(word): {*map(stem, o.split())} for word, o in _EXCLUSIVE["beyond"].items()}
 #: Words behind which a sentence names what it does not state, by kind.
-_UNSTATED = re.compile(
-    "|".join(
-        rf"(?P<{kind}>\b(?:{'|'.join(patterns)})\b)"
-        for kind, patterns in language()["unstated"].items()
-    ),
-    re.IGNORECASE,
-)
+_KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
+_UNSTATED = re.compile(rf"\b(?:{'|'.join(_KINDS)})\b", re.IGNORECASE)
 _CLAUSE_ENDS = re.compile(
     r"[;:!?()—–]|[.,](?!\d)|\b(?:but|while|whereas|although|though|because)\b", re.IGNORECASE
 )
@@ -89,7 +84,7 @@ def surely(aligned: Aligned, change: WordChange) -> WordChange:
 
 def _gaps(said: Sequence[Word], told: Sequence[Word]) -> Iterator[tuple[range, range]]:
     """Yield the places where two sequences differ between words that agree, ends included."""
-    agreeing = matches([word.stem for word in said], [word.stem for word in told])
+    agreeing = matches(*([word.stem for word in side] for side in (said, told)))
     for (a, c), (b, d) in pairwise(((-1, -1), *agreeing, (len(said), len(told)))):
         if b - a > 1 or d - c > 1:
             yield range(a + 1, b), range(c + 1, d)
@@ -176,7 +171,8 @@ def _exclude(aligned: Aligned, n: int, m: int) -> bool:
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
     short, long = sorted((said.surface.lower(), told.surface.lower()), key=len)
-    opposite = len(short) >= _SHORTEST_DENIED and any(long == each + short for each in _DENYING)
+    denied = len(short) >= _SHORTEST_DENIED and long.endswith(short)
+    opposite = denied and long.removesuffix(short) in _DENYING
     theirs = _GROUPS.get(told.stem, {})
     for group, name in _GROUPS.get(said.stem, {}).items():
         written = group not in _CALENDAR or (said.surface[0] + told.surface[0]).isupper()
@@ -268,42 +264,63 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
     Find what the best sentence names without stating it, where the claim states it.
 
     "No evidence that X", "denied that X" and "if X" do not say X, and "all but X" says it of
-    everything else. Not so a claim that says it in such a way itself.
+    everything else. What holds "except for X", or "unless X", does not hold "always" or "under any
+    circumstances". Not so a claim that says it in such a way itself.
     """
-    turned = [
+    left_out = [
         word
         for word in aligned.tokens
         if word.surface in changed or (word.stem in listed("negations") and denies(word))
     ]
-    if aligned.share(turned) < _COPIED_WHOLLY:
+    turned = bool(left_out)
+    general, already = (
+        denials(("universal",)).intersection([w.surface.lower() for w in side])
+        for side in (aligned.tokens, aligned.found)
+    )
+    left_out += _widening(aligned) if general else ()
+    if aligned.share(left_out) < _COPIED_WHOLLY:
         return None
     sentences, weights = aligned.passages.sentences, aligned.weights
     sentence = sentences[aligned.evidence[0]][1][:_LONGEST_READ]
     cues = [*_UNSTATED.finditer(sentence)]
     if not cues or _UNSTATED.search(aligned.text):
         return None
-    for number in aligned.told_by(aligned.rarest, _COPIED_WHOLLY, turned):
+    for number in aligned.told_by(aligned.rarest, _COPIED_WHOLLY, left_out):
         if not _UNSTATED.search(sentences[number][1][:_LONGEST_READ]):
             return None
-    said, told = (
-        denials(("universal",)).intersection(w.surface.lower() for w in side)
-        for side in (aligned.tokens, aligned.found)
-    )
     for cue in cues:
         excepts = cue.lastgroup in {"excepted", "none_but"}
-        behind = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0].split()
-        if excepts:
-            behind = [*takewhile(lambda word: word.lower() not in _HELPING, behind)]
-        elif turned or any(w.content and w.stem in weights for w in words(cue[0])):
+        generalises = general and (excepts or (cue.lastgroup == "supposed" and not already))
+        takes_up = turned or any(each.stem in weights for each in words(cue[0]))
+        if takes_up and not (excepts or generalises):
             continue
-        scope = " ".join(behind)
+        scope = _scope(sentence, cue, excepts=excepts)
         around = sentence[: cue.end()] + sentence[cue.end() :].replace(scope, " ", 1)
         only_there = {w.stem for w in words(scope)} - {w.stem for w in words(around)}
         named = sum(weights.get(each, 0.0) for each in only_there)
         least = _LEAST_NAMED.get(cue.lastgroup or "", math.inf)
-        if named >= least * sum(weights.values()) or (excepts and said & told):
+        if named >= least * sum(weights.values()) or generalises:
             return WordChange("", f"{cue[0]} {scope}", certain=excepts and named > 0)
     return None
+
+
+def _scope(sentence: str, cue: re.Match[str], *, excepts: bool) -> str:
+    """Return what stands behind *cue*: to the end of its clause, what is excepted to a verb."""
+    behind = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0].split()
+    return " ".join(
+        takewhile(lambda word: word.lower() not in _HELPING, behind) if excepts else behind
+    )
+
+
+def _widening(aligned: Aligned) -> Iterator[Word]:
+    """Yield the words with which a claim says that it always holds, such as "any circumstances"."""
+    behind = False
+    for word in aligned.tokens:
+        new = word.stem not in aligned.passages.index
+        widens = word.surface.lower() in denials(("universal",))
+        behind = widens or (behind and (new or not word.content))
+        if behind and new:
+            yield word
 
 
 def _changed_places(

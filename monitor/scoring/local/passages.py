@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from monitor.scoring.language import Word, words, words_of
@@ -269,8 +269,9 @@ class Aligned(NamedTuple):
 
     @property
     def rarest(self) -> str:
-        """The stem that tells most; there must be one."""
-        return max(self.weights, key=lambda each: (self.weights[each], each))
+        """The stem that tells most of those in the best sentence; there must be one."""
+        held = self.passages.stems[self.evidence[0]].intersection(self.weights)
+        return max(held, key=lambda each: (self.weights[each], each))
 
     def share(self, without: Iterable[Word] = (), sentence: int | None = None) -> float:
         """Return the share of the claim, *without* some words, in its best sentence or another."""
@@ -298,32 +299,19 @@ class Aligned(NamedTuple):
         *query* holds the stems of the question: a number that it names is not made up.
         """
         tokens, passages, weights, two = self.tokens, self.passages, self.weights, self.shares[1]
-        index, pairs = passages.index, passages.pairs
-        novel = run = 0
-        numbers: list[int] = []
-        names: list[int] = []
-        for n, (stem, content, number, capital, _) in enumerate(tokens):
-            if content:
-                run = 0 if stem in index else run + 1
-                novel = max(novel, run)
-            if number:
-                numbers.append(n)
-            elif capital:
-                names.append(n)
-        squares, run = 0, 1
-        for pair in pairwise([word.stem for word in tokens]):
-            if pair in pairs:
-                run += 1
-            elif run > 1:
-                squares, run = squares + run * run, 1
-        squares += run * run if run > 1 else 0
-        copied = math.sqrt(squares) / max(len(tokens), 1)
+        index = passages.index
+        known = sum([weight for each, weight in weights.items() if each in index])
+        held = [word.stem in index for word in tokens if word.content]
+        novel = max((len([*run]) for there, run in groupby(held) if not there), default=0)
+        shared = [(one.stem, other.stem) in passages.pairs for one, other in pairwise(tokens)]
+        runs = [len([*run]) + 1 for there, run in groupby(shared) if there]
+        copied = math.sqrt(sum(length * length for length in runs)) / max(len(tokens), 1)
         if len(tokens) == 1:
             copied = float(tokens[0].stem in index)
-        del numbers[_MOST_COMPARED:], names[_MOST_COMPARED:]
+        numbers = [n for n, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
         made_up = [tokens[n].stem not in index and tokens[n].stem not in query for n in numbers]
+        names = [n for n, word in enumerate(tokens) if word.capital][:_MOST_COMPARED]
         absent = [tokens[n].stem not in index for n in names if n]
-        known = sum([weight for each, weight in weights.items() if each in index])
         return [
             known / sum(weights.values()) if weights else 1.0,
             two,
@@ -331,10 +319,10 @@ class Aligned(NamedTuple):
             math.log(max(len(tokens), 1)),
             copied,
             sum(made_up) / max(len(made_up), 1),
-            float(sum([_apart(tokens[n : n + 3], passages, 0, _UNIT) for n in numbers])),
+            float(sum(_apart(tokens[n : n + 3], passages, 0, _UNIT) for n in numbers)),
             any(made_up) * two * two,
             sum(absent) / max(len(absent), 1),
-            float(sum([_apart(tokens[n : n + 5], passages, _WIDE, _WIDE) for n in names])),
+            float(sum(_apart(tokens[n : n + 5], passages, _WIDE, _WIDE) for n in names)),
             any(absent) * two * two,
         ]
 
@@ -359,21 +347,24 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     what they have in no form stays.
     """
     tokens, known = words(plain_times(claim)), passages.index
-    unknown = {word.stem for word in tokens}.difference(known)
     found: list[Word] = []
-    for one in tokens if unknown else ():
-        new = one.stem in unknown
-        if found and (new or found[-1].stem in unknown):
+    new = False
+    for one in tokens:
+        before, new = new, one.stem not in known
+        if found and (new or before):
             whole = found[-1].surface + one.surface
             known_beginning = whole[:PREFIX].lower() in passages.prefixes
             if known_beginning and whole.isalpha() and whole.lower() in passages.squeezed:
                 joined = Word.read(whole)
                 if joined.content and joined.stem in known:
-                    found[-1] = joined
+                    found[-1], new = joined, False
                     continue
-        at = passages.parts_at(one.stem) if new and not one.number else 0
-        found += words(f"{one.surface[:at]} {one.surface[at:]}") if at else (one,)
-    return tuple(found) if unknown else tokens
+        if new and not one.number and (at := passages.parts_at(one.stem)):
+            found += words(f"{one.surface[:at]} {one.surface[at:]}")
+            new = False
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 def matches(said: Sequence[str], told: Sequence[str]) -> list[tuple[int, int]]:

@@ -48,10 +48,8 @@ _BRIEF = 35  # words
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
 _MOST_ATTRIBUTES = 2_000
-_SAID = {
-    **dict.fromkeys(("yes", "true", "free", "paid"), True),
-    **dict.fromkeys(("no", "none", "false"), False),
-}
+_YES = dict.fromkeys(("yes", "true", "free", "paid"), True)
+_SAID = _YES | {"no": False, "none": False, "false": False}
 _BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
 _DENIALS = ("negations", "lacking")
 _TURNS = frozenset({"but", "however"})

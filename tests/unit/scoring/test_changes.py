@@ -412,6 +412,22 @@ def test_nothing_is_certain_when_it_may_be_the_same_in_other_words(context, outp
     assert claim.changes == ()
 
 
+@pytest.mark.parametrize(
+    ("context", "output"),
+    [
+        ("You cannot cancel except for illness.", "You cannot cancel under any circumstances."),
+        ("You cannot cancel unless you are ill.", "You can never cancel."),
+        ("All rooms have Wi-Fi, except the attic.", "Every room has Wi-Fi."),
+        ("Shipping is free if the order exceeds 50 euros.", "Shipping is always free."),
+        ("Delivery takes two days except on islands.", "Delivery takes two days everywhere."),
+    ],
+)
+def test_what_holds_with_an_exception_does_not_hold_always(judge, context, output):
+    claim, groundedness = judged(judge, output, context)
+    assert groundedness <= CONTRADICTED_AT_MOST
+    assert claim.reason.startswith("the passage does not state it: ")
+
+
 def test_version_changes_when_the_rule_does(judge, monkeypatch):
     monkeypatch.setattr("monitor.scoring.local.scorer.CONTRADICTED_AT_MOST", 0.2)
     assert LocalJudge().version != judge.version

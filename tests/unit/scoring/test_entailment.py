@@ -48,6 +48,10 @@ def test_words_that_a_passage_shares_or_lacks_support_nothing(premise, hypothesi
         ("All products other than gift cards can be returned.", "Gift cards can be returned."),
         ("All birds except penguins can fly.", "All birds can fly."),
         ("Nobody but the treasurer may sign contracts.", "Nobody may sign contracts."),
+        ("Refunds take 30 days, except for software.", "Refunds always take 30 days."),
+        ("Refunds take 30 days, except for software.", "Refunds take 30 days in all cases."),
+        ("Members may use the sauna except on holidays.", "Members may always use the sauna."),
+        ("The pool opens at nine unless it snows.", "The pool opens at nine at any time of year."),
         ("Es gibt keine Hinweise, dass Kaffee Krebs verursacht.", "Kaffee verursacht Krebs."),
         ("Tous les oiseaux sauf les manchots volent.", "Les manchots volent."),
     ],
@@ -78,6 +82,11 @@ def test_what_a_passage_only_names_is_not_supported(premise, hypothesis):
         ("Nobody but the treasurer may sign contracts.", "The treasurer may sign contracts."),
         ("Refunds take 30 days, except for opened software.", "Refunds take 30 days."),
         ("If you need help, the desk is open until 22:00.", "The desk is open until 22:00."),
+        ("If you need help, the desk is always open.", "The desk is always open."),
+        (
+            "Dogs are allowed unless it rains. Any dog may enter the park.",
+            "Any dog may enter the park.",
+        ),
     ],
 )
 def test_what_a_passage_states_beside_a_denial_or_an_exception_is_supported(premise, statement):
