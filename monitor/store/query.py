@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, select, tuple_
@@ -306,9 +307,14 @@ def series(
 
 def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
     table = piece.level.sums
-    sums = (func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
-    query = select(streams.c.stream_id, *by, *sums)
+    query = select(streams.c.stream_id, *by, *_sums_of(table))
     return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
+
+
+# Making them costs more than reading a few rows does.
+@cache
+def _sums_of(table: Table) -> tuple[ColumnElement[Any], ...]:
+    return tuple(func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
 
 
 def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
