@@ -23,7 +23,9 @@ from monitor.settings.kinds import parse_time
 from monitor.store import Sort
 from monitor.store.columns import epoch_ms, time_of
 from monitor.store.sample_index import (
+    FOUND,
     LATEST_MS,
+    PERIOD_BITS,
     TERMS,
     TIE_BITS,
     ended_evaluations,
@@ -33,10 +35,14 @@ from monitor.store.sample_index import (
 from monitor.store.tables import evaluations, labels, samples
 
 _MOST_PHRASES = 20
-_NEAR, _FAR, _FEW = 3_000, 60_000, 2_500
+_NEAR, _FAR, _FEW, _FEWEST = 3_000, 60_000, 2_500, 300
 #: So many among the nearest say how frequent a sample is; of more than a few, a part has a page.
-_TELLING, _PARTS = 4, (100, 25)
+_TELLING, _PARTS = 4, (100, 25, 4)
 _BINS_AT_ONCE = 10
+#: An index is read for its lists then, never in order.
+_OFF = (
+    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true)"
+)
 #: A facet that no sample has.
 _NOTHING = facet()
 
@@ -359,11 +365,15 @@ def _positions(
     if after is not None:
         low, high = (max(low, after), high) if sort is Sort.OLDEST else (low, min(high, after))
     values |= {"low": low, "high": high, "limit": limit}
-    where = " AND ".join(conditions).format(position=f"{table}.{position}")
+    spelled, position_of = " AND ".join(conditions), f"{table}.{position}"
+    where = spelled.format(position=position_of, facets="facets")
     direction = "ASC" if sort is Sort.OLDEST else "DESC"
     if connection.dialect.name != "sqlite" and table == TERMS:
-        in_order = any(not phrase.isalnum() for phrase in phrases)
-        found = _dense_or_few(connection, where, direction, values, in_order=in_order)
+        indexed = spelled.format(position=position_of, facets=FOUND)
+        one_list = len(groups) + len(phrases) == 1 and "".join(phrases or "1").isalnum()
+        found = _if_dense(connection, where, direction, values)
+        if found is None:
+            found = _by_index(connection, indexed, direction, values, one_list=one_list)
         if found is not None:
             return sorted(found, reverse=sort is not Sort.OLDEST)[:limit]
     statement = (
@@ -373,15 +383,10 @@ def _positions(
     return [int(p) for p in connection.execute(text(statement), values).scalars()]
 
 
-def _dense_or_few(
-    connection: Connection, where: str, direction: str, values: Mapping[str, Any], *, in_order: bool
+def _if_dense(
+    connection: Connection, where: str, direction: str, values: Mapping[str, Any]
 ) -> list[int] | None:
-    """
-    Return the samples if they are dense among the nearest, few or frequent at all, else None.
-
-    PostgreSQL guesses badly how rare a facet is, and would read a million rows in order to find
-    the one sample of a user. An expression keeps it off the order, so that GIN finds the few.
-    """
+    """Return the samples if they are dense among the nearest, or there are no others, else None."""
     # Plans must know the values: a general one reads all samples of an app.
     connection.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     key, low, high = "position", ":low", ":high"
@@ -410,39 +415,61 @@ def _dense_or_few(
         found = list(connection.execute(text(further), values).scalars())
         if len(found) == values["limit"]:
             return found
-    connection.execute(text("SET LOCAL enable_seqscan = off"))
-    # GIN does not know which words follow each other: it reads every sample that has all of them.
-    part = _in_a_part(connection, where, direction, values, _PARTS[-1]) if in_order else None
-    if part is not None:
-        return part
-    few = (
-        f"SELECT position FROM {TERMS} WHERE {where} AND position + 0 > :low"  # noqa: S608  # ours
-        f" AND position + 0 < :high LIMIT {_FEW + 1}"
-    )
-    found = [int(p) for p in connection.execute(text(few), values).scalars()]
-    if len(found) <= _FEW:
-        return found
-    parts = (_in_a_part(connection, where, direction, values, n) for n in _PARTS)
-    return next((part for part in parts if part is not None), None)
+    return None
 
 
-def _in_a_part(
-    connection: Connection, where: str, direction: str, values: Mapping[str, Any], parts: int
-) -> list[int] | None:
-    """Return the samples if the nearest of so many parts of the time has enough, else None."""
+def _by_index(
+    connection: Connection, indexed: str, direction: str, values: Mapping[str, Any], *,
+    one_list: bool,
+) -> list[int] | None:  # fmt: skip
+    """
+    Return the samples if they are few, or enough in the nearest part of the time, else None.
+
+    PostgreSQL guesses badly how rare a facet is, and would read a million rows in order to find the
+    one sample of a user. An expression keeps it off the order, so that GIN finds the few.
+    """
     ends = text(f"SELECT min(position), max(position) FROM {TERMS}")  # noqa: S608  # ours
     first, last = connection.execute(ends).one()
     low, high = max(values["low"], first - 1), min(values["high"], last + 1)
-    width = (high - low) // parts
-    low, high = (high - width, high) if direction == "DESC" else (low, low + width)
-    part = (
-        f"SELECT position FROM {TERMS} WHERE {where} AND position > :low AND position < :high"  # noqa: S608  # ours
+    connection.execute(text(_OFF))
+    few = (
+        f"SELECT position FROM {TERMS} WHERE {indexed} AND position + 0 > :low"  # noqa: S608  # ours
+        f" AND position + 0 < :high LIMIT :most"
+    )
+    found: list[int] | None = None
+    # The first of one list are soon read; several may be long and have little in common.
+    for step in [_FEWEST, *_PARTS, _FEW] if one_list else [*_PARTS, _FEW]:
+        if found is None and step in _PARTS:
+            width = max((high - low) // step, 1 << PERIOD_BITS)
+            near = (max(low, high - width), high) if direction == "DESC" else (
+                low, min(high, low + width)
+            )  # fmt: skip
+            found = _in_periods(connection, indexed, direction, values, *near)
+        elif found is None:
+            of_all = connection.execute(text(few), {**values, "most": step + 1}).scalars().all()
+            found = list(of_all) if len(of_all) <= step else None
+    connection.execute(text("SET LOCAL enable_indexscan = on"))
+    return found
+
+
+def _in_periods(
+    connection: Connection, indexed: str, direction: str, values: Mapping[str, Any], low: int,
+    high: int,
+) -> list[int] | None:  # fmt: skip
+    """
+    Return the samples if there are enough between two positions, else None.
+
+    The index knows the periods, and skips all others: it costs what the traffic of that time was,
+    and does not grow with the history.
+    """
+    periods = list(range(low >> PERIOD_BITS, (high >> PERIOD_BITS) + 1))
+    query = (
+        f"SELECT position FROM {TERMS} WHERE {indexed} AND {FOUND} && CAST(:periods AS bigint[])"  # noqa: S608  # ours
+        f" AND position + 0 > :low AND position + 0 < :high"
         f" ORDER BY position {direction} LIMIT :limit"
     )
-    # Both indexes at once: that of positions alone would read all samples of the part.
-    connection.execute(text("SET LOCAL enable_indexscan = off"))
-    found = list(connection.execute(text(part), {**values, "low": low, "high": high}).scalars())
-    connection.execute(text("SET LOCAL enable_indexscan = on"))
+    bounds = {"low": low, "high": high, "periods": periods}
+    found = list(connection.execute(text(query), {**values, **bounds}).scalars())
     return found if len(found) == values["limit"] else None
 
 
@@ -457,10 +484,10 @@ def _gin_conditions(
     parts, values = list[str](), dict[str, Any]()
     all_of = [group[0] for group in groups if len(group) == 1]
     if all_of:
-        parts.append("facets @> CAST(:all_of AS bigint[])")
+        parts.append("{facets} @> CAST(:all_of AS bigint[])")
         values["all_of"] = all_of
     for number, group in enumerate(group for group in groups if len(group) > 1):
-        parts.append(f"facets && CAST(:any_{number} AS bigint[])")
+        parts.append(f"{{facets}} && CAST(:any_{number} AS bigint[])")
         values[f"any_{number}"] = list(group)
     for number, phrase in enumerate(phrases):
         stem = phrase.rstrip("*")

@@ -1,5 +1,6 @@
 """Samples are found by all that is known of them, in order and page by page, on both databases."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from monitor.models import Evaluation
 from monitor.store import Sort
 from monitor.store.retention import Ages, Retention, blank
 from monitor.store.sample_index import (
+    FOUND,
+    PERIOD_BITS,
     TIE_BITS,
     Terms,
     allot_positions,
@@ -17,7 +20,7 @@ from monitor.store.sample_index import (
     index_older,
     write_terms,
 )
-from monitor.store.search import SampleFilter, _positions, find_samples, neighbours
+from monitor.store.search import SampleFilter, _by_index, _positions, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -263,8 +266,8 @@ def test_samples_are_found_in_order_however_they_are_spread(spread, sort):
 
 def test_postgresql_reads_no_more_than_it_takes(spread):
     """Lists of GIN grow with the store: they are read where the nearest samples do not do."""
-    looks = {"MATERIALIZED": "nearest", "FROM (SELECT": "further", "position + 0": "few",
-             "ORDER BY position": "part"}  # fmt: skip
+    looks = {"MATERIALIZED": "nearest", "FROM (SELECT": "further", "(periods)": "part",
+             "position + 0": "few"}  # fmt: skip
     for name, expected in {
         "at every hundredth": ["nearest", "further"],
         "few and old": ["nearest", "few"],
@@ -278,6 +281,29 @@ def test_postgresql_reads_no_more_than_it_takes(spread):
             _positions(connection, SampleFilter(user=name), None, (), Sort.NEWEST, None, 50)
         found = [next((look for mark, look in looks.items() if mark in sql), "") for sql in done]
         assert [look for look in found if look] == (expected if spread.is_postgresql else [])
+
+
+def test_index_of_postgresql_is_read_in_the_periods_of_a_part_only(store):
+    if not store.is_postgresql:
+        return
+    mark, a_period, done = facet("user", "u"), 1 << PERIOD_BITS, []
+    with store.write() as connection:
+        write_terms(connection, [
+            Terms(period * a_period + n, frozenset({mark}), "one two")
+            for period in range(100) for n in range(20)
+        ])  # fmt: skip
+        event.listen(connection, "before_cursor_execute", lambda *given: done.append(given[2:4]))
+        values = {"of": [mark], "phrase": "two", "low": -1, "high": 1 << 60, "limit": 20}
+        wanted = (
+            f"{FOUND} @> CAST(:of AS bigint[]) AND words @@ phraseto_tsquery('simple', :phrase)"
+        )
+        found = _by_index(connection, wanted, "DESC", values, one_list=False)
+        assert found == [99 * a_period + n for n in range(19, -1, -1)]
+        [part] = [(sql, given) for sql, given in done if "(periods)" in sql]
+        connection.exec_driver_sql("SET LOCAL enable_indexscan = off")
+        plan = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {part[0]}", part[1])
+        [scan] = re.findall(r"Bitmap Index Scan.*?'Actual Rows': ([0-9]+)", str(plan.scalar()))
+        assert int(scan) <= 40  # of 2,000: the last period and the one before
 
 
 def test_metric_alone_is_looked_up_where_nothing_else_implies_it():
