@@ -39,6 +39,8 @@ _NEAR, _FAR, _FEW, _FEWEST = 3_000, 60_000, 2_500, 300
 #: So many among the nearest say how frequent a sample is; of more than a few, a part has a page.
 _TELLING, _PARTS = 4, (100, 25, 4)
 _BINS_AT_ONCE = 10
+#: More are three weeks; GIN takes the square of their number.
+_MOST_PERIODS = 200
 #: An index is read for its lists then, never in order.
 _OFF = (
     "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true)"
@@ -370,10 +372,10 @@ def _positions(
     direction = "ASC" if sort is Sort.OLDEST else "DESC"
     if connection.dialect.name != "sqlite" and table == TERMS:
         indexed = spelled.format(position=position_of, facets=FOUND)
-        one_list = len(groups) + len(phrases) == 1 and "".join(phrases or "1").isalnum()
         found = _if_dense(connection, where, direction, values)
         if found is None:
-            found = _by_index(connection, indexed, direction, values, one_list=one_list)
+            steps = _steps(len(groups), phrases)
+            found = _by_index(connection, indexed, direction, values, steps)
         if found is not None:
             return sorted(found, reverse=sort is not Sort.OLDEST)[:limit]
     statement = (
@@ -418,15 +420,24 @@ def _if_dense(
     return None
 
 
+def _steps(groups: int, phrases: Sequence[str]) -> Sequence[int]:
+    """Return what is tried by the index in turn: so many as are few, or a part of the time."""
+    if any(not phrase.isalnum() for phrase in phrases):
+        # The index does not know which words follow each other: all samples with them are read.
+        return [*_PARTS, _FEW]
+    return [_FEWEST, *_PARTS, _FEW] if groups + len(phrases) == 1 else [_FEW, *_PARTS]
+
+
 def _by_index(
-    connection: Connection, indexed: str, direction: str, values: Mapping[str, Any], *,
-    one_list: bool,
+    connection: Connection, indexed: str, direction: str, values: Mapping[str, Any],
+    steps: Sequence[int],
 ) -> list[int] | None:  # fmt: skip
     """
     Return the samples if they are few, or enough in the nearest part of the time, else None.
 
-    PostgreSQL guesses badly how rare a facet is, and would read a million rows in order to find the
-    one sample of a user. An expression keeps it off the order, so that GIN finds the few.
+    *steps* are those of `_steps`. PostgreSQL guesses badly how rare a facet is, and would read a
+    million rows in order to find the one sample of a user. An expression keeps it off the order, so
+    that GIN finds the few.
     """
     ends = text(f"SELECT min(position), max(position) FROM {TERMS}")  # noqa: S608  # ours
     first, last = connection.execute(ends).one()
@@ -437,8 +448,7 @@ def _by_index(
         f" AND position + 0 < :high LIMIT :most"
     )
     found: list[int] | None = None
-    # The first of one list are soon read; several may be long and have little in common.
-    for step in [_FEWEST, *_PARTS, _FEW] if one_list else [*_PARTS, _FEW]:
+    for step in steps:
         if found is None and step in _PARTS:
             width = max((high - low) // step, 1 << PERIOD_BITS)
             near = (max(low, high - width), high) if direction == "DESC" else (
@@ -463,6 +473,8 @@ def _in_periods(
     and does not grow with the history.
     """
     periods = list(range(low >> PERIOD_BITS, (high >> PERIOD_BITS) + 1))
+    if len(periods) > _MOST_PERIODS:
+        return None
     query = (
         f"SELECT position FROM {TERMS} WHERE {indexed} AND {FOUND} && CAST(:periods AS bigint[])"  # noqa: S608  # ours
         f" AND position + 0 > :low AND position + 0 < :high"
