@@ -10,7 +10,7 @@ from rich.text import Text
 
 from monitor.models import Status, Verdict
 from monitor.report import words
-from monitor.report.format import duration, percent, plain_text, score, usd, utc_time
+from monitor.report.format import NONE, duration, percent, plain_text, score, usd, utc_time
 from monitor.report.listing import Column, Listing, SparklineRow
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.render import input_lines, insight_lines, metric_sentences
@@ -93,7 +93,7 @@ def status_table(report: Report) -> Listing:
     )
     for app in report.apps:
         for verdict in (item.verdict for item in app.metrics):
-            drift, before = verdict.drift, ""
+            drift, before = verdict.drift, NONE
             if drift is not None and drift.reference_pass_rate is not None:
                 before = f"{percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
             table.add_row(

@@ -47,6 +47,16 @@ def test_names_are_whole_where_the_table_has_no_room_for_them():
         assert "CRITICAL (no new scores)" in said
 
 
+def test_app_without_a_reference_has_a_dash_where_it_would_stand():
+    verdict = make_verdict(Status.HEALTHY, NOW, app="shop-bot", drift=None)
+    item = AppFacts(app="shop-bot", verdicts=[verdict], ledger=Ledger())
+    said = printed(
+        render_status(build_report([item], now=NOW, window_s=3600, status_window_s=3600)), 120
+    )
+    (row,) = (line for line in said.splitlines() if line.startswith("shop-bot  "))
+    assert row.rstrip().endswith("–")
+
+
 @BOTH
 @WIDTHS
 @pytest.mark.parametrize("colour", [False, True])
