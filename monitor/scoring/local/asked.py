@@ -2,7 +2,7 @@
 Tell what kind of thing a question asks for, and whether an answer is of that kind.
 
 A question asks for yes or no, a name, or a figure: a price, a duration, a point in time. "Four
-lanes." is no length, and "45 euros." no duration, whatever words they share with the question.
+lanes." is not a length, nor "45 euros." a duration, whatever words they share with the question.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def asks_translation(query: str) -> bool:
 
 
 def _names_language(query: str) -> bool:
-    """Return whether *query* is no question, and wants the answer in a language that it names."""
+    """Return whether *query* asks nothing, and wants the answer in a language that it names."""
     beginning = " ".join(query.split()[:_BARE])
     asks = pattern("wh").match(beginning) or asks_yes_or_no(beginning)
     return not asks and pattern("in_language").search(beginning) is not None
