@@ -295,7 +295,7 @@ def test_name_that_no_app_can_have_is_refused(refused):
 def test_port_that_is_taken_is_told_in_a_line(refused, receiver):
     code, said = refused("--port", receiver.rpartition(":")[2])
     assert code != 0
-    assert "address already in use" in said
+    assert "Address already in use" in said
 
 
 def test_health_tells_what_was_left_out(fresh_receiver):

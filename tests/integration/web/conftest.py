@@ -83,9 +83,9 @@ def _interaction(app, number, output, text, odd):
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
     answers = {
-        "support-bot": ("A refund is paid back to the original card within five days.", PASSAGE),
+        "support-bot": ("A refund is paid back to the original card.", PASSAGE),
         "shop": ("Wire four ducats to the lighthouse keeper of Genoa before Easter.", PASSAGE),
-        f"bots/{HOSTILE}": (f"Refunds are paid back to the card. {HOSTILE}", HOSTILE + PASSAGE),
+        f"bots/{HOSTILE}": (f"Refunds are paid back to the card within five days. {HOSTILE}", HOSTILE + PASSAGE),
     }  # fmt: skip
     marks = (("shop", "v12"), (f"bots/{HOSTILE}", HOSTILE))
     yield from _world(tmp_path_factory.mktemp("web"), answers, marks)
