@@ -85,7 +85,7 @@ def world(tmp_path_factory):
     answers = {
         "support-bot": ("A refund is paid back to the original card.", PASSAGE),
         "shop": ("Wire four ducats to the lighthouse keeper of Genoa before Easter.", PASSAGE),
-        f"bots/{HOSTILE}": (f"Refunds are paid back to the card within five days. {HOSTILE}", HOSTILE + PASSAGE),
+        f"bots/{HOSTILE}": (f"A refund takes five days. {HOSTILE}", HOSTILE + PASSAGE),
     }  # fmt: skip
     marks = (("shop", "v12"), (f"bots/{HOSTILE}", HOSTILE))
     yield from _world(tmp_path_factory.mktemp("web"), answers, marks)
