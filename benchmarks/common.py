@@ -1,10 +1,11 @@
 """What benchmarks share: options, tables, kept figures, stores, and what takes all posts."""
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -83,6 +84,17 @@ def new_store(url: str = "") -> Iterator[Store]:
         migrate(store)
         yield store
         store.close()
+
+
+def process_cpu_s(number: int) -> float:
+    """Return the CPU time that the process of this number, or its session, has used so far."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parts = stat.read_text("utf-8").rpartition(")")[2].split()
+            is_ours = number in {int(stat.parent.name), int(parts[3])}
+            ticks += (int(parts[11]) + int(parts[12])) * is_ours
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def count_rows(store: Store, tables: Sequence[Table]) -> list[int]:

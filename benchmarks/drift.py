@@ -34,9 +34,7 @@ from monitor.stats.intervals import design_effect
 HOUR, WEEK = 3600, 7 * 86_400
 #: Of one stream in 30 days, over four tests.
 BUDGET = 0.1
-LEAST = 50
-MOST_HOURS = 24
-PASS_SCORE = 0.7
+LEAST, MOST_HOURS, PASS_SCORE = 50, 24, 0.7
 
 Scores = Callable[[np.random.Generator, int, float], NDArray[np.float64]]
 
@@ -64,7 +62,7 @@ def week_of(
     drawn = rng.poisson(per_minute, WEEK // 60).tolist()
     minutes = [scores(rng, n, minute // 60) for minute, n in enumerate(drawn)]
     hours = {
-        hour * HOUR: _tally(_bins(np.concatenate(minutes[60 * hour : 60 * hour + 60])))
+        hour * HOUR: _tally(bins_of(np.concatenate(minutes[60 * hour : 60 * hour + 60])))
         for hour in range(WEEK // HOUR)
     }
     full = [(minute, (values >= PASS_SCORE).sum(), values.size)
@@ -97,7 +95,7 @@ def findings(
         reference = references[hour % 24]
         state = replace(state, baseline=score_reference(reference))
         buckets = {
-            hour * HOUR + minute * 60: _bins(draw(rng, int(rng.poisson(per_minute)), hour))
+            hour * HOUR + minute * 60: bins_of(draw(rng, int(rng.poisson(per_minute)), hour))
             for minute in range(60)
         }
         state, alarms = take_in(state, buckets, to_s=(hour + 1) * HOUR, bucket_s=60, line=line)
@@ -114,7 +112,8 @@ def findings(
     return found
 
 
-def _bins(values: NDArray[np.float64]) -> Counter[int]:
+def bins_of(values: NDArray[np.float64]) -> Counter[int]:
+    """Count scores by hundredths."""
     return Counter(np.floor(values * 100 + 0.5).astype(int).tolist())
 
 

@@ -9,7 +9,7 @@ Takes about ten minutes of one core.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, permutations, product
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from cascade import Cascade
 from common import print_head, print_row, script
+from drift import bins_of
 from labelled import GROUNDEDNESS, MODERN, Row, by_source, contexts, document, read_rows
 from numpy.typing import NDArray
 
@@ -31,9 +32,9 @@ from monitor.rolling.policies import Rules
 from monitor.scoring.calibration import JudgedSample
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.stats import agreement
+from monitor.stats.evidence import Floats
 from monitor.testing import make_interaction
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _STEP_S, _BEGIN_S = 30.0, 1.8e9
 _DAY: Final = 2_880  # samples
@@ -128,12 +129,8 @@ def by_own_line(scores: Floats) -> Bools:
     """Return which scores pass, as a worker decides: the line is learnt as they come."""
     line = np.full(scores.size, OWN_LEAST)
     for n in OWN_LEARNT_AT:
-        line[n:] = own_line(_bins(scores[:n])) if scores.size > n else OWN_LEAST
+        line[n:] = own_line(bins_of(scores[:n])) if scores.size > n else OWN_LEAST
     return np.asarray(scores >= line)
-
-
-def _bins(scores: Floats) -> Counter[int]:
-    return Counter(np.rint(100 * scores).astype(int).tolist())
 
 
 def _changes(passed: Bools, **rules: float) -> list[tuple[float, Status]]:
@@ -181,8 +178,8 @@ def _labelled(
 ) -> Iterator[tuple[list[agreement.ScoreBand], tuple[int, ...]]]:
     """Label answers as the queue draws them; yield the bands after each label, and their lines."""
     at = np.rint(100 * scores).astype(int)
-    lines_ = agreement.level_lines(_bins(scores[: OWN_LEARNT_AT[-1]]))
-    bands = agreement.count_bands(lines_, _bins(scores))
+    lines_ = agreement.level_lines(bins_of(scores[: OWN_LEARNT_AT[-1]]))
+    bands = agreement.count_bands(lines_, bins_of(scores))
     band = np.searchsorted(lines_, at, side="right")
     left = [rng.permutation(np.flatnonzero(band == i)).tolist() for i in range(len(bands))]
     while any(left):

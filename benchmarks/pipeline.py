@@ -13,13 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from celery import Celery
-from common import count_rows, keep_figures, new_store, script
+from common import count_rows, keep_figures, new_store, process_cpu_s, script
 from made import realistic
 from sqlalchemy import select
 
@@ -105,18 +105,9 @@ class Bench:
     def drained_s(self, session: int) -> tuple[float, float]:
         """Hand over what is staged; return how long it takes, and the CPU time of that session."""
         self.client.rename(_STAGED, names.SAMPLES)
-        started_s, used_s = time.monotonic(), _cpu_s(session)
+        started_s, used_s = time.monotonic(), process_cpu_s(session)
         wait_until(lambda: not self.client.xlen(names.SAMPLES), every_s=0.005)
-        return time.monotonic() - started_s, _cpu_s(session) - used_s
-
-
-def _cpu_s(session: int) -> float:
-    used = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parts = stat.read_text("utf-8").rpartition(")")[2].split()
-            used += (int(parts[11]) + int(parts[12])) * (int(parts[3]) == session)
-    return used / os.sysconf("SC_CLK_TCK")
+        return time.monotonic() - started_s, process_cpu_s(session) - used_s
 
 
 def _figures(name: str, n: int, taken: tuple[float, float]) -> dict[str, float]:
@@ -167,9 +158,9 @@ def ceiling(bench: Bench, processes: int, entries: list[dict[bytes, bytes]]) -> 
     arguments = ("-A", "pipeline", "worker", "-c", str(processes), "-l", "ERROR")
     with bench.running("celery", *arguments, "--without-gossip", "--without-mingle") as session:
         wait_until(lambda: client.llen("ceiling") < whole, every_s=0.002)
-        started_s, used_s = time.monotonic(), _cpu_s(session)
+        started_s, used_s = time.monotonic(), process_cpu_s(session)
         wait_until(lambda: not client.llen("ceiling") and not client.hlen("unacked"), every_s=0.005)
-        return time.monotonic() - started_s, _cpu_s(session) - used_s
+        return time.monotonic() - started_s, process_cpu_s(session) - used_s
 
 
 def judge(bench: Bench, n: int) -> dict[str, float]:

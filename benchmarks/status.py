@@ -46,6 +46,9 @@ _FULL = {1: (100, 200, 10, 50), 10: (100, 200, 4, 20), 100: (8, 50, 1, 5)}
 _QUICK = {1: (10, 20, 2, 10), 10: (4, 10, 1, 5), 100: (1, 3, 0, 0)}
 
 
+Turns = list[tuple[float, bool]]
+
+
 class Outcome(NamedTuple):
     """What one rule made of one stream: alarms, and samples from fall and recovery to notice."""
 
@@ -82,9 +85,6 @@ def judge(job: Job) -> dict[str, Outcome]:
     return found | {
         name: found[name]._replace(clearing=np.nan) for name in _ONLY_BEGIN & found.keys()
     }
-
-
-Turns = list[tuple[float, bool]]
 
 
 def _turns(changes: list[tuple[float, Status]]) -> Turns:

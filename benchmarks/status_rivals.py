@@ -12,11 +12,10 @@ from scipy.stats import kstwo
 
 from support.status_streams import BEGIN_S, DAY_S, Floats, Stream
 
-_HOUR_S = 3600.0
-_EVERY_S = 300.0
-_KS_P = 0.05
-_LEAST_N = 10
+_HOUR_S, _EVERY_S = 3600.0, 300.0
+_KS_P, _LEAST_N = 0.05, 10
 _FAST, _SLOW = 0.30, 0.15
+Rule = Callable[[Stream], list[tuple[float, bool]]]
 
 
 def burn_rate(stream: Stream) -> list[tuple[float, bool]]:
@@ -27,7 +26,10 @@ def burn_rate(stream: Stream) -> list[tuple[float, bool]]:
     """
     times = np.maximum.accumulate(stream.times_s)
     failed = np.concatenate([[0.0], np.cumsum(1.0 - stream.passed)])
-    share = {s: _share(times, failed, s) for s in (300.0, 1800.0, _HOUR_S, 6 * _HOUR_S)}
+    here, share = np.arange(1, times.size + 1), {}
+    for window_s in (300.0, 1800.0, _HOUR_S, 6 * _HOUR_S):
+        first = np.searchsorted(times, times - window_s)
+        share[window_s] = (failed[here] - failed[first]) / (here - first)
     fast = (share[_HOUR_S] > _FAST) & (share[300.0] > _FAST)
     slow = (share[6 * _HOUR_S] > _SLOW) & (share[1800.0] > _SLOW)
     return _turns(times, fast | slow)
@@ -53,7 +55,7 @@ def ks_of_the_last_hour(stream: Stream) -> list[tuple[float, bool]]:
     return _turns(looks, (n >= _LEAST_N) & (p_value <= _KS_P))
 
 
-def _river(name: str, **settings: Any) -> Callable[[Stream], list[tuple[float, bool]]]:
+def _river(name: str, **settings: Any) -> Rule:
     """Return a rule that runs river's detector *name* on failures; of ADWIN's only rises count."""
 
     def rule(stream: Stream) -> list[tuple[float, bool]]:
@@ -71,22 +73,13 @@ def _river(name: str, **settings: Any) -> Callable[[Stream], list[tuple[float, b
     return rule
 
 
-def _share(times: Floats, failed: Floats, window_s: float) -> Floats:
-    first = np.searchsorted(times, times - window_s)
-    here = np.arange(1, times.size + 1)
-    return np.asarray((failed[here] - failed[first]) / (here - first))
-
-
 def _turns(times: Floats, bad: NDArray[np.bool_]) -> list[tuple[float, bool]]:
     turned = np.flatnonzero(np.diff(bad, prepend=False))
     return [(float(times[look]), bool(bad[look])) for look in turned]
 
 
 #: What can run here, by name.
-RIVALS: dict[str, Callable[[Stream], list[tuple[float, bool]]]] = {
-    "burn rate": burn_rate,
-    "KS": ks_of_the_last_hour,
-}
+RIVALS: dict[str, Rule] = {"burn rate": burn_rate, "KS": ks_of_the_last_hour}
 if find_spec("river"):
     RIVALS |= {"ADWIN": _river("ADWIN"), "PageHinkley": _river("PageHinkley", mode="up")}
     RIVALS["DDM"] = _river("DDM")

@@ -11,16 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 from common import print_head, print_row, script
-from numpy.typing import NDArray
 
 from monitor.rolling.anytime import advance_all
 from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import AppEvidence, RateLimits, TuningState, decide_rate, suspicion
+from monitor.stats.evidence import Floats
 
 _SEEN, _STEP_S, _DAY_S, _CALM, _HEALTHY_DAYS = 600, 60.0, 86_400.0, 0.92, 10
-Floats = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):

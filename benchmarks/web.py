@@ -6,7 +6,6 @@ own as `groundwatch web` does, and asks over HTTP with gzip as a browser would. 
 every key gets a new sample and a new verdict, as it would in production.
 """
 
-import os
 import random
 import re
 import statistics
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from common import new_store, print_head, print_row, script
+from common import new_store, print_head, print_row, process_cpu_s, script
 
 from monitor.models import Status
 from monitor.models.status import TALLY_SUMS
@@ -86,13 +85,13 @@ def ask(page: Page, store: Store, keys: int, requests: int) -> dict[str, float]:
             if number:
                 time.sleep(_SNAPSHOT_S)
             feed(store, keys)
-            before_ms = _cpu_ms(page.pid)
+            before_s = process_cpu_s(page.pid)
             answer = client.get("/").raise_for_status()
-            cpu_ms.append(_cpu_ms(page.pid) - before_ms)
-        before_ms = _cpu_ms(page.pid)
+            cpu_ms.append(1000 * (process_cpu_s(page.pid) - before_s))
+        before_s = process_cpu_s(page.pid)
         for _ in range(requests):
             client.get("/").raise_for_status()
-        shared_cpu_ms = (_cpu_ms(page.pid) - before_ms) / requests
+        shared_cpu_ms = 1000 * (process_cpu_s(page.pid) - before_s) / requests
         paths = ["/", *re.findall(r'(?:href|src)="(/(?:static|favicon)/[^"]+)"', answer.text)]
         sizes = [int(client.get(path).headers["content-length"]) for path in paths]
     status = Path(f"/proc/{page.pid}/status").read_text(encoding="utf-8")
@@ -102,12 +101,6 @@ def ask(page: Page, store: Store, keys: int, requests: int) -> dict[str, float]:
         "page with scripts and styles, kB": sum(sizes) / 1000,
         "memory, MB": int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1000,
     }  # fmt: skip
-
-
-def _cpu_ms(pid: int) -> float:
-    """Return what the server has used of a core so far; a busy machine does not change that."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 @script
