@@ -11,7 +11,8 @@ caches, flags that only guard, what is logged, and the plain numbers of a module
 a test could only repeat.
 
 A failure counts only if the test passes on the unchanged code, and a time-out only if the test
-alone, with three times the time, does not end either.
+alone, with three times the time, does not end either. How long a test takes is what it would take
+on an idle machine: where others use the processors, it still meets the same tests.
 """
 
 from __future__ import annotations
@@ -427,7 +428,7 @@ def main() -> None:
     parser.add_argument("room", choices=rooms)
     parser.add_argument("--draw", type=int, default=80, help="how many mutants")
     parser.add_argument("--seed", type=int, default=1, help="draws others")
-    parser.add_argument("--longest", type=float, default=240.0, help="seconds of tests a mutant")
+    parser.add_argument("--longest", type=float, default=240.0, help="idle seconds of tests, each")
     parser.add_argument("--traced", type=Path, help="keep what the tests run here, for later draws")
     given = parser.parse_args()
     modules = [
