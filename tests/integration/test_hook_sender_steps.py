@@ -70,6 +70,19 @@ def test_app_without_logs_reads_once_of_a_redis_that_is_away_for_five_seconds(mo
     assert said == [False, False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"redis_url": "redis://127.0.0.1:1/0"}, "ConnectionError: "),
+        ({"redis_url": None, "home": "~nobody-of-this-name/x"}, "RuntimeError"),
+    ],
+)
+def test_trouble_is_named_in_our_words_or_by_its_class(options, said):
+    recorder, sender = make(**options)
+    sender.step(time.monotonic())
+    assert recorder.stats()["last_error"].startswith(said)
+
+
 def test_batch_is_given_up_after_a_minute_without_redis():
     recorder, sender = make("redis://127.0.0.1:1/0")
     recorder.record({"output": "a"}, 1.0)

@@ -90,7 +90,7 @@ EVERYWHERE = {
     "output": "SECRET", "query": "SECRET",
     "contexts": ["SECRET", {"text": "SECRET", "id": "SECRET"}],
     "tool_calls": [{"name": "SECRET", "arguments": {"SECRET": ["SECRET"]}, "result": "SECRET"}],
-    "expected": {"SECRET": "SECRET"}, "metadata": {"a": {"SECRET": {"b": "SECRET"}}},
+    "expected": {"SECRET": "SECRET"}, "metadata": {"SECRET": {"SECRET": {"b": "SECRET"}}},
     "tags": {"tenant": "SECRET"}, "user_id": "SECRET", "session_id": "SECRET",
 }  # fmt: skip
 
