@@ -63,6 +63,26 @@ def test_tool_call_in_the_form_of_openai_is_understood():
     assert (tool_call.name, tool_call.arguments) == ("search", "{}")
 
 
+@pytest.mark.parametrize(
+    ("given_", "known"),
+    [
+        ("search", {"name": "search"}),
+        ({"function": "search"}, {"name": "<unnamed>"}),
+        ({"name": "f", "duration_ms": 0}, {"name": "f", "duration_ms": 0}),
+        ({"name": "f", "duration_ms": -1}, {"name": "f", "duration_ms": None}),
+        ({"name": "f", "duration_ms": "2"}, {"name": "f", "duration_ms": None}),
+        ({"name": "f", "error": {"code": 7}}, {"name": "f", "error": '{"code":7}'}),
+    ],
+)
+def test_tool_call_in_any_form_is_read_and_those_beside_it_stay(given_, known):
+    alone = sent({"output": "a", "tool_calls": given_}).interaction.tool_calls
+    read, beside = sent(
+        {"output": "a", "tool_calls": [given_, {"name": "n"}]}
+    ).interaction.tool_calls
+    assert (*alone, beside.name) == (read, "n")
+    assert {name: getattr(read, name) for name in known} == known
+
+
 def test_mask_of_the_call_goes_before_that_of_the_hook():
     sample = sent({"output": "a", "mask": lambda _: "call"}, mask=lambda _: "hook")
     assert sample.interaction.output == "call"
