@@ -50,8 +50,8 @@ def why(
     since: Annotated[
         str | None,
         typer.Option(
-            help="When it got worse: 2026-11-21T14:05 (UTC), or 24h ago; unset: when the fall that"
-            " the status tells of began, else 24h."
+            help="When it got worse: 2026-11-21T14:05 (UTC), or 24h ago. Default: when the fall that the"
+            " status found began; without one, 24h ago."
         ),
     ] = None,
     before: Annotated[str, typer.Option(help="Compare with samples from this time on.")] = "8d",
@@ -123,11 +123,11 @@ def print_faults(faults: Faults, about: str) -> None:
         console.print_rows(faults.blame.shares, {
             "cause": lambda each: each.cause,
             "fail before": lambda each: percent(each.before),
-            "fail now": lambda each: percent(each.after),
-            "change": lambda each: points_with_interval(
+            "fail since": lambda each: percent(each.after),
+            "change (90 %)": lambda each: points_with_interval(
                 each.after - each.before, each.low, each.high
             ),
-        }, right=("fail before", "fail now", "change"))  # fmt: skip
+        }, right=("fail before", "fail since", "change (90 %)"))  # fmt: skip
     for changed in faults.components:
         console.say(f"Changed: {change_sentence(changed)}")
     out.print("Failure modes:" if faults.modes else "Failure modes: none beyond chance")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp
 
 from monitor.models.insight import ComponentChange, ScoredExchange
+from monitor.stats.intervals import newcombe_interval
 
 #: Parts of an app that a release may exchange, by the names of their tags; and what judges it.
 COMPONENTS: Final = ("release", "model", "prompt_version", "retriever", "index", "judge")
@@ -27,7 +28,6 @@ _OF_CAUSE: Final = {
     "retrieval": ("retriever", "index"), "generation": ("model", "prompt_version", "judge"),
 }  # fmt: skip
 _NONE, _UNNAMED = 0.3, 0.2
-_Z: Final = 1.645
 
 
 def component_changes(
@@ -65,10 +65,9 @@ def component_changes(
         mine = [each for each in together if each in _OF_CAUSE.get(cause, ())]
         mine = mine or [each for each in together if each != "release"] or together
         part = sure[i] / len(mine) if component in mine else 0.0
-        rates = [_rate(passed[has]), _rate(passed[~has])]
-        change = rates[0][0] - rates[1][0]
-        half = _Z * (rates[0][1] + rates[1][1]) ** 0.5
-        bounds = max(-1.0, change - half), min(1.0, change + half)
+        without, with_it = ((float(passed[of].sum()), int(of.sum())) for of in (~has, has))
+        change = with_it[0] / with_it[1] - without[0] / without[1]
+        bounds = newcombe_interval(without, with_it, alpha=0.1)
         changes.append(ComponentChange(component, value, was, now, change, *bounds, part))
     return sorted(changes, key=lambda each: -each.confidence)
 
@@ -78,12 +77,6 @@ def _value(each: ScoredExchange, component: str) -> str | None:
         return each.evaluation.evaluator_version
     of: Mapping[str, str] = each.interaction.tags
     return (each.interaction.release if component == "release" else None) or of.get(component)
-
-
-def _rate(passed: NDArray[np.float64]) -> tuple[float, float]:
-    """Return a pass rate and its variance, with one pass and one failure more than there were."""
-    rate = (passed.sum() + 1.0) / (passed.size + 2.0)
-    return float(rate), float(rate * (1.0 - rate) / (passed.size + 2.0))
 
 
 def _confidences(splits: Sequence[NDArray[np.bool_]], passed: NDArray[np.float64]) -> list[float]:

@@ -22,6 +22,7 @@ from scipy.stats import binom, poisson
 
 from monitor.models.insight import ComponentChange, ScoredExchange
 from monitor.rolling.component_changes import component_changes
+from monitor.stats.intervals import newcombe_interval
 
 
 class Faults(NamedTuple):
@@ -90,7 +91,7 @@ class Exchange(NamedTuple):
 
 class BlameShare(NamedTuple):
     """
-    What one cause adds to the fall of the pass rate, in [-1, 1], with a 90 % bootstrap interval.
+    What one cause adds to the fall of the pass rate, in [-1, 1], with its 90 % Newcombe interval.
 
     ``before`` and ``after`` are the shares of all samples that fail for this cause.
     """
@@ -139,9 +140,13 @@ def blame(before: Sequence[Exchange], after: Sequence[Exchange]) -> Blame | None
     rates = [rng.multinomial(n.sum(), n / n.sum(), _RESAMPLED) / n.sum() for n in counts]
     grown = (rates[1] - rates[0])[:, :-1]
     falls = grown.sum(axis=1)
-    bounds = np.quantile(grown, (0.05, 0.95), axis=0)
-    failing = [n[:-1] / n.sum() for n in counts]
-    shares = tuple(map(BlameShare, CAUSES, *(each.tolist() for each in (*failing, *bounds))))
+    sizes = len(before), len(after)
+    shares = tuple(
+        BlameShare(
+            cause, was / sizes[0], now / sizes[1],
+            *newcombe_interval((was, sizes[0]), (now, sizes[1]), alpha=0.1),
+        ) for cause, was, now in zip(CAUSES, *(n.tolist() for n in counts), strict=False)
+    )  # fmt: skip
     if np.quantile(falls, 0.05) <= 0:
         return Blame("no fall", shares)
     sure = np.mean(2 * grown > falls[:, None], axis=0) >= _CONFIDENCE

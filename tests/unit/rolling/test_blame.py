@@ -59,6 +59,13 @@ def test_the_parts_add_up_to_the_fall():
     assert all(each.low <= each.after - each.before <= each.high for each in found.shares)
 
 
+def test_shares_of_none_and_of_all_have_an_interval_with_a_width():
+    passing, failing = ([exchange(random.Random(1), passes=p)] * 40 for p in (1.0, 0.0))
+    shares = blame(passing, failing).shares
+    assert {each.after for each in shares} == {0.0, 1.0}
+    assert all(each.high - each.low > 0.05 for each in shares)
+
+
 def test_questions_that_say_nothing_of_their_contexts_leave_the_cause_unclear():
     def vague(seed, passes):
         rng = random.Random(seed)

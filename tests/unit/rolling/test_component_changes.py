@@ -41,6 +41,12 @@ def test_a_part_that_changed_with_the_fall_is_named(part):
     assert change.low < -0.3 < change.high < 0
 
 
+def test_its_change_is_the_difference_of_the_pass_rates_with_and_without_it():
+    stream = samples({"model": FELL})
+    rates = [sum(each.passed for each in side) / FELL for side in (stream[:FELL], stream[FELL:])]
+    assert found(stream)["model"].change == pytest.approx(rates[1] - rates[0])
+
+
 def test_a_judge_that_changed_with_the_fall_is_named():
     assert found(samples({}, judge_at=FELL))["judge"].is_named
 
