@@ -214,8 +214,15 @@ class MissingExtraError(GroundwatchError, ImportError):
 
 
 def own_words(message: str) -> str:
-    """Return the message of one of our validators, without what pydantic puts before it."""
-    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    """Return pydantic's message in our words: "expected a valid number", "missing"."""
+    said = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    said = _SAID.get(said, said)
+    if (bound := said.removeprefix("Input should be ")) == said:
+        return said
+    return f"expected {'a value ' if bound.startswith(('greater', 'less')) else ''}{bound}"
+
+
+_SAID = {"Field required": "missing", "Extra inputs are not permitted": "unknown field"}
 
 
 def first_mistake(error: ValidationError) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from monitor.cli import console
 from monitor.cli.console import out
-from monitor.errors import GroundwatchError
+from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.report.format import duration, file_size, plain_text, utc_time
 
 if TYPE_CHECKING:
@@ -104,8 +104,10 @@ def found_by(check: DoctorCheck, settings: Settings) -> Iterator[CheckResult]:
     except GroundwatchError as error:
         name = check.__name__.removeprefix("check_").replace("_", " ")
         start = "start everything with: groundwatch up"
-        advice = start if check in {check_redis, check_store} and start not in str(error) else ""
-        yield CheckResult(name, ok=False, found=str(error), advice=advice)
+        # `up` starts no server elsewhere.
+        elsewhere = {check_redis: settings.redis_url, check_store: settings.database_url}
+        is_ours = check in elsewhere and elsewhere[check] is None and start not in str(error)
+        yield CheckResult(name, ok=False, found=str(error), advice=start if is_ours else "")
 
 
 def show(checks: Iterable[DoctorCheck], settings: Settings) -> bool:
@@ -171,15 +173,19 @@ def check_setup(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_redis(settings: Settings) -> Iterator[CheckResult]:
-    """Check Redis: its data, its room, what waits in it, and the workers that read it."""
+    """Check Redis: its data, its room, what waits in it, its workers, and what they say of the judge."""
     from monitor.queue.consumer import backlog, connect, live_workers, translated
     from monitor.queue.snapshot import read_events, read_stalls
     from monitor.settings import masked_url
+    from workers.self_monitoring import JudgeWatch
 
     client: Any = connect(settings.broker_url)
-    with translated():
-        info = client.info()
-        policy = info.get("maxmemory_policy", "unknown")
+    try:
+        with translated():
+            info = client.info()
+    except QueueUnavailableError as error:
+        raise QueueUnavailableError(f"{masked_url(settings.broker_url)}: {error}") from error
+    policy = info.get("maxmemory_policy", "unknown")
     version = f"{masked_url(settings.broker_url)}, version {info.get('redis_version')}"
     yield CheckResult("Redis", ok=True, found=version)
     yield CheckResult(
@@ -236,6 +242,14 @@ def check_redis(settings: Settings) -> Iterator[CheckResult]:
             found=f"{ended}, the last {duration(age_s)} ago: {stalls.why}",
             advice=f"see the log of {stalls.worker}; docs/operations.md says more",
             optional=True,
+        )
+    if settings.asks_judge:
+        judge = JudgeWatch.make(settings, client).look()
+        yield CheckResult(
+            "judge",
+            ok=judge.trouble is None,
+            found=judge.trouble or judge.note or "workers report no outage and no reached cap",
+            advice="no sample is lost while the judge is away" if judge.away else "",
         )
 
 

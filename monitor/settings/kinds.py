@@ -82,22 +82,23 @@ def read_json(value: Any) -> Any:
     """Read text as JSON; leave anything else as it is."""
     try:
         return json.loads(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise ValueError(f"should be JSON: {error}") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"expected JSON; {where}: {error.msg}") from None
 
 
 def an_http_url(value: SecretStr) -> SecretStr:
     """Check a web address."""
     parts = urlsplit(value.get_secret_value())
     if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
-        raise ValueError("should be a web address such as https://hooks.slack.com/services/...")
+        raise ValueError("expected a web address such as https://hooks.slack.com/services/...")
     return value
 
 
 def a_redis_url(value: str) -> str:
     """Check the address of a Redis."""
     if not is_redis_url(value):
-        raise ValueError(f"should be {REDIS_URL_FORMS}")
+        raise ValueError(f"expected {REDIS_URL_FORMS}")
     return value
 
 
@@ -107,7 +108,7 @@ def an_smtp_url(value: SecretStr) -> SecretStr:
     known = parts.scheme in {"smtp", "smtps", "smtp+plain"}
     if not known or not parts.hostname or not _port_is_valid(parts):
         raise ValueError(
-            "should be smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
+            "expected smtp://user:password@host:587 (STARTTLS), smtps://... (TLS from the start)"
             " or smtp+plain://host:25 (no encryption, for a relay on this machine);"
             " in a password, # / ? and @ are written as %23 %2F %3F and %40"
         )
@@ -148,7 +149,7 @@ def a_reference(value: str) -> str:
     if value in {"trailing", "same_hour"} or re.fullmatch(r"release:.+", value) or in_order:
         return value
     raise ValueError(
-        "should be trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
+        "expected trailing, same_hour, release:NAME or a span of days 2026-11-01/2026-11-08"
     )
 
 
@@ -231,7 +232,7 @@ def sentinels_of(url: str) -> Sentinels | None:
             raise ValueError("a sentinel should be host:26379 or [::1]:26379")
         nodes.append((host, port or _SENTINEL_PORT))
     if not nodes or not name or not (db or "0").isdigit():
-        raise ValueError(f"should be {scheme}://host:26379,host:26379/MASTER/0")
+        raise ValueError(f"expected {scheme}://host:26379,host:26379/MASTER/0")
     master_url = f"{scheme.removesuffix(_SENTINEL)}://{login}{at}master/{db or 0}"
     return Sentinels(tuple(nodes), unquote(name), master_url + question + options)
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr, ValidationError, field_serializer, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from ..errors import SettingsError, own_words
 from .fields import Fields, Table
@@ -145,13 +146,7 @@ class Settings(Fields):
         try:
             settings = cls.model_validate(from_file | from_environment)
         except ValidationError as error:
-            for wrong in error.errors():
-                text = own_words(wrong["msg"])
-                for name in [str(part) for part in wrong["loc"] if str(part) in TABLE_OF][-1:]:
-                    # Under the name by which the value was given.
-                    here = name in from_environment
-                    text = f"{variable(name) if here else f'{CONFIG_FILE}: {name}'}: {text}"
-                mistakes.append(text)
+            mistakes += [_mistake(wrong, from_environment) for wrong in error.errors()]
         if mistakes:
             raise SettingsError("\n".join(mistakes))
         return settings
@@ -256,6 +251,52 @@ def _read_toml(path: Path) -> tuple[dict[str, Any], list[str]]:
             else:
                 values[key] = item
     return values, mistakes
+
+
+def _mistake(wrong: ErrorDetails, from_environment: Mapping[str, Any]) -> str:
+    """Return the line for one wrong setting, under the name by which the value was given."""
+    text = own_words(wrong["msg"])
+    place = [str(part) for part in wrong["loc"]]
+    names = [part for part in place if part in TABLE_OF]
+    if not names:
+        return text
+    name = variable(names[-1]) if names[-1] in from_environment else f"{CONFIG_FILE}: {names[-1]}"
+    inside = ".".join(place[place.index(names[-1]) + 1 :])
+    shape = _shape(names[-1])
+    if wrong["type"].startswith(_PLAIN_MISTAKES) and shape.get("type") != "object":
+        return f"Invalid {name} {str(wrong['input'])[:80]!r}: expected {_expected(shape)}"
+    if inside:  # a part of a list of tables
+        return f"Invalid {name}: {inside}: {text}"
+    # An address may hold a password, so that the value is not shown.
+    return f"Invalid {name}: {text}" if text.startswith("expected ") else f"{name}: {text}"
+
+
+#: Beginnings of the names that pydantic has for a number, choice or switch that is another value.
+_PLAIN_MISTAKES = ("greater_than", "less_than", "literal_", "bool_", "int_", "float_", "finite_")
+
+
+def _shape(name: str) -> dict[str, Any]:
+    """Return the JSON schema of a setting's value, or of the items of a list."""
+    table = TABLE_OF[name]
+    shape = (TABLES[table] if table else Fields).model_json_schema()["properties"][name]
+    shape = shape.get("anyOf", [shape])[0]
+    found: dict[str, Any] = shape.get("items", shape)
+    return found
+
+
+def _expected(shape: Mapping[str, Any]) -> str:
+    """Return which values a JSON schema takes: "a number from 0 to 1"."""
+    if "enum" in shape:
+        *some, last = shape["enum"]
+        return f"{', '.join(some)} or {last}"
+    kinds = {"integer": "a whole number", "boolean": "true or false"}
+    said = kinds.get(shape.get("type", ""), "a number")
+    low, high = shape.get("minimum"), shape.get("maximum")
+    if low is not None and high is not None:
+        return f"{said} from {low:,g} to {high:,g}"
+    bounds = [("of at least", low), ("above", shape.get("exclusiveMinimum")), ("of at most", high)]
+    known = [f"{words} {bound:,.12g}" for words, bound in bounds if bound is not None]
+    return f"{said} {' and '.join(known)}".rstrip()
 
 
 _ALL = "`groundwatch config` lists them all"

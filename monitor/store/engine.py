@@ -164,9 +164,9 @@ class Store:
             ) from None
         except DatabaseError as error:
             where = self.engine.url.render_as_string(hide_password=True)
+            why = str(error.orig).strip().partition("\n")[0]  # libpq goes on with a question
             raise StoreUnavailableError(
-                f"the database at {where} cannot be used: {error.orig};"
-                " check GROUNDWATCH_DATABASE_URL"
+                f"the database at {where} cannot be used: {why}; check GROUNDWATCH_DATABASE_URL"
             ) from error
 
 

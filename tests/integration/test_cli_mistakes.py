@@ -108,17 +108,22 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
     )
 
     assert result.code == 3
-    assert sorted(line.split(":")[1] for line in result.err.splitlines()) == [
-        " GROUNDWATCH_MIN_N",
-        " GROUNDWATCH_SAMPLE_RATE",
-        " GROUNDWATCH_SCORER",
+    assert sorted(result.err.splitlines()) == [
+        "groundwatch: Invalid GROUNDWATCH_MIN_N 'x': expected a whole number of at least 1",
+        "groundwatch: Invalid GROUNDWATCH_SAMPLE_RATE 'lots': expected a number from 0 to 1",
+        "groundwatch: Invalid GROUNDWATCH_SCORER 'jugde':"
+        " expected auto, local, judge, cascade or nli",
     ]
 
 
 @pytest.mark.parametrize(
     ("command", "environment", "said"),
     [
-        ("evaluate good.jsonl", {"GROUNDWATCH_SCORER": "jugde"}, "Input should be 'auto'"),
+        (
+            "evaluate good.jsonl",
+            {"GROUNDWATCH_SCORER": "jugde"},
+            "Invalid GROUNDWATCH_SCORER 'jugde': expected auto,",
+        ),
         ("evaluate good.jsonl", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("worker", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
         ("up", {"GROUNDWATCH_SCORER": "judge"}, "OPENAI_API_KEY: "),
@@ -129,7 +134,7 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
         (
             "alerts test slack",
             {"GROUNDWATCH_SLACK_WEBHOOK_URL": "hooks.slack.com/services/SECRET"},
-            "GROUNDWATCH_SLACK_WEBHOOK_URL: should be a web address",
+            "Invalid GROUNDWATCH_SLACK_WEBHOOK_URL: expected a web address",
         ),
         (
             "up",
@@ -145,7 +150,7 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
             (
                 command,
                 {"GROUNDWATCH_REDIS_URL": "http://me:SECRET@127.0.0.1:6379"},
-                "GROUNDWATCH_REDIS_URL: should be redis://host:6379/0",
+                "Invalid GROUNDWATCH_REDIS_URL: expected redis://host:6379/0",
             )
             for command in ("replay good.jsonl --app a", "up", "worker", "doctor")
         ),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from alerts.conditions import SELF
+from monitor.cli.doctor import check_redis
 from monitor.models import Status
 from monitor.queue import names
 from monitor.queue.wire import encode
@@ -125,6 +126,20 @@ def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_c
     assert "the judge's endpoint answered 401" in ill(context)["monitor:judge_away"]
     CircuitBreaker(context.redis, endpoint_name(context.settings)).close()
     assert "monitor:judge_away" not in ill(context)
+
+
+def test_doctor_names_what_the_judge_answers(make_context, server):
+    context = make_context()
+    server.always = "401"
+    put(context, 1)
+    run(context)
+
+    found = {item.what: item for item in check_redis(context.settings)}["judge"]
+
+    assert not found.ok
+    assert "judge away: " in found.found
+    assert "401" in found.found
+    assert found.advice
 
 
 def test_local_scorer_has_no_judge_to_miss(make_context):

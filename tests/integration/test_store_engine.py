@@ -107,6 +107,17 @@ def test_a_damaged_file_is_found(tmp_path):
     assert "restore a backup" in result.advice
 
 
+def test_doctor_says_in_one_line_that_a_database_elsewhere_is_down():
+    from monitor.cli.doctor import check_store, found_by
+    from monitor.settings import Settings
+
+    settings = Settings(database_url="postgresql+psycopg://ann:SECRET@127.0.0.1:1/gw")
+    (result,) = found_by(check_store, settings)
+    assert "Connection refused; check GROUNDWATCH_DATABASE_URL" in result.found
+    assert "\n" not in result.found
+    assert (result.ok, result.advice) == (False, "")  # `up` would not start it
+
+
 @pytest.fixture
 def read_only_folder(tmp_path):
     """A folder that is mounted for reading at the end of the ``with`` that is given."""

@@ -191,7 +191,7 @@ def test_ci_records_a_deploy_acknowledges_and_makes_test_cases(world, team):
     assert made["left_out"] == [{"sample_id": "gone", "reason": "unknown_sample"}]
     ahead = {"app": OTHER, "release": "v1", "at": "2099-01-01T00:00:00Z"}
     for body, said in (
-        (ahead, "still to come"), ({"app": OTHER}, "release: Field required"),
+        (ahead, "still to come"), ({"app": OTHER}, "release: missing"),
         ({"app": "", "release": "v1"}, "app:"), ([], "body:"),
     ):  # fmt: skip
         answer = client.post("/api/v1/deploys", json=body)

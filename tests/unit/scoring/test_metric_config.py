@@ -62,7 +62,7 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
     ("text", "message"),
     [
         ("[precision_at_k]\nkk = 3", "no parameter 'kk'; did you mean k?"),
-        ("[precision_at_k]\nk = 0", r"\[precision_at_k\] k: Input should be greater"),
+        ("[precision_at_k]\nk = 0", r"\[precision_at_k\] k: expected a value greater"),
         ("[precision_at_k]\npass_score = 2", r"should be a number in \[0, 1\]"),
         ("[precison_at_k]\nk = 1", "did you mean precision_at_k?"),
         ("[length]\nmin_words = 9\nmax_words = 3", "must not be above"),
@@ -77,7 +77,7 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ('[own]\nfunction = "nowhere.at:all"', "cannot load"),
         ('[own]\nfunction = "nowhere"', "should be module:function"),
         ('[own]\nfunction = "math:pi"', "is not a function"),
-        ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: Extra"),
+        ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: unknown field"),
         ('[own]\ncriteria = "Nice?"\nrequires = ["outptu"]', "which no interaction has"),
         ('[Own]\ncriteria = "Nice?"', "Invalid metric name"),
         ('[length]\ncriteria = "Long?"', "two metrics are called length: version 1 of groundwatch"),

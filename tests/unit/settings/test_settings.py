@@ -49,12 +49,35 @@ def test_each_mistake_is_a_line_when_there_are_several():
     )
 
     assert sorted(line.split(":")[0] for line in lines) == [
-        "GROUNDWATCH_MIN_N",
         "GROUNDWATCH_NONSENSE",
-        "GROUNDWATCH_REDIS_URL",
-        "GROUNDWATCH_SAMPLE_RATE",
-        "GROUNDWATCH_SCORER",
         "GROUNDWATCH_SLACK_WEBHOOK_URL_FILE",
+        "Invalid GROUNDWATCH_MIN_N 'few'",
+        "Invalid GROUNDWATCH_REDIS_URL",
+        "Invalid GROUNDWATCH_SAMPLE_RATE '2'",
+        "Invalid GROUNDWATCH_SCORER 'oracle'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("SAMPLE_RATE", "lots", "a number from 0 to 1"),
+        ("MIN_N", "0", "a whole number of at least 1"),
+        ("EVALUATE_EVERY_S", "inf", "a number above 0"),
+        ("BUDGET_USD_PER_DAY", "-1", "a number above 0 and of at most 1,000,000,000"),
+        ("WINDOWS_S", "hour", "a whole number"),
+        ("WEB_REQUIRE_AUTHENTICATION", "perhaps", "true or false"),
+        ("DIGEST", "hourly", "off, daily or weekly"),
+    ],
+)
+def test_message_names_the_value_and_what_was_expected(name, value, expected):
+    line = f"Invalid GROUNDWATCH_{name} '{value}': expected {expected}"
+    assert mistakes(**{f"GROUNDWATCH_{name}": value}) == [line]
+
+
+def test_message_names_the_part_of_a_list_that_is_wrong():
+    assert mistakes(GROUNDWATCH_OBJECTIVES='[{"app": "x"}]') == [
+        "Invalid GROUNDWATCH_OBJECTIVES: 0.detect: missing"
     ]
 
 
@@ -203,7 +226,7 @@ def test_home_is_absolute_when_it_is_given_with_a_tilde():
 def test_form_of_an_address_is_shown_when_it_is_wrong(name, value, hint):
     (line,) = mistakes(**{name: value})
 
-    assert line.startswith(name)
+    assert line.startswith(f"Invalid {name}: expected ")
     assert hint in line
 
 
@@ -246,7 +269,7 @@ def test_store_is_in_the_home_folder_when_no_database_is_given(tmp_path):
 def test_wrong_address_is_refused_without_its_secret(name, value):
     with pytest.raises(SettingsError) as caught:
         Settings.from_env({name: value})
-    assert str(caught.value).startswith(f"{name}: ")
+    assert str(caught.value).removeprefix("Invalid ").startswith(f"{name}: ")
     assert "hunter2" not in str(caught.value)
 
 
@@ -281,7 +304,7 @@ def test_file_in_the_current_directory_is_read(tmp_path, monkeypatch):
         ("sampel_rate = 0.1", "sampel_rate: no such setting; did you mean sample_rate?"),
         ("[retention]\nkeep_text_days = 1", "did you mean keep_texts_days?"),
         ('openai_api_key = "sk-x"', "openai_api_key is a secret; set OPENAI_API_KEY"),
-        ("min_n = 0", "groundwatch.toml: min_n: "),
+        ("min_n = 0", "Invalid groundwatch.toml: min_n '0': expected a whole number of at least 1"),
         ("app = ", "cannot read the settings"),
     ],
 )
