@@ -173,7 +173,7 @@ def check_setup(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_redis(settings: Settings) -> Iterator[CheckResult]:
-    """Check Redis: its data, its room, what waits in it, its workers, and what they say of the judge."""
+    """Check Redis: its data, room and queue, its workers, and what they say of the judge."""
     from monitor.queue.consumer import backlog, connect, live_workers, translated
     from monitor.queue.snapshot import read_events, read_stalls
     from monitor.settings import masked_url

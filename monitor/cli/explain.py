@@ -50,8 +50,8 @@ def why(
     since: Annotated[
         str | None,
         typer.Option(
-            help="When it got worse: 2026-11-21T14:05 (UTC), or 24h ago. Default: when the fall that the"
-            " status found began; without one, 24h ago."
+            help="When it got worse: 2026-11-21T14:05 (UTC), or 24h ago. Default: when the fall"
+            " that the status found began; without one, 24h ago."
         ),
     ] = None,
     before: Annotated[str, typer.Option(help="Compare with samples from this time on.")] = "8d",
