@@ -179,7 +179,11 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         text = f"{said}; worst: {snapshot.peak.value}"
         late = ". Earlier messages about this may not have reached you"
         return text + late if AlertEvent.FIRED in tells else text
-    age, verdict = duration(snapshot.at - snapshot.since), snapshot.verdict
+    verdict = snapshot.verdict
+    moment = snapshot.since
+    if verdict.onset is not None and began == utc_time(verdict.onset):
+        moment = verdict.onset  # both read alike: the age is that of the headline
+    age = duration(snapshot.at - moment)
     noticed = began if age == duration(0) else f"{began}, {age} ago"
     if snapshot.well_since is not None:
         noticed += f"; it had been over since {utc_time(snapshot.well_since)}"
@@ -191,7 +195,7 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
         one_day = {bound.date() for bound in bounds} == {verdict.onset.date()}
         low, high = (f"{b:%H:%M}" if one_day else f"{b:%Y-%m-%d %H:%M}" for b in bounds)
         text += "" if low == high else f" ({low} to {high})"
-    if began == utc_time(verdict.onset):
+    if moment == verdict.onset:
         return text + noticed.removeprefix(began)
     return f"{text}; noticed {noticed}"
 

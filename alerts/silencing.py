@@ -57,9 +57,9 @@ def preview(
     matching = sum(all_match(matchers, labels) for labels in known)
     warning = ""
     if known and not matching:
-        warning = "it matches nothing that is evaluated; is a name misspelt?"
+        warning = "no app or metric matches: check the names"
     elif known and matching == len(known):
-        warning = "it matches everything there is"
+        warning = "every alert matches"
     return Preview(len(firing), held, warning)
 
 

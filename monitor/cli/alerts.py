@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from monitor.cli import console
 from monitor.cli.console import out
 from monitor.cli.messages import MESSAGE_COLUMNS, drill, outbox_app, render, route, test
 from monitor.errors import SettingsError
-from monitor.report.format import percent, plain_text, short_id, utc_time
+from monitor.report.format import duration, plain_text, short_id, utc_time
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -37,7 +38,9 @@ app.add_typer(outbox_app, name="outbox")
 for command in (route, test, render, drill):
     app.command()(command)
 
-Named = Annotated[str, typer.Argument(help="Id of the incident, or its first characters.")]
+Named = Annotated[
+    str, typer.Argument(metavar="INCIDENT", help="Id of the incident, or its first characters.")
+]
 Matchers = Annotated[
     list[str], typer.Argument(help="Such as app=shop severity=warning 'metric=~ground.*'.")
 ]
@@ -152,8 +155,8 @@ def ls(
     from alerts.store import acknowledgements
     from monitor.report.words import incident_sentence, level_words
 
-    now = datetime.now(UTC)
-    since = now - timedelta(seconds=console.parse_duration_s(window))
+    now, span_s = datetime.now(UTC), console.parse_duration_s(window)
+    since = now - timedelta(seconds=span_s)
     with console.reading() as connection:
         found = incidents_since(connection, since, app=of)
         acks = acknowledgements(connection)
@@ -179,7 +182,7 @@ def ls(
         "app": lambda item: console.safe(", ".join(item.apps), 40),
         "metric": lambda item: console.safe(", ".join(item.metrics), 60),
         "state": state,
-    }, as_json=as_json, none=f"no incidents in the last {window}")  # fmt: skip
+    }, as_json=as_json, none=f"no incidents in the last {duration(span_s)}")  # fmt: skip
 
 
 @incidents_app.command("show")
@@ -189,7 +192,7 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
     from alerts.dispatch import wiring_from
     from alerts.queries import deliveries, snapshots, why_not_notified
     from alerts.store import acknowledgement
-    from monitor.report.words import incident_sentence, level_words
+    from monitor.report.words import incident_sentence, level_words, verdict_rate
     from monitor.web.schema import IncidentAnswer
     from monitor.web.templating import event_reason
 
@@ -209,6 +212,8 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
     subject = f"{', '.join(incident.apps)} · {', '.join(incident.metrics)}"
     what = f"{subject}: {level_words(incident)}"
     out.print(console.safe(f"{what}, {incident_sentence(incident, now)}", 200))
+    if incident.silenced_by and incident.is_open:
+        out.print(console.safe(f"silenced by {incident.silenced_by}", 200))
     if ack:
         until = f"reminders are off until {utc_time(ack.until, now)}"
         out.print(console.safe(f"acknowledged by {ack.by}: {ack.note or 'no note'}; {until}", 300))
@@ -229,8 +234,8 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
     story |= {
         "event": lambda event: event.event,
         "level": lambda event: event.level,
-        "pass rate": lambda event: (
-            "" if (rate := event.verdict.pass_rate) is None else percent(rate)
+        "pass rate (90 %)": lambda event: (
+            "" if event.verdict.pass_rate is None else verdict_rate(event.verdict, unverified="")
         ),
         "n": lambda event: f"{event.verdict.n:,}",
         "why": lambda event: console.safe(said(event), 300),
@@ -240,6 +245,25 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
         sent[::-1], {"message": lambda item: short_id(item.delivery_id), **MESSAGE_COLUMNS},
         none=f"no notification: {plain_text(why_not, 300)}",
     )  # fmt: skip
+    if incident.is_open:
+        console.say("\n".join(_to_do(incident)))
+
+
+def _to_do(incident: Incident) -> list[str]:
+    """Return the next steps in an open incident: the advice of the monitor's own, or commands."""
+    from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
+
+    if incident.metric.startswith(MONITOR_PREFIX):
+        return [f"To do: {CONDITIONS.get(incident.metric, BLINDNESS).advice}"]
+    of = f"{shlex.quote(incident.app)} {shlex.quote(incident.metric)}"
+    named = f"--app {shlex.quote(incident.app)} --metric {shlex.quote(incident.metric)}"
+    since = incident.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+    return [
+        "To do:",
+        f"  groundwatch why {of}",
+        f"  groundwatch samples {named} --failed --since {since}",
+        f"  groundwatch open {short_id(incident.incident_id)}",
+    ]
 
 
 @incidents_app.command("ack")
@@ -263,7 +287,7 @@ def ack(
     out.print(f"no reminders until {utc_time(until)}; you get a message if it gets worse")
     firing = [f"{alert.app} {alert.metric}" for alert in incident.alerts if alert.is_open]
     if len(firing) > 1:
-        console.say(plain_text(f"acknowledged for all of it: {', '.join(firing)}", 300))
+        console.say(plain_text(f"acknowledged: {', '.join(firing)}", 300))
 
 
 def named_incident(connection: Connection, name: str) -> Incident:

@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from monitor.cli import console
@@ -31,9 +31,13 @@ from monitor.report.format import (
     points,
     rate_with_interval,
     score,
+    short_id,
+    utc_time,
 )
 
 if TYPE_CHECKING:
+    from monitor.report.model import Report
+    from monitor.store.engine import Store
     from monitor.web.detail import Detail
 
 _EVERY_S = 2.0
@@ -81,14 +85,15 @@ def status(
             live = Live(console=out, auto_refresh=False) if out.is_terminal else None
             with live or nullcontext(), suppress(KeyboardInterrupt):
                 while True:
+                    shown = Group(render_status(report), *_incident_lines(store, report))
                     if live:
-                        live.update(render_status(report), refresh=True)
+                        live.update(shown, refresh=True)
                     else:
-                        out.print(render_status(report))
+                        out.print(shown)
                     time.sleep(_EVERY_S)
                     report = read_status(store, settings, now=datetime.now(UTC), app=app)
         else:
-            out.print(render_status(report))
+            out.print(Group(render_status(report), *_incident_lines(store, report)))
             for item in report.apps:
                 if said := first_run_hint(item.app, item.ledger, settings.min_n):
                     console.say(said)
@@ -101,6 +106,28 @@ def status(
     raise typer.Exit(
         exit_code([*(a.status for a in report.apps), *(f.status for f in report.fleet)])
     )
+
+
+def _incident_lines(store: Store, report: Report) -> list[Text]:
+    """Return a line for each open incident of the apps of a report: how long, and what to do."""
+    from alerts.queries import open_incidents
+    from alerts.store import acknowledgements
+    from monitor.report.words import incident_sentence
+
+    with store.read() as connection:
+        found, acks = open_incidents(connection), acknowledgements(connection)
+    shown, lines = {app.app for app in report.apps}, []
+    for item in found:
+        if not shown.intersection(item.apps):
+            continue
+        said = f"{', '.join(item.apps)}: {item.level} incident"
+        said += f", {incident_sentence(item, report.generated_at)}"
+        said += ", silenced" if item.silenced_by else ""
+        if ack := acks.get(item.incident_id):
+            said += f", acknowledged by {ack.by}"
+        command = f"groundwatch incidents show {short_id(item.incident_id)}"
+        lines.append(Text(f"\n{plain_text(said, 200)}: {command}", "bold"))
+    return lines
 
 
 SendTo = Annotated[
@@ -265,7 +292,11 @@ def print_metric(found: Detail) -> None:
     figures = f"  {verdict_rate(verdict)}, n {verdict.n:,}"
     out.print(Text.assemble(name, verdict_text(verdict), figures))
     out.print(
-        Text(f"{plain_text(verdict.reason, 300)} ({plain_text(verdict.policy, 40)})\n", style="dim")
+        Text(
+            f"since {utc_time(verdict.since)}: {plain_text(verdict.reason, 300)}"
+            f" (policy {plain_text(verdict.policy, 40)})\n",
+            style="dim",
+        )
     )
     steps = [
         RatePoint(start=datetime.fromtimestamp(step.start_s, UTC), n=step.n, pass_rate=step.rate)
@@ -290,10 +321,10 @@ def print_metric(found: Detail) -> None:
             "n": lambda row: number(row.n),
             "pass rate (90 %)": lambda row: rate_with_interval(row.rate, row.low, row.high),
             "change": lambda row: points(row.change),
-            "adds": lambda row: points(row.adds),
-        }, right=("share", "n", "pass rate (90 %)", "change", "adds"))  # fmt: skip
+            "contribution": lambda row: points(row.adds),
+        }, right=("share", "n", "pass rate (90 %)", "change", "contribution"))  # fmt: skip
         if found.segments.left_out:
-            out.print(Text(f"{found.segments.left_out} more add less", style="dim"))
+            out.print(Text(f"{found.segments.left_out} more contribute less", style="dim"))
     if sum(found.histogram_now):
         out.print(Text("\nScores now, and in the reference", style="bold"))
         now, before = (

@@ -160,15 +160,18 @@ def digest_sections(digest: Digest) -> list[Section]:
 
 
 def chart_label(series: DigestSeries) -> str:
-    """Return the name of a time series with its status and figures, for or instead of a chart."""
+    """
+    Return the name of a time series with its status and figures, for or instead of a chart.
+
+    The figures are of the whole period, so that they need not agree with the present status.
+    """
     app, metric = (plain_text(name, _NAME_CHARS) for name in (series.app, series.metric))
     figures = "no scores"
     if series.rate is not None:
         rate = rate_with_interval(series.rate, series.low, series.high)
         figures = f"{rate}{'' if series.level_verified else NOT_VERIFIED}, n {series.n:,}"
-    return (
-        f"{ICONS[series.status]} {app} {metric}: {status_word(series.status, series.n)}, {figures}"
-    )
+    now = status_word(series.status, series.n)
+    return f"{app} {metric}: {figures}; now {ICONS[series.status]} {now}"
 
 
 def render_digest(digest: Digest, width: int = 78) -> str:

@@ -58,12 +58,18 @@ def render_status(report: Report) -> RenderableType:
 
 
 def _notes(app: AppReport, report: Report) -> Iterator[str]:
-    """Return what belongs to the rows of an app: the simple rule's verdict, errors, and costs."""
+    """Return what belongs to the rows of an app: reasons of its statuses, errors, and costs."""
     name = plain_text(app.app, 40)
+    alike: dict[str, list[str]] = {}  # metrics by what is to be said of them
     for item in app.metrics:
         verdict = item.verdict
-        if verdict.point_status is not verdict.status and verdict.status is not Status.BLIND:
-            yield f"{name} {plain_text(item.metric, 40)}: {words.reason_sentence(verdict)}"
+        if {verdict.status, verdict.point_status} != {Status.HEALTHY}:
+            said = f": {words.reason_sentence(verdict, with_level=False)}"
+            if verdict.status in {Status.WARNING, Status.CRITICAL}:
+                said = f" since {utc_time(verdict.since, report.generated_at)}{said}"
+            alike.setdefault(said, []).append(plain_text(item.metric, 40))
+    for said, metrics in alike.items():
+        yield f"{name} {', '.join(metrics)}{said}"
     for item in app.metrics:
         if said := words.judge_sentence(item.verdict):
             last = duration(item.verdict.window_s)
@@ -87,20 +93,20 @@ def status_table(report: Report) -> Listing:
             Column("n", "right"),
             Column("average score", "right", from_width=100),
             Column("for", "right", from_width=90),
-            Column("before", from_width=110),
+            Column("reference", from_width=110),
         ],
         n_head=2,
     )
     for app in report.apps:
         for verdict in (item.verdict for item in app.metrics):
-            drift, before = verdict.drift, NONE
+            drift, reference = verdict.drift, NONE
             if drift is not None and drift.reference_pass_rate is not None:
-                before = f"{percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
+                reference = f"{percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
             table.add_row(
                 plain_text(app.app, 40), plain_text(verdict.metric, 40), verdict_text(verdict),
                 words.verdict_rate(verdict, unverified="*"), f"{verdict.n:,}",
                 f"{score(verdict.average_score)} in {duration(verdict.window_s)}",
-                duration(report.generated_at - verdict.status_since), before,
+                duration(report.generated_at - verdict.status_since), reference,
             )  # fmt: skip
     return table
 
@@ -163,7 +169,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
     yield Text(
         f"{words.verdict_rate(verdict, unverified='')}, n {verdict.n:,} since"
         f" {utc_time(verdict.since, now)}: {words.reason_sentence(verdict)}"
-        f" ({plain_text(verdict.policy, 40)})",
+        f" (policy {plain_text(verdict.policy, 40)})",
         style="dim",
     )
     if item.series:

@@ -148,7 +148,7 @@ def report_headline(report: Report) -> str:
     if not verdicts or not all(item.reason.startswith(NOT_EVALUATED) for item in verdicts):
         return headline(statuses_of(report))
     age_s = (report.generated_at - max(item.evaluated_at for item in verdicts)).total_seconds()
-    return f"No status is up to date: {NOT_EVALUATED} {duration(age_s)}; is a scheduler running?"
+    return f"No status is up to date: {NOT_EVALUATED} {duration(age_s)}; check the scheduler."
 
 
 def headline(statuses: Mapping[str, Status]) -> str:
@@ -211,10 +211,14 @@ def incident_sentence(incident: Alert, now: datetime) -> str:
     return f"resolved after {lasted}"
 
 
-def reason_sentence(verdict: Verdict) -> str:
-    """Return why a status is what it is, and what a simple threshold check says if it differs."""
+def reason_sentence(verdict: Verdict, *, with_level: bool = True) -> str:
+    """
+    Return why a status is what it is, and what a simple threshold check says if it differs.
+
+    *with_level* also says by what the level of the rate is known.
+    """
     why = plain_text(verdict.reason)
-    if level := level_sentence(verdict):
+    if with_level and (level := level_sentence(verdict)):
         why = f"{why}; {level}"
     if verdict.point_status is verdict.status or verdict.status is Status.BLIND:
         return why
@@ -232,7 +236,7 @@ def score_sentence(verdict: Verdict) -> str:
         return ""
     lower = rule.direction is Direction.LOWER
     better, side = ("lower", "below") if lower else ("higher", "above")
-    line = "this app's own line" if rule.own else f"{rule.line:g} or {side}"
+    line = "the app's own pass score" if rule.own else f"{rule.line:g} or {side}"
     said = f"average score {score(verdict.average_score)} ({better} is better, passes at {line})"
     # Advice beside a healthy status would contradict it.
     if verdict.status not in {Status.WARNING, Status.CRITICAL}:
@@ -250,7 +254,8 @@ def drift_sentence(drift: Drift) -> str:
     said = f"reference: {percent(drift.reference_pass_rate)} (n {drift.reference_n:,})"
     if drift.reference_n < _LEAST_REFERENCE_N or drift.psi is None or drift.ks is None:
         return said
-    return f"{said}; distance PSI {score(drift.psi)}, KS {score(drift.ks)} (not a drift finding)"
+    distances = f"PSI {score(drift.psi)}, KS {score(drift.ks)}"
+    return f"{said}; distance of the scores from it: {distances}, not evidence of drift"
 
 
 def judge_sentence(verdict: Verdict) -> str:

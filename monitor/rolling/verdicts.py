@@ -283,7 +283,7 @@ def _healthy_reason(
         count = state.count
         if count.n < window.n and count.rate >= line:
             return (
-                "recovered, though the status window still holds the incident:"
+                "recovered, although the window still includes the incident:"
                 f" {shown_rate(count.rate)} passed since; {told}"
             )
     if window.interval is None or window.interval.high >= line or more_n is None:

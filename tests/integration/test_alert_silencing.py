@@ -101,8 +101,8 @@ def alerting(connection):
     [
         ("app=x", ["x"], ""),
         ("app=y", [], ""),
-        ("app=z", [], "it matches nothing that is evaluated; is a name misspelt?"),
-        ("metric=g", ["x"], "it matches everything there is"),
+        ("app=z", [], "no app or metric matches: check the names"),
+        ("metric=g", ["x"], "every alert matches"),
     ],
 )
 def test_preview_says_what_a_silence_would_cover_and_what_is_odd(alerting, matcher, held, warning):

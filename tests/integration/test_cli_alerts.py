@@ -15,6 +15,7 @@ from alerts.dispatch import Dispatcher, wiring_from
 from alerts.state import Timers
 from monitor.cli import console
 from monitor.cli.alerts import app
+from monitor.cli.app import app as whole_app
 from monitor.errors import GroundwatchError
 from monitor.models.status import Status
 from monitor.settings import Settings
@@ -83,6 +84,30 @@ def world(sqlite_url, slack, monkeypatch):
     yield world
     world.store.close()
     structlog.reset_defaults()
+
+
+def test_open_incident_names_its_figures_its_silence_and_what_to_do(world):
+    world.tell(Status.CRITICAL, pass_rate=0.62, low=0.55, high=0.69)
+    shown = world.says(f"show {world.incident().incident_id[:8]}")
+    assert "62.0 % (55.0–69.0)" in shown
+    assert "groundwatch why shop groundedness" in shown
+    assert "groundwatch samples --app shop --metric groundedness --failed --since 2" in shown
+    world.says("silence add app=shop --for 1h --comment known")
+    world.tell(Status.CRITICAL, after_s=30, pass_rate=0.62, low=0.55, high=0.69)
+    assert "silenced by " in world.says(f"show {world.incident().incident_id[:8]}")
+    world.tell(Status.HEALTHY, after_s=30, pass_rate=0.95)
+    assert "groundwatch why" not in world.says(f"show {world.incident().incident_id[:8]}")
+
+
+def test_status_ends_with_the_open_incident_and_its_command(world):
+    world.tell(Status.CRITICAL)
+    world.says(f"ack {world.incident().incident_id[:8]} --by ann")
+    done = CliRunner().invoke(whole_app, ["status"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    last = done.output.strip().splitlines()[-1]
+    assert last.startswith("shop: critical incident, open for ")
+    command = f"groundwatch incidents show {world.incident().incident_id[:8]}"
+    assert last.endswith(f", acknowledged by ann: {command}")
 
 
 def test_an_incident_is_listed_shown_and_acknowledged(world):
@@ -229,7 +254,10 @@ def test_a_silence_that_cannot_be_is_refused(world, line, message):
 
 def test_a_silence_that_matches_nothing_or_everything_warns(world, capsys):
     world.tell(Status.HEALTHY)
-    for matcher, warning in (("app=shoop", "matches nothing"), ("app=~.*", "matches everything")):
+    for matcher, warning in (
+        ("app=shoop", "no app or metric matches"),
+        ("app=~.*", "every alert matches"),
+    ):
         done = world.run(f"silence preview {matcher}")
         assert warning in done.output
 

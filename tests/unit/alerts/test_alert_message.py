@@ -41,6 +41,17 @@ def hostile():
     )
 
 
+def test_headline_and_facts_name_one_age_of_the_fall():
+    onset = NOW + timedelta(seconds=50)
+    verdict = snapshot().verdict.model_copy(
+        update={"onset": onset, "onset_earliest": None, "onset_latest": None}
+    )
+    at, since = onset + timedelta(seconds=5), onset + timedelta(seconds=3)
+    message = render(snapshot(verdict=verdict, at=at, since=since), {FIRED})
+    assert "(5 s ago)" in message.subject
+    assert "most likely began 2026-03-01 14:10 UTC, 5 s ago" in message.text
+
+
 def test_a_fired_message_says_everything_that_matters():
     found = snapshot(report_url="https://status.example.org/", incident_id="5d02744c11aa")
     message = render(found, {FIRED})

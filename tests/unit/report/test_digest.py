@@ -184,13 +184,13 @@ def test_status_that_is_held_is_told_as_such_beside_its_course():
         app="shop", metric="m", status=Status.CRITICAL, rate=None, low=None, high=None, n=0,
         points=[],
     )  # fmt: skip
-    assert chart_label(held) == "■ shop m: CRITICAL (no new scores), no scores"
+    assert chart_label(held) == "shop m: no scores; now ■ CRITICAL (no new scores)"
 
 
 def test_rate_whose_level_is_not_verified_says_so_in_the_digest():
     unsure = course("shop", "m", Status.HEALTHY, [], 240)
     unsure = unsure.model_copy(update={"level_verified": False})
-    assert chart_label(unsure).endswith("80.0 % (70.0–90.0), level not verified, n 240")
+    assert "80.0 % (70.0–90.0), level not verified, n 240; now" in chart_label(unsure)
 
 
 def test_cost_stands_beside_that_of_the_period_before():

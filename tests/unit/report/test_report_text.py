@@ -57,6 +57,20 @@ def test_app_without_a_reference_has_a_dash_where_it_would_stand():
     assert row.rstrip().endswith("–")
 
 
+def test_status_says_of_each_metric_that_is_not_healthy_since_when_and_why_once():
+    alarm = {"since": NOW, "reason": "pass rate is below 70 %", "point_status": Status.CRITICAL}
+    verdicts = [
+        make_verdict(Status.CRITICAL, NOW, app="shop", metric="groundedness", **alarm),
+        make_verdict(Status.CRITICAL, NOW, app="shop", metric="relevance", **alarm),
+        make_verdict(Status.BLIND, NOW, app="shop", metric="toxicity", reason="the judge is away"),
+    ]
+    item = AppFacts(app="shop", verdicts=verdicts, ledger=Ledger())
+    found = build_report([item], now=NOW, window_s=3600, status_window_s=3600)
+    lines = [line.rstrip() for line in printed(render_status(found), 120).splitlines()]
+    assert "shop groundedness, relevance since 12:00:00 UTC: pass rate is below 70 %" in lines
+    assert "shop toxicity: the judge is away" in lines
+
+
 @BOTH
 @WIDTHS
 @pytest.mark.parametrize("colour", [False, True])

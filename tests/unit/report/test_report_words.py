@@ -57,7 +57,7 @@ def test_drift_has_dashes_when_its_figures_are_missing():
 @pytest.mark.parametrize(("n", "is_told"), [(199, False), (200, True)])
 def test_distances_are_told_when_the_reference_is_large(n, is_told):
     said = drift_sentence(Drift(reference_pass_rate=0.9, reference_n=n, psi=1.11, ks=0.43))
-    assert ("PSI 1.11, KS 0.43 (not a drift finding)" in said) is is_told
+    assert ("PSI 1.11, KS 0.43, not evidence of drift" in said) is is_told
 
 
 def test_plain_rule_is_told_where_it_says_another_status():

@@ -89,7 +89,7 @@ def test_status_of_a_stream_that_fell_silent_says_that_it_is_held(outcomes, stat
 def test_window_that_still_holds_what_is_over_says_so():
     outcomes, held = (
         [1] * 600 + [0] * 60,
-        "recovered, though the status window still holds the incident",
+        "recovered, although the window still includes the incident",
     )
     after = next(n for n in range(200) if evidence(outcomes + [1] * n).status is HEALTHY)
     assert held in evidence(outcomes + [1] * after, last=after + 60).reason
