@@ -14,16 +14,18 @@ come from the environment, or from *settings*.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import redis
+from pydantic import ValidationError
 
 from monitor.models import Evaluation, Interaction
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
+from monitor.settings.kinds import split_commas
 
 __all__ = ["aevaluate", "evaluate", "to_rows"]
 
@@ -31,8 +33,8 @@ Record = Interaction | Mapping[str, Any]
 
 
 def evaluate(
-    records: Iterable[Record],
-    metrics: Iterable[str] = ("groundedness", "relevance"),
+    records: Iterable[Record] | Record,
+    metrics: Iterable[str] | str = ("groundedness", "relevance"),
     *,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     settings: Settings | None = None,
@@ -49,9 +51,10 @@ def evaluate(
     records
         Interactions, or objects with their fields: ``output``, and ``query``, ``contexts``,
         ``expected`` and so on as the metrics need; ``id`` is the place, from 1, unless given.
-        A data frame of pandas or Polars has a row for each and a column for each field.
+        A data frame of pandas or Polars has a row for each and a column for each field; an
+        empty cell is a field that is not there, and an index called ``id`` names the rows.
     metrics
-        Names of metrics.
+        Names of metrics; one text may hold several, with commas.
     parameters
         Parameters by metric, such as ``{"precision_at_k": {"k": 3}}``.
     settings
@@ -66,20 +69,11 @@ def evaluate(
     JudgeOutageError, BudgetReachedError
         If the judge cannot be asked at all, or the budget ends the run.
     pydantic.ValidationError
-        If a record lacks its output or has a field of the wrong type.
+        If a record lacks its output or has a field of the wrong type; a note says which record.
     """
-    wanted = (settings or Settings.from_env()).model_copy(update={"metrics": tuple(metrics)})
-    frame: Any = records
-    if hasattr(frame, "to_dicts") or hasattr(frame, "to_dict"):
-        rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")
-        # An empty cell is None or a float that is not itself.
-        records = [{k: v for k, v in row.items() if v is not None and v == v} for row in rows]  # noqa: PLR0124
-    interactions = [
-        each
-        if isinstance(each, Interaction)
-        else Interaction.model_validate({"id": str(n)} | {**each})
-        for n, each in enumerate(records, start=1)
-    ]
+    named = split_commas(metrics) if isinstance(metrics, str) else tuple(metrics)
+    wanted = (settings or Settings.from_env()).model_copy(update={"metrics": named})
+    interactions = list(_interactions(records))
     scorer = make_scorer(wanted, client=client, once=True, parameters=parameters)
     try:
         if scorer.concurrency == 1:
@@ -90,8 +84,44 @@ def evaluate(
         scorer.close()
 
 
+def _interactions(records: Any) -> Iterator[Interaction]:
+    """Read records, or the rows of a data frame."""
+    if isinstance(records, Interaction | Mapping):
+        records = [records]
+    elif hasattr(records, "to_dicts"):  # of Polars
+        records = records.to_dicts()
+    elif hasattr(records, "to_dict"):  # of pandas
+        is_named = getattr(getattr(records, "index", None), "name", None) == "id"
+        records = (records.reset_index() if is_named else records).to_dict("records")
+    for n, record in enumerate(records, start=1):
+        if isinstance(record, Interaction):
+            yield record
+            continue
+        given = {key: cell for key, value in record.items() if (cell := _plain(value)) is not None}
+        given["id"] = str(given.get("id", n))
+        if isinstance(given.get("contexts"), str):
+            given["contexts"] = [given["contexts"]]
+        try:
+            yield Interaction.model_validate(given)
+        except ValidationError as error:
+            error.add_note(f"in record {n}")
+            raise
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as plain Python has it, whatever NumPy or pandas made of it; None if empty."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    is_empty = isinstance(value, float) and value != value  # noqa: PLR0124 - not a number
+    return None if is_empty or type(value).__name__ in {"NAType", "NaTType"} else value
+
+
 async def aevaluate(
-    records: Iterable[Record], *arguments: Any, **options: Any
+    records: Iterable[Record] | Record, *arguments: Any, **options: Any
 ) -> list[tuple[Evaluation, ...]]:
     """Evaluate without blocking the event loop; takes and returns what `evaluate` does."""
     return await asyncio.to_thread(evaluate, records, *arguments, **options)
@@ -103,18 +133,14 @@ def to_rows(found: Iterable[tuple[Evaluation, ...]]) -> list[dict[str, Any]]:
 
     Columns are ``id``, and for each metric its score under its name (None without one), and
     ``NAME_status`` (completed, failed or skipped) and ``NAME_reason`` (the explanation, or why
-    there is no score).
+    there is no score: what failed, or the reason for being skipped).
     """
     rows = []
     for evaluations in found:
         row: dict[str, Any] = {"id": evaluations[0].target_event_id} if evaluations else {}
         for each in evaluations:
-            name = each.evaluator_name
-            row |= {
-                name: each.score,
-                f"{name}_status": each.status.value,
-                f"{name}_reason": each.reason or each.explanation or "",
-            }
+            name, status = each.evaluator_name, each.status.value
+            row |= {name: each.score, f"{name}_status": status, f"{name}_reason": each.why}
         rows.append(row)
     return rows
 

@@ -33,6 +33,8 @@ _B = TypeVar("_B")
 _CHUNK = 32  # records; a process is given more than one at a time
 #: Fewer records than this are scored before other processes have started.
 _FEW = 256
+#: Reasons for missing scores that are shown, the commonest first, and characters of each.
+_MOST_REASONS, _LONGEST_REASON = 8, 160
 
 
 def score(
@@ -50,7 +52,8 @@ def score(
     """
     Evaluate each record of a file; write one line per record, in the same order.
 
-    Run it again with the same output to resume after the last complete line.
+    Run it again with the same output to resume after the last complete line. Exit code 1: some
+    lines were bad, or evaluations failed and none was completed.
     """
     from monitor.report.words import reasons
     from monitor.scoring.registry import budget_client, make_scorer
@@ -63,6 +66,7 @@ def score(
     # What it shares with the workers is the budget, and nothing else.
     scorer = make_scorer(settings, client=budget_client(settings), once=True)
     found: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
     with (
         closing(scorer),
         console.opened_records(file, source) as records,
@@ -78,6 +82,7 @@ def score(
             try:
                 for scored in work(target.rest(records), settings, scorer):
                     found.update(scored.statuses)
+                    missing.update(scored.missing)
                     target.write(scored.line)
                     bar.advance(task)
             except (JudgeOutageError, BudgetReachedError) as error:
@@ -85,7 +90,11 @@ def score(
             # Bad lines are no records, and rows of one trace are one.
             bar.update(task, total=bar.tasks[task].completed)
     console.tell(f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}")
-    if records.unreadable:
+    for why, n in missing.most_common(_MOST_REASONS):
+        console.tell(f"{n:,} x {why}")
+    if (left := len(missing) - _MOST_REASONS) > 0:
+        console.tell(f"and {left:,} further reasons, see the output")
+    if records.unreadable or (found["failed"] and not found["completed"]):
         raise typer.Exit(1)
 
 
@@ -174,10 +183,11 @@ class ScoreOutput:
 
 
 class Scored(NamedTuple):
-    """The line of one record, and how its evaluations ended."""
+    """The line of one record, how its evaluations ended, and why some have no score."""
 
     line: str
     statuses: Counter[str]
+    missing: Counter[str]
 
 
 def score_here(
@@ -262,7 +272,14 @@ def score_chunk(interactions: list[Interaction]) -> list[Scored]:
 
 
 def _scored(interaction: Interaction, scorer: Scorer) -> Scored:
+    from monitor.report.format import plain_text
+
     found = scorer.score(interaction, key=interaction.id)
     evaluations = [item.model_dump(mode="json") for item in found]
     line = json.dumps({"id": interaction.id, "evaluations": evaluations}, ensure_ascii=False)
-    return Scored(line, Counter(item.status.value for item in found))
+    missing = (
+        f"{item.evaluator_name} {item.status.value}: {plain_text(item.why, _LONGEST_REASON)}"
+        for item in found
+        if item.score is None
+    )
+    return Scored(line, Counter(item.status.value for item in found), Counter(missing))

@@ -147,6 +147,17 @@ def test_judge_that_is_away_ends_the_run_and_the_next_goes_on(records, scores, m
     assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
 
 
+def test_missing_scores_are_explained_at_the_end(records, scores, monkeypatch):
+    monkeypatch.setenv("GROUNDWATCH_JUDGE_ATTEMPTS", "1")
+    with JudgeServer(always="500") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        metrics = ("--metrics", "groundedness,precision_at_k")
+        failed = score(records, scores, "--judge", "judge", *metrics)
+    assert failed.exit_code == 1
+    assert "20 x groundedness failed: the judge's endpoint answered 500" in failed.stderr
+    assert "20 x precision_at_k skipped: no_expected_relevant" in failed.stderr
+
+
 def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "0.00001")

@@ -2,7 +2,9 @@
 
 import asyncio
 
+import numpy as np
 import pytest
+from pydantic import ValidationError
 
 import monitor.metrics
 from monitor.errors import SettingsError
@@ -69,6 +71,37 @@ def test_data_frame_goes_in_and_rows_for_one_come_out():
     assert found[0]["groundedness"] > 0.7
     assert (found[1]["relevance"], found[1]["relevance_status"]) == (None, "skipped")
     assert found[1]["relevance_reason"] == "no_query"
+
+
+def test_cells_of_numpy_are_plain_values():
+    passages = np.array(["Shops open at 9.", RECORD["contexts"][0]], dtype=object)
+    row = RECORD | {"id": np.int64(7), "contexts": passages, "latency_ms": np.int64(30)}
+    [found] = to_rows(evaluate(Frame([row]), ["groundedness", "latency_ms"]))
+    assert found["id"] == "7"
+    assert found["groundedness"] > 0.7
+    assert found["latency_ms"] == 1.0
+
+
+def test_lone_record_and_metrics_in_one_text_are_understood():
+    [found] = evaluate(RECORD | {"contexts": RECORD["contexts"][0]}, "groundedness, length")
+    assert [each.evaluator_name for each in found] == ["groundedness", "length"]
+    assert found[0].score > 0.7
+
+
+def test_record_that_is_wrong_is_named_by_its_place():
+    with pytest.raises(ValidationError) as caught:
+        evaluate([RECORD, {"query": "Why?"}])
+    assert caught.value.__notes__ == ["in record 2"]
+
+
+def test_rows_say_why_there_is_no_score():
+    settings = Settings(scorer="judge", openai_base_url="http://127.0.0.1:9/v1", judge_attempts=1)
+    metrics = ["faithfulness", "precision_at_k", "agent_overall_score"]
+    [row] = to_rows(evaluate([RECORD], metrics, settings=settings))
+    assert "cannot be reached" in row["faithfulness_reason"]
+    assert "check OPENAI_BASE_URL" in row["faithfulness_reason"]
+    assert row["precision_at_k_reason"] == "no_expected_relevant"
+    assert row["agent_overall_score_reason"].startswith("part_missing: 6 of 6 parts are missing")
 
 
 def test_verdicts_are_cached_where_there_is_a_redis(redis_url):

@@ -213,7 +213,9 @@ class ChatEndpoint:
             return self._late()
         if isinstance(error, openai.APIConnectionError):
             cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
-            return JudgeUnavailableError(f"the judge's endpoint cannot be reached ({cause})")
+            return JudgeUnavailableError(
+                f"the judge's endpoint cannot be reached ({cause}); check OPENAI_BASE_URL"
+            )
         return JudgeUnavailableError(f"the judge's answer broke off ({type(error).__name__})")
 
     def _late(self) -> JudgeUnavailableError:
