@@ -1,8 +1,9 @@
 """
 Citations in the answer, checked against the passages that they name.
 
-Read are ``[1]``, ``[1, 2]``, ``[1][2]``, ``[^1]``, ``【1】``, ``[id]`` and "(Smith, 2020)"; links,
-``[sic]`` and the indices of code are not citations.
+Read are ``[1]``, ``[1, 2]``, ``[1-3]``, ``[1][2]``, ``[^1]``, ``【1】``, ``[id]``, ``[Source 1]``
+and "(Smith, 2020; Lee, 2021)"; links, footnotes, ``[sic]`` and the indices of code are not
+citations.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _PARTIAL_SCORE = 0.7
 _MOST_MARKS = 20
 _LONGEST_NAME = 60  # characters of the name of a variable before its index
 _HIDDEN = "\ue000"  #: stands for a bracket in code
-_ID = r"[\w.:/-]{1,100}"
+_WORD_BEFORE = r"(?i:citation|source|document|doc|passage|context|reference|ref)[:#\s]\s*"
+_ID = rf"(?:{_WORD_BEFORE})?[\w.:/–-]{{1,100}}"
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 #: [1], [^1], [1, 2], [doc-a], 【4†source】; neither ](url) nor the text of a link follows.
 _MARK = re.compile(
@@ -50,6 +52,15 @@ _MARK = re.compile(
 _AUTHOR = re.compile(
     r"\(([A-Z][\w'-]+)((?:,? (?:and|&) [A-Z][\w'-]+| et al\.?)?),? ((?:19|20)\d\d)[a-z]?\)"
 )
+#: (Smith, 2020; Lee, 2021)
+_AUTHORS = re.compile(r"\(([^();]{3,60}\d[a-z]?(?:;[^();]{3,60}\d[a-z]?)+)\)")
+_RANGE = re.compile("([0-9]{1,2})[-–]([0-9]{1,2})")
+_YEAR = re.compile("(?:19|20)[0-9][0-9]")
+#: The text of a footnote, or the address of a link, below the answer.
+_DEFINITION = re.compile(
+    r"^[ \t]*(?:\[\^[^\][\n]{1,100}\]:|\[[^\][\n]{1,100}\]:\s*<?https?:).*$", re.MULTILINE
+)
+_LINKED_MARK = re.compile(r"\[(\[\^?[\w-]{1,100}\])\]\([^()\s]*\)")
 _AFTER_STOP = re.compile(
     r"([.!?])((?:\s*(?:\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)))+)"
 )
@@ -68,29 +79,35 @@ def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
 
     A mark belongs to the sentence it stands in, also right after its full stop. Words in
     square brackets are a citation when they are one of *ids* or look like an id: "[sic]" does
-    not. Text in backticks is code, and cites nothing.
+    not. Text in backticks is code, and cites nothing; footnotes state nothing.
     """
-    moved = _AFTER_STOP.sub(r"\2\1", _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer))
+    shown = _DEFINITION.sub("", _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer))
+    shown = _AUTHORS.sub(
+        lambda mark: "".join(f"({each.strip()})" for each in mark[1].split(";")),
+        _LINKED_MARK.sub(r"\1", shown),
+    )
+    moved = _AFTER_STOP.sub(r"\2\1", shown)
     return [_cited_claim(sentence, ids) for sentence in split_sentences(moved)]
 
 
 def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
     cited: dict[str, None] = {}
+    ends: set[int] = set()  #: of the marks taken
 
     def take(mark: re.Match[str]) -> str:
         if len(cited) >= _MOST_MARKS:
             return mark[0]
-        parts = [part.lstrip("^") for part in re.split(r"\s*[,;]\s*", mark[1] or mark[2])]
+        parts = _named(mark[1] or mark[2], ids)
         start = mark.start()
         before = re.search(r"[\w)\]]+$", sentence[max(0, start - _LONGEST_NAME) : start])
         after = sentence[mark.end() : mark.end() + 2]
-        # The index of a variable, such as ``rows[2].name`` or ``x_1[3]``.
+        # The index of a variable, such as ``rows[2].name`` or ``x_1[3]``; behind another index,
+        # or the text of a link, ``m[0][1]`` or ``[terms][1]``.
         is_index = before and ("_" in before[0] or re.match(r"\.\w|\(|\s?=", after))
-        is_citation = not is_index and all(
-            part in ids or (part != "0" and re.search(r"[\d_:/.-]", part)) for part in parts
-        )
-        if not is_citation:
+        is_second = sentence[start - 1 : start] == "]" and start not in ends
+        if is_index or is_second or not parts:
             return mark[0]
+        ends.add(mark.end())
         cited.update(dict.fromkeys(parts))
         return ""
 
@@ -101,6 +118,23 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
     text = " ".join(_AUTHOR.sub(take_author, _MARK.sub(take, sentence)).split())
     text = re.sub(r" ([.,;!?])", r"\1", text).replace(_HIDDEN, "[")
     return CitedClaim(text, tuple(cited))
+
+
+def _named(mark: str, ids: Collection[str]) -> list[str]:
+    """Return the ids that stand between the brackets of a mark; none if it is not a citation."""
+    found: list[str] = []
+    for part in (each.lstrip("^") for each in re.split(r"\s*[,;]\s*", mark)):
+        name = part if part in ids else re.sub(rf"^{_WORD_BEFORE}", "", part)
+        between = None if name in ids else _RANGE.fullmatch(name)
+        if between is not None and 0 < int(between[1]) < int(between[2]):
+            found += map(str, range(int(between[1]), int(between[2]) + 1))
+        elif name in ids or not (
+            name == "0" or _YEAR.fullmatch(name) or re.search(r"[\d_:/.-]", name) is None
+        ):
+            found.append(name)
+        else:
+            return []
+    return found[:_MOST_MARKS]
 
 
 def citation_verdict(entailment: float | None) -> float:
@@ -208,7 +242,7 @@ class CitedAnswer:
 
 
 def _of_citations(
-    *skips: str, **declared: Any
+    *skips: str, version: str = "2", **declared: Any
 ) -> Callable[[Callable[[CitedAnswer, Entailment, Interaction, Any], Finding]], JudgementMetric]:
     """Make a metric of what an answer cites, skipped where that is nothing."""
 
@@ -225,7 +259,7 @@ def _of_citations(
             return function(answer, answer.entailment(judgement, interaction), interaction, p)
 
         skipped = ("no_citation", "unsupported_text", *skips)
-        return read(skips=skipped, **_SHARED, **declared)(evaluate)
+        return read(skips=skipped, version=version, **_SHARED, **declared)(evaluate)
 
     return made
 
@@ -256,7 +290,7 @@ def citation_accuracy(
 
 
 @computed(
-    version="2",
+    version="3",
     formula="claims whose citations name the true passage / claims",
     requires=("output", "contexts", "expected.citations"),
     source="GRACE: grounded RAG with citations",
@@ -287,15 +321,21 @@ def citation_quality(
     entails the claim best of all.
     """
     truth = answer.truth(interaction)
-    scores = []
+    found: list[tuple[bool, bool, float]] = []
     for claim, statement in enumerate(answer.claims):
         expected = truth[claim] if claim < len(truth) else None
         right = entailment.best(claim) if statement.cited and expected is None else [expected]
         for passage in answer.passages_of(statement):
             support = 0.0 if passage is None else entailment.support(claim, passage)
-            exists, accurate = passage is not None, passage is not None and passage in right
-            scores.append(quality_of_citation(exists, accurate, support))
-    return Finding(score=weighted_mean(scores), details={"citations": len(scores)})
+            exists = passage is not None
+            found.append((exists, exists and passage in right, support))
+    exist, accurate, grounded = zip(*found, strict=True)
+    return Finding(
+        score=weighted_mean([quality_of_citation(*each) for each in found]),
+        explanation=f"{len(found)} citations: {sum(exist)} lead to a passage, {sum(accurate)} to"
+        f" the right one; mean support {weighted_mean(grounded):.2f}.",
+        details={"citations": len(found)},
+    )
 
 
 class Support(NoParameters):
@@ -326,7 +366,9 @@ def _graph(
         details: dict[str, Any] = {"cited": sorted(named), "supporting": sorted(supporting)}
         if needs_support and not supporting:
             return Finding(skipped="nothing_supports", details=details)
-        return Finding(score=score(named, supporting), details=details)
+        said = f"{len(named)} passages cited, {len(supporting)} support the statements that cite,"
+        said += f" {len(named & supporting)} both."
+        return Finding(score=score(named, supporting), explanation=said, details=details)
 
     skips = ("nothing_supports",) * needs_support
     source = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
@@ -357,6 +399,7 @@ class Sources(NoParameters):
 
 
 @read(
+    version="2",
     formula="claims with at least N citations / claims needing N sources",
     source="ours: citations over the graph of passages",
     skips=("no_claim_needs_several", "unsupported_text"),

@@ -9,6 +9,7 @@ from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.entailment import clear_cache, local_entailment
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metrics import METRICS
+from monitor.scoring.metrics.citations import cited_claims
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -88,8 +89,9 @@ def test_what_the_judge_says_decides_and_not_the_words():
 
 def test_version_is_that_of_the_back_end():
     found = scored("faithfulness", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
-    assert len({each.evaluator_version for each in found.values()}) == 1
-    assert found["citation_accuracy"].evaluator_version.startswith("local-")
+    back_end = found["faithfulness"].evaluator_version
+    assert back_end.startswith("local-")
+    assert {found[name].evaluator_version for name in ENTAILING} == {f"{back_end}-2"}
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,25 @@ def test_author_and_year_name_a_passage(output, index, score):
     assert found.details["not_found"] == ("Brown" in output)
 
 
+@pytest.mark.parametrize(
+    ("output", "cited"),
+    [
+        ("It is so [1-3].", ["1", "2", "3"]),
+        ("It is so [Source 2].", ["2"]),
+        ("It is so [citation:1].", ["1"]),
+        ("It is so [[1]](https://example.com/a).", ["1"]),
+        ("It is so (Smith et al., 2020; Lee, 2021).", ["Smith et al., 2020", "Lee, 2021"]),
+        ("It is so [^1].\n\n[^1]: Refund policy, page 2.", ["1"]),
+        ("See [terms][1] for more.\n\n[1]: https://example.com/terms", []),
+        ("See [terms](https://example.com/1) for more.", []),
+        ("It was [sic] so in [2020].", []),
+        ("Read m[0][1] and arr[0].", []),
+    ],
+)
+def test_citations_are_told_from_other_brackets(output, cited):
+    assert [mark for claim in cited_claims(output) for mark in claim.cited] == cited
+
+
 def test_place_and_year_are_no_citation_where_passages_have_neither():
     output = "The treaty was signed there (Paris, 1889)."
     assert scored("citation_accuracy", contexts=PASSAGES, output=output)[
@@ -194,6 +215,13 @@ def test_short_answer_is_not_supported_by_an_unrelated_passage():
     found = [local_entailment(passage, short) >= 0.5 for passage in passages for short in SHORT]
     assert len(found) == 480
     assert sum(found) <= 0.05 * len(found)
+
+
+@pytest.mark.parametrize("word", ["Bananas", "Helsinki.", "Napoleon", "1987"])
+def test_answer_of_one_word_that_no_passage_holds_fails(word):
+    found = scored("groundedness", contexts=[EVENTS[0].format(PLACES[0])] * 2, output=word)
+    assert found["groundedness"].score < found["groundedness"].criteria["pass_score"]
+    assert "0 of 1 claim is supported; not found:" in found["groundedness"].explanation
 
 
 def test_short_answer_to_unrelated_passages_is_not_grounded_nor_rightly_cited():
