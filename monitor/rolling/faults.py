@@ -242,10 +242,11 @@ class ScoredText(NamedTuple):
         """Return the question with the claims that are wrong, or else with the whole answer."""
         listed = (sample.evaluation.metadata or {}).get("claims")
         claims = listed if isinstance(listed, list) and not sample.passed else []
+        wrong_ones = {"not_found", "contradicted", "wrong_refusal"}
         wrong = [
             str(each.get("text"))
             for each in claims
-            if isinstance(each, dict) and each.get("verdict") in {"not_found", "contradicted"}
+            if isinstance(each, dict) and each.get("verdict") in wrong_ones
         ]
         said = wrong or [sample.interaction.output]
         text = " ".join([sample.interaction.query or "", *said])

@@ -273,7 +273,7 @@ _WRITERS: dict[str, tuple[str, Callable[[Iterator[FoundSample]], Iterator[str]]]
 _WORD = re.compile(r"\w+")
 _LABELS = {
     "supported": "supported", "contradicted": "contradicted", "not_found": "unsupported",
-    "unverified": "unsupported", "no_claim": "no claim",
+    "unverified": "unsupported", "wrong_refusal": "wrong refusal", "no_claim": "no claim",
 }  # fmt: skip
 
 

@@ -104,7 +104,8 @@ def test_refusal_is_judged_by_whether_the_passages_held_the_answer(
     assert told == [grounded, relevant]
     if contexts and grounded[0] == "completed":
         [claim] = found[0].metadata["claims"]
-        assert (claim["verdict"], claim["evidence"]) == ("contradicted", contexts[0])
+        assert (claim["verdict"], claim["evidence"]) == ("wrong_refusal", contexts[0])
+        assert "contradicted" not in found[0].explanation
 
 
 def test_refusal_is_right_when_the_quote_of_an_answer_is_invented():

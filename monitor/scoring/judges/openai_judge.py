@@ -424,7 +424,7 @@ def _wrong_refusal(
         return ()
     claim = replace(
         claims[0],
-        verdict=ClaimVerdict.CONTRADICTED,
+        verdict=ClaimVerdict.WRONG_REFUSAL,
         evidence=storable(quote, _MAX_QUOTE_CHARS),
         context_index=index,
         reason="it declines to answer, but the passages hold the answer",

@@ -44,6 +44,7 @@ MOST_QUERY_CHARS = 40_000
 #: Below this share of its information in the passages, word beginnings included, a claim with
 #: so many new words is from nowhere.
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
+_LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
@@ -100,9 +101,12 @@ def read(
     )
     attributes = read_attributes(passages.records)
     asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
+    # An answer of one word states just that; in a sentence it may be another word for an old one.
+    is_word = len(output) < _LONGEST_WORD and len(words(output)) == 1
+    fewest = 1 if is_word else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
-        return read_claim(without_mentions(text), passages, attributes, asked, rewrite)
+        return read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
 
     sentences = []
     for text in found[:MOST_SENTENCES]:
@@ -122,14 +126,19 @@ def read_claim(
     attributes: Sequence[Attribute] = (),
     query: frozenset[str] = frozenset(),
     rewrite: Rewrite = as_written,
+    fewest: int = FEWEST_MISSING,
 ) -> ReadClaim:
-    """Compare one claim with the passages; *query* holds the stems of the question."""
+    """
+    Compare one claim with the passages; *query* holds the stems of the question.
+
+    With *fewest* words missing, and nearly nothing there, it is absent.
+    """
     aligned = Aligned.of(claim, passages, rewrite)
     figures = aligned.figures(query)
     if passages.records:  # a record tells the same in other words: nothing is absent
         values, changes = compare(aligned, attributes)
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
-    absent = len(aligned.missing()) >= FEWEST_MISSING
+    absent = len(aligned.missing()) >= fewest
     if absent:
         near = sum(
             weight

@@ -51,7 +51,7 @@ ABSENT_AT_MOST = 0.15
 PASS_SCORE = 0.7
 _SUPPORTED = 0.5
 #: Share of a question from which on passages count as holding its answer, and surely so.
-_HELD, _HELD_SURELY = 0.6, 0.99
+_HELD = 0.6
 #: Requests of which earlier turns may say what they are about.
 _FOLLOWED = frozenset({"terse_answer", "instruction"})
 _MOST_TALK = 25  # words
@@ -124,7 +124,7 @@ class LocalJudge:
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True)
-        self.version = f"local-8-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-9-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -300,10 +300,9 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     held = asked.shares[1]
     if held < _HELD or type_of_answer(query, told, found)[1] or lacks_reason(query, told):
         return None
-    verdict = ClaimVerdict.CONTRADICTED if held >= _HELD_SURELY else ClaimVerdict.NOT_FOUND
     text = next(each.text for each in reading.sentences if each.refuses)
     reason = "it declines to answer, but the passages speak of what is asked"
-    return _claim(text, verdict, 1.0 - held, reason, asked)
+    return _claim(text, ClaimVerdict.WRONG_REFUSAL, 1.0 - held, reason, asked)
 
 
 def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) -> Settled:

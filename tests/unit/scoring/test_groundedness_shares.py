@@ -6,12 +6,13 @@ from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
 
-S, C, N, U, O = (  # noqa: E741
+S, C, N, U, O, R = (  # noqa: E741
     ClaimVerdict.SUPPORTED,
     ClaimVerdict.CONTRADICTED,
     ClaimVerdict.NOT_FOUND,
     ClaimVerdict.UNVERIFIED,
     ClaimVerdict.NO_CLAIM,
+    ClaimVerdict.WRONG_REFUSAL,
 )
 
 
@@ -35,6 +36,7 @@ def finding(*verdicts, notes=()):
         ((S, U), 0.5, 0.5, 0.5),
         ((S, C), 0.5, 0.5, 0.5),
         ((C, C, O), 0.0, 1.0, 0.0),
+        ((R,), 0.0, 1.0, 0.0),
     ],
 )
 def test_shares_follow_from_the_verdicts(verdicts, score, hallucination, faithfulness):
@@ -60,6 +62,23 @@ def test_contradicted_and_absent_are_counted_apart():
 def test_contradictions_are_told_first():
     explanation = finding(N, C, U).explanation
     assert explanation.index("contradicted") < explanation.index("not found")
+
+
+def test_wrong_refusal_is_not_explained_as_a_contradiction():
+    said = 'declined, though the passages hold the answer: "claim 0"'
+    assert finding(R).explanation == f"0 of 1 claim is supported; {said}."
+    interaction = make_interaction()
+    found = METRICS["hallucination"].read(judged(R), interaction, None).explanation
+    assert found.startswith("0 of 1 statements are contradicted, 0 not found, 1 declined")
+    assert METRICS["contradicted_contexts"].read(judged(R), interaction, None).score == 0.0
+
+
+@pytest.mark.parametrize(("support", "word"), [(0.1, "not found"), (0.4, "undecided")])
+def test_claim_between_the_lines_is_undecided_where_the_response_may_pass(support, word):
+    claim = Claim(text="It rains", verdict=N, support=support)
+    judgement = Judgement(claims=(claim,), groundedness=support)
+    found = METRICS["groundedness"].read(judgement, None, None)
+    assert found.explanation == f'0 of 1 claim is supported; {word}: "It rains".'
 
 
 def test_notes_end_the_explanation_when_there_are_some():

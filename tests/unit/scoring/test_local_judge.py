@@ -109,12 +109,12 @@ def test_refusal_is_skipped_when_the_passages_hold_no_answer(judge):
     assert METRICS["relevance"].read(judgement, None, None).skipped == "right_refusal"
 
 
-def test_refusal_is_contradicted_when_the_passages_hold_the_answer(judge):
+def test_refusal_is_wrong_when_the_passages_hold_the_answer(judge):
     judgement = look(
         judge, "I don't know.", REFUND, query="Within how many days are opened items returned?"
     )
     [claim] = judgement.claims
-    assert claim.verdict is ClaimVerdict.CONTRADICTED
+    assert claim.verdict is ClaimVerdict.WRONG_REFUSAL
     assert "30 days" in claim.evidence
     assert judgement.groundedness < 0.5
     assert judgement.relevance < 0.5
