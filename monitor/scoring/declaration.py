@@ -56,6 +56,8 @@ class Declaration:
     #: Fields without which it is ``skipped``: ``query``, ``output``, ``contexts``, ``tool_calls``,
     #: or a path such as ``expected.answer`` or ``metadata.runs``.
     requires: tuple[str, ...]
+    #: Paths and parameters of which one must be there, for metrics that take either.
+    one_of: tuple[str, ...] = ()
     source: str  #: where the definition stands
     backend: str = "computed"
     version: str = "1"
@@ -76,7 +78,8 @@ class Declaration:
             raise ValueError(
                 f"Invalid metric name {self.name!r}: expected lower-case letters, digits and _"
             )
-        odd = [path for path in self.requires if path.split(".")[0] not in _ROOTS]
+        paths = (*self.requires, *(path for path in self.one_of if "." in path))
+        odd = [path for path in paths if path.split(".")[0] not in _ROOTS]
         if odd:
             raise ValueError(f"{self.name} requires {odd[0]!r}, which no interaction has")
 
@@ -221,9 +224,9 @@ class Combined:
         total = math.fsum(self.weights.values())
         known = math.fsum(self.weights[part] for part in scores)
         score = weighted_average(scores, self.weights, lower)
-        if score is None or known < self.least_share * total - 1e-9:
-            return Finding(skipped="part_missing", details=details)
         said = f"{len(missing)} of {len(self.weights)} parts are missing: {', '.join(missing)}."
+        if score is None or known < self.least_share * total - 1e-9:
+            return Finding(skipped="part_missing", explanation=said, details=details)
         return Finding(score=score, explanation=said if missing else "", details=details)
 
 

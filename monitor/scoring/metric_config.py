@@ -28,12 +28,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
+import math
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 from importlib import import_module, resources
 from importlib.metadata import EntryPoint
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,23 +85,44 @@ def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict
     """
     Return what the metrics that *settings* name need beyond query, contexts and output, in words.
 
-    A metric that has none of it is never scored, but skipped with a reason.
+    A metric that has none of it is never scored, but skipped with a reason. One that is made of
+    others needs what its parts need, unless the rest have enough of the weight.
     """
-    found: dict[str, str] = {}
-    for each in metrics:
-        declared, needs = each.declaration, []
-        roots = ("expected.", "metadata.", "tool_calls")
-        fields = [path for path in declared.requires if path.startswith(roots)]
-        if fields:
-            needs.append(f"{' and '.join(fields)} in what your app sends")
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for each in metrics:  # parts come first
+        fields, others = inputs(each.declaration, each.parameters), []
         rubric = isinstance(each.metric, RubricMetric) and each.metric.screen is None
         if rubric and not settings.asks_judge:
-            needs.append(f"a judge ({variable('scorer')}=judge, or cascade)")
-        if NEEDS_EMBEDDING in declared.skips and settings.embedding_model is None:
-            needs.append(variable("embedding_model"))
-        if needs and each.name in settings.metrics:
-            found[each.name] = " and ".join(needs)
-    return found
+            others.append(f"a judge ({variable('scorer')}=judge, or cascade)")
+        if NEEDS_EMBEDDING in each.declaration.skips and settings.embedding_model is None:
+            others.append(variable("embedding_model"))
+        if isinstance(each.metric, Combined):
+            weights = each.metric.weights
+            free = math.fsum(weight for part, weight in weights.items() if part not in found)
+            if free < each.metric.least_share * math.fsum(weights.values()) - 1e-9:
+                parts = [found[part] for part in weights if part in found]
+                fields, others = (
+                    list(dict.fromkeys(chain(*part))) for part in zip(*parts, strict=True)
+                )
+        if fields or others:
+            found[each.name] = fields, others
+    return {
+        name: " and ".join(
+            [*([f"{', '.join(fields)} in what your app sends"] if fields else ()), *others]
+        )
+        for name, (fields, others) in found.items()
+        if name in settings.metrics
+    }
+
+
+def inputs(declared: Declaration, parameters: BaseModel) -> list[str]:
+    """Return what a metric reads beyond query, contexts and output; "a or b" where one will do."""
+    roots = ("expected.", "metadata.", "tool_calls")
+    fields = [path for path in declared.requires if path.startswith(roots)]
+    if not any(getattr(parameters, name, None) for name in declared.one_of):
+        either = [path for path in declared.one_of if path.startswith(roots)]
+        fields += [" or ".join(either)] if either else []
+    return fields
 
 
 class _Function(BaseModel):
@@ -173,7 +198,8 @@ def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) ->
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"{place} {key}: {own_words(first['msg'])}") from None
+        what = own_words(first["msg"]).replace("a valid tuple", "a list")
+        raise SettingsError(f"{place} {key}: {what}".replace(" : ", " ")) from None
     except ValueError as error:
         raise SettingsError(f"{place} {error}") from None
     raise SettingsError(f"{place} should have one of {', '.join(MAKES)}")
@@ -270,14 +296,21 @@ def _digest(text: str) -> str:
 def manual() -> str:
     """Return the manual's page: every metric that ships, its parameters, and how to add one."""
     rows, parameters = [], []
+    readers: dict[str, list[str]] = {}  #: of each further input, the names of metrics
+    named_by: dict[type[BaseModel], list[str]] = {}
     for metric in METRICS.values():
         declared = metric.declaration
-        inputs = ", ".join(f"`{path}`" for path in declared.requires) or "see formula"
+        either = " or ".join(f"`{name}`" for name in declared.one_of)
+        needed = [*(f"`{path}`" for path in declared.requires), *([either] if either else ())]
+        further = chain(*(each.split(" or ") for each in inputs(declared, declared.parameters())))
+        for path in further:
+            readers.setdefault(path, []).append(f"`{declared.name}`")
+        named_by.setdefault(declared.parameters, []).append(f"`{declared.name}`")
         cells = (
             f"`{declared.name}`",
             declared.what,
             declared.formula,
-            "its parts" if isinstance(metric, Combined) else inputs,
+            "its parts" if isinstance(metric, Combined) else ", ".join(needed) or "see formula",
             declared.direction.value,
             "" if declared.pass_score is None else f"{declared.pass_score:g}",
             declared.source,
@@ -286,16 +319,23 @@ def manual() -> str:
             ", ".join(f"`{reason}`" for reason in declared.reasons()),
         )
         rows.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-        for name, info in declared.parameters.model_fields.items():
+    for kind, names in named_by.items():
+        for name, info in kind.model_fields.items():
             default = info.get_default(call_default_factory=True)
             shown = ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
             shown = f"`{shown or '(none)'}`"
-            parameters.append(
-                f"| `{declared.name}` | `{name}` | {shown} | {info.description or ''} |"
-            )
+            what = info.description or ""
+            parameters.append(f"| {', '.join(names)} | `{name}` | {shown} | {what} |")
     page = resources.files("monitor.scoring").joinpath("listing.md").read_text("utf-8")
-    page = page.replace("\nMETRICS\n", "\n" + "\n".join(rows) + "\n")
-    return page.replace("\nPARAMETERS\n", "\n" + "\n".join(parameters) + "\n")
+    example = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    shapes = [
+        f"| `{path}` | `{json.dumps(reduce(dict.get, path.split('.'), example))}`"
+        f" | {', '.join(names)} |"
+        for path, names in readers.items()
+    ]
+    for mark, lines in (("METRICS", rows), ("SHAPES", shapes), ("PARAMETERS", parameters)):
+        page = page.replace(f"\n{mark}\n", "\n" + "\n".join(lines) + "\n")
+    return page
 
 
 def _cost(metric: Metric) -> str:

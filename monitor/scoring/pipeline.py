@@ -336,8 +336,8 @@ def _finished(
         check_cpu()
         finding = find()
         if finding.skipped is not None:
-            metadata = finding.details | call
-            return Evaluation.skipped(reason=finding.skipped, metadata=metadata, **fields)
+            said = {"explanation": finding.explanation or None, "metadata": finding.details | call}
+            return Evaluation.skipped(reason=finding.skipped, **said, **fields)
         if finding.score is None or not 0 <= finding.score <= 1:
             return failure(JudgeReplyError("the score is not in [0, 1]"), fields, shared_by=1)
         score = round(float(finding.score), 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -270,29 +270,32 @@ def resolve_metrics(
         raise SettingsError(f"{setting}: name at least one; {_hint('', known)}")
     if twice := [name for name, n in Counter(settings.metrics).items() if n > 1]:
         raise SettingsError(f"{setting}: {twice[0]} is named twice")
-    wanted: dict[str, None] = {}
+    for name in file.tables:
+        if name not in known:
+            hint = _hint(name, known)
+            if hint.startswith("there are"):
+                hint = f"a table that makes one has {', '.join(MAKES[:-1])} or {MAKES[-1]}"
+            raise SettingsError(f"{file.where}: no metric is called {name!r}; {hint}")
+    # A table is checked, scored or not.
+    every = dict.fromkeys(_with_parts(file.tables, known, file.where))
+    wanted = dict.fromkeys(_with_parts(settings.metrics, known, setting))
+    configured = {name: _configured(known[name], file, settings) for name in every | wanted}
+    return [configured[name] for name in wanted]
 
-    def check(name: str, where: str) -> None:
+
+def _with_parts(
+    names: Iterable[str], known: Mapping[str, Metric], where: str, within: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield *names*, each behind those that it is made of, or raise if *where* names an unknown."""
+    for name in names:
         if name not in known:
             raise SettingsError(f"{where}: no metric is called {name!r}; {_hint(name, known)}")
-
-    def add(name: str, within: tuple[str, ...] = ()) -> None:
+        if name in within:
+            raise SettingsError(f"{where}: {name} is made of itself")
         metric = known[name]
-        for part in metric.weights if isinstance(metric, Combined) else ():
-            check(part, f"[{name}] weights")
-            if part == name or part in within:
-                raise SettingsError(f"[{name}] weights: {part} is made of itself")
-            add(part, (*within, name))
-        wanted[name] = None
-
-    places = dict.fromkeys(file.tables, file.where) | dict.fromkeys(settings.metrics, setting)
-    for name, where in places.items():
-        check(name, where)
-    for name in settings.metrics:
-        add(name)
-    named = dict.fromkeys((*file.tables, *wanted))  # a table is checked, scored or not
-    configured = {name: _configured(known[name], file, settings) for name in named}
-    return [configured[name] for name in wanted]
+        if isinstance(metric, Combined):
+            yield from _with_parts(metric.weights, known, f"[{name}] weights", (*within, name))
+        yield name
 
 
 @dataclass(frozen=True, slots=True)

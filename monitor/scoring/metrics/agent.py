@@ -119,7 +119,8 @@ def _tools(score: Callable[..., float], **declared: Any) -> Computed:
 
     skips = ("no_expected_tools",)
     shared = {"requires": (), "source": _SOURCE, "skips": skips, "parameters": ToolRules}
-    return computed(**shared, **declared)(compute)
+    one_of = ("expected.tools", *ToolRules.model_fields)
+    return computed(one_of=one_of, **shared, **declared)(compute)
 
 
 tool_choice_correctness = _tools(
@@ -169,6 +170,7 @@ def _missing(names: Sequence[str], there: Collection[str], what: str) -> str:
     version="2",
     formula="0.6 Jaccard(steps) + 0.4 pairs in order / pairs; Jaccard alone for one step",
     requires=("metadata.trajectory",),
+    one_of=("expected.trajectory", "expected_trajectory"),
     source=_SOURCE,
     skips=("no_expected_trajectory",),
     parameters=TrajectoryRules,
@@ -261,6 +263,7 @@ def _limited(
     name: str,
     what: str,
     value: Callable[[Interaction], float | None],
+    *one_of: str,
     parameters: type[NoParameters] = Limit,
 ) -> Computed:
     """Make a metric of a figure that should stay below a limit."""
@@ -277,6 +280,7 @@ def _limited(
         what=f"{what}; the figure itself is in the metadata, the score is how it keeps its limit.",
         formula="1 up to the limit, else limit / value",
         requires=(),
+        one_of=one_of,
         source="ours: figure against a limit",
         skips=(f"no_{name}",),
         parameters=parameters,
@@ -289,7 +293,9 @@ def _steps(interaction: Interaction) -> float | None:
     return float(len(steps)) if count is None and steps else count
 
 
-step_count = _limited("step_count", "Steps taken", _steps)
+step_count = _limited(
+    "step_count", "Steps taken", _steps, "metadata.step_count", "metadata.trajectory"
+)
 tool_calls = _limited(
     "tool_calls",
     "Tools called",
@@ -297,12 +303,15 @@ tool_calls = _limited(
     lambda each: (
         float(len(each.tool_calls)) if each.tool_calls or each.metadata.get("trajectory") else None
     ),
+    "tool_calls",
+    "metadata.trajectory",
 )
 latency_ms = _limited(
     "latency_ms",
     "Time taken",
     lambda each: _number(each.metadata.get("latency_ms")),
-    LatencyLimit,
+    "metadata.latency_ms",
+    parameters=LatencyLimit,
 )
 
 

@@ -102,28 +102,47 @@ def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Find
         "faithfulness": round(counts[ClaimVerdict.SUPPORTED] / len(claims), 6),
     }
     calibrated = judgement.groundedness
+    said = _explained(claims, calibrated=calibrated is not None)
     return Finding(
         score=weighted_mean([c.support for c in claims]) if calibrated is None else calibrated,
-        explanation=" ".join([_explained(claims), *(f"{note}." for note in judgement.notes)]),
+        explanation=" ".join([said, *(f"{note}." for note in judgement.notes)]),
         confidence=None if calibrated is None else max(calibrated, 1 - calibrated),
         details=details,
     )
 
 
-def _explained(claims: Sequence[Claim]) -> str:
-    """Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first."""
+#: How a verdict other than "supported" is called, the worst first.
+_WORDS = {
+    ClaimVerdict.CONTRADICTED: "contradicted",
+    ClaimVerdict.WRONG_REFUSAL: "declined, though the passages hold the answer",
+    ClaimVerdict.NOT_FOUND: "not found",
+    ClaimVerdict.UNVERIFIED: "unverified",
+}
+
+
+def _explained(claims: Sequence[Claim], *, calibrated: bool) -> str:
+    """
+    Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first.
+
+    A *calibrated* response passes at a lower line than that of a claim: what lies between is
+    undecided, not missing.
+    """
     supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in claims)
     said = [f"{supported} of {len(claims)} {'claim is' if len(claims) == 1 else 'claims are'}"]
     said[0] += " supported"
-    for verdict in (ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.UNVERIFIED):
-        texts = [claim.text for claim in claims if claim.verdict is verdict]
+    texts_by_word: dict[str, list[str]] = {word: [] for word in (*_WORDS.values(), "undecided")}
+    for claim in claims:
+        if (word := _WORDS.get(claim.verdict)) is not None:
+            undecided = calibrated and word == "not found" and claim.support >= OWN_LEAST
+            texts_by_word["undecided" if undecided else word].append(claim.text)
+    for word, texts in texts_by_word.items():
         if texts:
             quoted = ", ".join(
                 f'"{_shortened(text.rstrip("."), _MAX_CLAIM_CHARS)}"' for text in texts[:_MAX_NAMED]
             )
             more = len(texts) - _MAX_NAMED
             quoted += f" and {more} more" if more > 0 else ""
-            said.append(f"{verdict.replace('_', ' ')}: {quoted}")
+            said.append(f"{word}: {quoted}")
     return "; ".join(said) + "."
 
 
@@ -211,7 +230,7 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
 
 @of_claims(
     version="2",
-    formula="(contradicted + not found + with a false quote) / statements",
+    formula="(contradicted + not found + with a false quote + wrongly declined) / statements",
     source="DeepEval, HallucinationMetric",
     direction=Direction.LOWER,
 )
@@ -222,14 +241,18 @@ def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Find
     contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
     said = f"{contradicted} of {len(claims)} statements are contradicted,"
     said += f" {counts[ClaimVerdict.NOT_FOUND]} not found"
+    said += f", {unverified} with a false quote" if unverified else ""
+    if refused := counts[ClaimVerdict.WRONG_REFUSAL]:
+        said += f", {refused} declined though the passages hold the answer"
     return Finding(
         score=share(wrong, len(claims)),
-        explanation=f"{said}, {unverified} with a false quote." if unverified else f"{said}.",
+        explanation=f"{said}.",
         details={"statements": len(claims), "contradicted": contradicted, "hallucinated": wrong},
     )
 
 
 @of_claims(
+    version="2",
     formula="contradicted passages / passages",
     source="DeepEval, HallucinationMetric by contexts",
     direction=Direction.LOWER,
@@ -253,7 +276,13 @@ def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: obje
 def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
     """Mean support of the answer's statements by the passages."""
     score = weighted_mean([claim.support for claim in claims])
-    return Finding(score=score, details={"statements": len(claims)})
+    return Finding(score=score, explanation=_least(claims), details={"statements": len(claims)})
+
+
+def _least(claims: Sequence[Claim]) -> str:
+    """Name the claim with the least support."""
+    least = min(claims, key=lambda claim: claim.support)
+    return f'least supported, {least.support:.2f}: "{_shortened(least.text, _MAX_CLAIM_CHARS)}".'
 
 
 def with_pairs(
@@ -308,4 +337,8 @@ def multi_document_grounding(
 
     score = with_pairs([claim.support for claim in claims], len(passages), pair)
     shown = min(len(interaction.contexts), MOST_PASSAGES)
-    return Finding(score=score, details={"statements": len(claims), "passages": shown})
+    return Finding(
+        score=score,
+        explanation=_least(claims),
+        details={"statements": len(claims), "passages": shown},
+    )

@@ -202,8 +202,11 @@ def _ranked(
         if not gains:
             return Finding(skipped="nothing_relevant")
         k = p.k if isinstance(p, AtK) else len(interaction.contexts)
+        ranking = passage_ids(interaction)
+        said = f"{_hits(ranking, gains, k)} of {len(gains)} relevant passages in the first {k}."
         details = {"k": k, "relevant": len(gains)} if isinstance(p, AtK) else {}
-        return Finding(score=min(1.0, score(passage_ids(interaction), gains, k)), details=details)
+        found = min(1.0, score(ranking, gains, k))
+        return Finding(score=found, explanation=said, details=details)
 
     shared = {"requires": _NEEDS, "skips": ("nothing_relevant",), "parameters": AtK}
     return computed(**shared | declared)(compute)
@@ -218,7 +221,8 @@ def _f1(**declared: Any) -> Computed:
         # Σ 2TP / Σ (2TP + FP + FN) is the mean of the F1s weighted by their divisors.
         size = 2 * found.true_positives + found.false_positives + found.false_negatives
         weight = {WINDOW_WEIGHT: size} if summed else {}
-        return Finding(score=f1(found), details=found._asdict() | weight)
+        said = "{} relevant passages found, {} others, {} missed.".format(*found)
+        return Finding(score=f1(found), explanation=said, details=found._asdict() | weight)
 
     formula = "2TP / (2TP + FP + FN)"
     shared = {"requires": _NEEDS, "source": _RIJSBERGEN, "pass_score": 0.5, "formula": formula}
@@ -465,4 +469,5 @@ def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceR
         "recency": weighted_mean([recency_of(extra.get("published")) for extra in extras]),
         "authority": weighted_mean([p.authorities.get(source, 0.5) for source in sources]),
     }
-    return Finding(score=quality_of_evidence(**factors), details=factors)
+    said = ", ".join(f"{name} {value:.2f}" for name, value in factors.items())
+    return Finding(score=quality_of_evidence(**factors), explanation=f"{said}.", details=factors)

@@ -82,6 +82,9 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ('[Own]\ncriteria = "Nice?"', "Invalid metric name"),
         ('[length]\ncriteria = "Long?"', "two metrics are called length: version 1 of groundwatch"),
         ('[own]\nfile = "missing.toml"', "No such file"),
+        ('[own]\ncriterion = "Nice?"', "a table that makes one has function, criteria"),
+        ('[own]\ncriteria = "Nice?"\nrequires = "output"', "requires: Input should be a list"),
+        ("[own]\nweights = { lenght = 1 }", "did you mean length?"),
         ('[own]\ndeepeval = "NoSuchMetric"', "groundwatch|deepeval.metrics has no"),
     ],
 )
@@ -134,6 +137,7 @@ def test_weighted_score_of_ones_own_is_a_metric_in_two_lines(choose, tmp_path):
     [
         ("[both]\nweights = { lenght = 1 }", "no metric is called 'lenght'; did you mean length"),
         ("[both]\nweights = { both = 1 }", "both is made of itself"),
+        ("[both]\nweights = { a = 1 }\n[a]\nweights = { both = 1 }", "is made of itself"),
     ],
 )
 def test_weighted_score_of_what_there_is_not_is_refused(choose, text, message):
@@ -246,9 +250,27 @@ def test_parts_come_before_what_is_made_of_them():
         ("answer_relevancy", {}, "a judge (GROUNDWATCH_SCORER=judge, or cascade)"),
         ("answer_relevancy", {"scorer": "judge"}, None),
         ("bias", {}, None),
+        ("tool_completeness", {}, "expected.tools in what your app sends"),
+        ("latency_ms", {}, "metadata.latency_ms in what your app sends"),
+        (
+            "trajectory_match",
+            {},
+            "metadata.trajectory, expected.trajectory in what your app sends",
+        ),
+        ("step_count", {}, "metadata.step_count or metadata.trajectory in what your app sends"),
+        ("rag_overall_score", {}, "a judge (GROUNDWATCH_SCORER=judge, or cascade)"),
+        ("rag_overall_score", {"scorer": "judge"}, None),
+        ("unified_accuracy", {}, None),  # half of its weight is enough
         ("answer_relevance", {"scorer": "judge"}, "GROUNDWATCH_EMBEDDING_MODEL"),
     ],
 )
 def test_what_a_metric_needs_besides_is_said_at_start(metric, settings, needs):
     settings = Settings(metrics=(metric,), **settings)
     assert unmet_needs(resolve_metrics(settings, plugins=()), settings).get(metric) == needs
+
+
+def test_field_that_a_parameter_stands_for_is_not_needed():
+    parameters = {"tool_completeness": {"expected_tools": ["search"]}}
+    settings = Settings(metrics=("tool_completeness",))
+    metrics = resolve_metrics(settings, plugins=(), parameters=parameters)
+    assert unmet_needs(metrics, settings) == {}
