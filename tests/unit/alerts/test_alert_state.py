@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.model import AlertKey, AlertState, Evidence, Phase, Reason
+from alerts.drill import sample_snapshot
+from alerts.model import AlertKey, AlertState, Evidence, Phase, Reason, Snapshot
 from alerts.state import (
     Decision,
     Observation,
@@ -22,6 +23,7 @@ from monitor.testing import make_verdict
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY = AlertKey("support-bot", "groundedness", "*", 3600)
 TIMERS = Timers(warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400)
+AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=14_400)
 LETTERS = {
     "h": Evidence.HEALTHY,
     "w": Evidence.WARNING,
@@ -66,6 +68,34 @@ def firing(alert):
     return alert
 
 
+@pytest.mark.parametrize(
+    ("before", "letter", "lasts_s", "event"),
+    [
+        ("w", "w", 86_400, AlertEvent.REPEATED),
+        ("wu", "u", 86_400, AlertEvent.RESOLVED),
+        ("wh" * 4, "h", 28_800, AlertEvent.SETTLED),
+    ],
+    ids=["until a warning is repeated", "until it expires", "until flapping is over"],
+)
+def test_times_that_nobody_sets_are_those_of_the_manual_to_the_second(
+    before, letter, lasts_s, event
+):
+    alert = Alert(AT_ONCE)
+    alert.feed(before)
+    steps, rest_s = divmod(lasts_s - 1, 300)  # a longer pause would be a gap
+    assert alert.feed(letter * steps, every_s=300) == []
+    assert alert.feed(letter, every_s=rest_s) == []
+    assert alert.feed(letter, every_s=1) == [event]
+
+
+@pytest.mark.parametrize(("after_s", "reason"), [(1800, "REOPENED"), (1801, "BREACH_HELD")])
+def test_what_fires_again_within_half_an_hour_is_the_same_incident(after_s, reason):
+    alert = Alert(AT_ONCE)
+    alert.feed("wh")
+    assert alert.feed("w", every_s=after_s) == [AlertEvent.FIRED]
+    assert alert.last.reason is Reason[reason]
+
+
 def test_nothing_fires_when_a_breach_is_shorter_than_its_timer(alert):
     assert alert.feed("h" + "w" * 10 + "h") == []
     assert alert.last.reason is Reason.CLEARED_WHILE_PENDING
@@ -93,7 +123,7 @@ def test_it_stays_pending_when_no_new_samples_come(alert):
 
 
 def test_it_fires_at_once_when_the_timer_is_zero():
-    alert = Alert(Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=60))
+    alert = Alert(AT_ONCE)
     assert alert.feed("ch") == [AlertEvent.FIRED, AlertEvent.RESOLVED]
 
 
@@ -286,6 +316,16 @@ def test_a_state_of_a_newer_release_is_read(firing):
     stored = firing.state.model_dump(mode="json")
     stored["colour"] = stored["bad"]["colour"] = "new"
     assert AlertState.model_validate(stored) == firing.state
+
+
+def test_what_is_not_stored_is_read_as_nothing():
+    """Both are stored without what is as usual; other releases read them."""
+    needed = {name for name, field in Snapshot.model_fields.items() if field.is_required()}
+    snapshot = Snapshot.model_validate(sample_snapshot(START).model_dump(include=needed))
+    for read in (snapshot, snapshot.background, AlertState(key=KEY, phase=Phase.OK)):
+        left = type(read).model_fields.keys() - needed - {"key", "phase", "background"}
+        assert [name for name in sorted(left) if getattr(read, name)] == []
+    assert AlertState(key=KEY).phase is Phase.OK
 
 
 def test_a_timer_that_is_set_is_a_minimum_under_a_policy_of_evidence_too():
