@@ -117,6 +117,20 @@ def test_more_than_a_batch_goes_in_several(store):
     assert count(store, samples) == 0
 
 
+def test_texts_go_in_batches_that_end_with_a_second(store, monkeypatch):
+    monkeypatch.setattr("monitor.store.retention._BATCH", 2)
+    for days_ago, n in ((33, 3), (32, 1), (31, 1)):
+        write(store, days_ago, n=n)
+    left = []
+
+    def look(connection):
+        stored = connection.execute(select(samples.c.payload)).scalars()
+        left.append(sum(SECRET in str(payload) for payload in stored))
+
+    assert keep(store, guard=look)["texts"] == 5
+    assert list(dict.fromkeys(left)) == [5, 2, 0]
+
+
 def test_nothing_goes_without_the_lease(store):
     write(store, 91)
     acquire(store, "scheduler", "other", ttl_s=60)

@@ -9,17 +9,19 @@ from alerts.conditions import (
     APP_KINDS,
     CONDITIONS,
     FLEET_FELL,
+    SELF,
     SYSTEM_KINDS,
     AppVitals,
     SystemVitals,
     app_conditions,
+    fleet_verdict,
     system_conditions,
     verdicts_on,
 )
 from alerts.drill import sample_snapshot
 from alerts.message import render
 from monitor.models.alerting import AlertEvent, Severity
-from monitor.models.status import Status
+from monitor.models.status import FleetFall, Status
 from workers.self_monitoring import broken_link
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -157,6 +159,30 @@ def test_the_message_about_a_condition_says_what_is_wrong_and_what_to_do(kind):
     over = render(snapshot, {AlertEvent.RESOLVED}).text
     assert CONDITIONS[kind].well in over
     assert CONDITIONS[kind].advice not in over
+
+
+def fall(metric="groundedness", status=Status.WARNING, fell=("a", "b", "c")):
+    return FleetFall(
+        metric=metric, evaluator_version="v", status=status, status_since=NOW, since=NOW,
+        pass_rate=0.659, low=0.61, high=0.7, n=1200, fell=fell, n_apps=9, cause="they share m2",
+    )  # fmt: skip
+
+
+def test_apps_that_fell_together_are_named_with_their_rate_and_what_they_share():
+    verdict = fleet_verdict([fall(), fall("relevance", fell=tuple("abcde"))], window_s=60, now=NOW)
+    first, second = verdict.reason.split("; they share m2; ")
+    assert first.startswith("3 apps fell together (a, b, c): groundedness 65.9 %")
+    assert "of all pass, n = 1,200, since " in first
+    assert second.startswith("5 apps fell together (a, b, c and 2 more): relevance")
+    assert (verdict.status, verdict.evidence) == (Status.WARNING, "probable")
+    assert (verdict.app, verdict.metric, verdict.window_s) == (SELF, FLEET_FELL, 60)
+
+
+def test_one_critical_fall_of_apps_together_is_critical_and_none_is_healthy():
+    worse = fleet_verdict([fall(), fall(status=Status.CRITICAL)], window_s=60, now=NOW)
+    none = fleet_verdict([], window_s=60, now=NOW)
+    assert (worse.status, none.status, none.evidence) == (Status.CRITICAL, Status.HEALTHY, "none")
+    assert none.reason == CONDITIONS[FLEET_FELL].well
 
 
 LINKS = dict.fromkeys(("the evaluator", "the queue", "the dispatcher"), NOW)

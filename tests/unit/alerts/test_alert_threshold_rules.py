@@ -55,6 +55,7 @@ def test_what_is_on_the_line_breaks_no_rule():
 def test_too_little_and_blind_say_nothing():
     rule = [ThresholdRule(name="x", metric="groundedness", below=0.9)]
     assert statuses(rule, verdict(n=29, average_score=0.1)) == {"rule:x": "insufficient_data"}
+    assert statuses(rule, verdict(n=30, average_score=0.1)) == {"rule:x": Status.CRITICAL}
     blind = make_verdict(Status.BLIND, NOW)
     assert statuses(rule, blind) == {"rule:x": Status.BLIND}
 
