@@ -35,7 +35,7 @@ from monitor.rolling.drift import (
     take_in,
     threshold,
 )
-from monitor.rolling.tallies import pass_counts, window_stats
+from monitor.rolling.tallies import PassCounts, pass_counts, window_stats
 from monitor.rolling.verdicts import Began, well_spans
 from monitor.settings import Settings
 from monitor.stats.evidence import locate_change
@@ -208,12 +208,10 @@ class DriftOnset(NamedTuple):
 
 
 def locate_onset(
-    connection: Connection, stream: Stream, *, reference: Tally, from_s: int, to_s: int,
-    effect: float = 1.0,
-) -> DriftOnset | None:  # fmt: skip
-    """Locate one change of the pass rate in [from_s, to_s); None without strong evidence."""
-    rows = bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=to_s)
-    starts, passed, n = pass_counts(rows, design_effect=effect)
+    buckets: PassCounts, *, reference: Tally, effect: float = 1.0
+) -> DriftOnset | None:
+    """Locate one change of the pass rate in these buckets; None without strong evidence."""
+    starts, passed, n = buckets
     old_passed, old_n = window_stats(reference).counts(effect)
     found = locate_change(passed, n, reference_passed=old_passed, reference_n=old_n)
     if found is None or found.evidence < _EVIDENCE:
@@ -391,12 +389,11 @@ class DriftWatch:
         return findings
 
     def _of_alarm(self, stream: Stream, alarm: Alarm) -> DriftFinding:
+        from_s = max(alarm.from_s, alarm.at_s - 24 * self._chunk_s)
+        rows = bucket_sums(self._connection, stream.stream_id, from_s=from_s, to_s=alarm.at_s)
         onset = locate_onset(
-            self._connection,
-            stream,
+            pass_counts(rows),
             reference=self._references.of(stream, ReferenceSpan(alarm.at_s, alarm.at_s)).tally,
-            from_s=max(alarm.from_s, alarm.at_s - 24 * self._chunk_s),
-            to_s=alarm.at_s,
         )
         since = Tally()
         if onset is not None:

@@ -19,7 +19,7 @@ from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding
 from monitor.rolling.attribution import Mark, explain_change, judge_deploy
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import compare_inputs
-from monitor.rolling.tallies import FEATURES, figures_of, pass_counts, trend_of
+from monitor.rolling.tallies import FEATURES, PassCounts, figures_of, pass_counts, trend_of
 from monitor.settings import Settings
 from monitor.store.drift import (
     first_seen,
@@ -184,6 +184,11 @@ class StatusExplanation:
         steps = series(self.connection, [stream.stream_id], from_s=day_from_s, step_s=step_s)
         began_s = version_since(self.connection, stream.stream_id)
         is_off = verdict is not None and verdict.status in _NOT_WELL
+        app = stream.key.app
+        if app not in self._known_marks:
+            self._known_marks[app] = self._marks(app)
+        marks = self._known_marks[app][-_MOST_DEPLOYS:]
+        course = self._course(stream, marks)
         found = self._segments(stream, self._with_segments(stream, day_from_s))
         largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
         categories = {name: found[name] for name in largest}
@@ -195,10 +200,10 @@ class StatusExplanation:
             evaluator_version=stream.key.evaluator_version,
             version_since=None if began_s is None else datetime.fromtimestamp(began_s, UTC),
             findings=findings,
-            attribution=self._attribution(stream, window) if is_off or findings else None,
+            attribution=self._attribution(stream, window, course) if is_off or findings else None,
             trend=trend_of(steps.get(stream.stream_id, {})),
             figures=figures_of(of_day, categories),
-            deploys=self._deploys(stream),
+            deploys=self._deploys(stream, marks, course),
         )
 
     def _with_segments(self, stream: Stream, from_s: int) -> dict[int, Tally]:
@@ -215,15 +220,15 @@ class StatusExplanation:
             and self.names[stream_id].key.segment != ROOT
         }
 
-    def _attribution(self, stream: Stream, window: ReferenceSpan) -> Attribution | None:
+    def _attribution(
+        self, stream: Stream, window: ReferenceSpan, course: PassCounts
+    ) -> Attribution | None:
         described, before = self.references.segments(stream, window)
         root_before = before.get(stream.stream_id, Tally())
         effect = self.effects[stream.stream_id]
         from_s = self.now_s - 2 * _DAY_BUCKETS * self.settings.windows.bucket_s
-        onset = locate_onset(
-            self.connection, stream, reference=root_before, from_s=from_s, to_s=self.now_s + 1,
-            effect=effect,
-        )  # fmt: skip
+        recent = course.within(from_s, self.now_s + 1)
+        onset = locate_onset(recent, reference=root_before, effect=effect)
         since_s = int(onset.at.timestamp()) if onset is not None else window.from_s
         after = self._with_segments(stream, since_s)
         found = explain_change(
@@ -247,12 +252,17 @@ class StatusExplanation:
             **bounds, **{name: getattr(found, name) for name in names},
         )  # fmt: skip
 
-    def _deploys(self, stream: Stream) -> list[Deploy]:
-        since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.windows.bucket_s
+    def _course(self, stream: Stream, marks: Sequence[Mark]) -> PassCounts:
+        """Read the buckets of two days, and those around each deploy."""
+        width_s = self.settings.windows.bucket_s
+        day_s = _DAY_BUCKETS * width_s
+        oldest_s = min((int(mark.at_s) for mark in marks), default=self.now_s)
+        from_s = min(self.now_s - 2 * day_s, oldest_s // width_s * width_s - day_s)
+        rows = bucket_sums(self.connection, stream.stream_id, from_s=from_s, to_s=self.now_s + 1)
+        return pass_counts(rows, design_effect=self.effects[stream.stream_id])
+
+    def _deploys(self, stream: Stream, marks: Sequence[Mark], course: PassCounts) -> list[Deploy]:
         app = stream.key.app
-        if app not in self._known_marks:
-            self._known_marks[app] = self._marks(app, since_s)
-        marks = self._known_marks[app][-_MOST_DEPLOYS:]
         ends = [*(mark.at_s for mark in marks[1:]), float(self.now_s + 1)]
         width_s = self.settings.windows.bucket_s
         side_s, effect, found = _DAY_BUCKETS * width_s, self.effects[stream.stream_id], []
@@ -263,13 +273,13 @@ class StatusExplanation:
                 self.references.sums(app, *span, histograms=False).get(stream.stream_id, Tally())
                 for span in ((at_s - side_s, at_s), (at_s, last_s))
             )
-            rows = bucket_sums(self.connection, stream.stream_id, from_s=at_s - side_s, to_s=last_s)
-            around = pass_counts(rows, design_effect=effect)
+            around = course.within(at_s - side_s, last_s)
             found.append(judge_deploy(mark, before, after, around=around, design_effect=effect))
         return found
 
-    def _marks(self, app: str, since_s: int) -> list[Mark]:
+    def _marks(self, app: str) -> list[Mark]:
         """List the recorded deploys, and those that only the samples' tag shows."""
+        since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.windows.bucket_s
         since = datetime.fromtimestamp(since_s, UTC)
         told = [
             Mark(mark.release, mark.at.timestamp(), "mark", mark.note)

@@ -296,6 +296,11 @@ class PassCounts(NamedTuple):
     passed: NDArray[np.float64]
     n: NDArray[np.float64]
 
+    def within(self, from_s: int, to_s: int) -> PassCounts:
+        """Return the buckets that start in [from_s, to_s)."""
+        first, last = np.searchsorted(self.start_s, (from_s, to_s))
+        return PassCounts(*(values[first:last] for values in self))
+
 
 def pass_counts(rows: Sequence[Sequence[float]], *, design_effect: float = 1.0) -> PassCounts:
     """

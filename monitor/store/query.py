@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, select, tuple_
+from sqlalchemy import BigInteger, Connection, Select, Table, bindparam, case, func, select, tuple_
 
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.evaluation import OWN_LEARNT_AT
@@ -245,17 +245,15 @@ def window_tallies(
     which have the most rows, far fewer. Of the whole app unless another *segment* is named;
     None for all of them.
     """
-    of = and_(matches(streams.c.app, app), matches(streams.c.segment, segment))
+    of = {name: value for name, value in (("app", app), ("segment", segment)) if value is not None}
     found: dict[int, Tally] = {}
     for piece in pieces(from_s, to_s, read_marks(connection)):
         bins: dict[int, Counter[int]] = {}
         if histograms:
-            table = piece.level.bins
-            query: Select[Any] = select(streams.c.stream_id, table.c.bin, func.sum(table.c.count))
-            query = _within(query, table, piece, of).group_by(streams.c.stream_id, table.c.bin)
-            for stream_id, position, count in connection.execute(query):
+            rows = _summed(connection, piece.level.bins, piece, ("bin", "count"), **of)
+            for stream_id, position, count in rows:
                 bins.setdefault(stream_id, Counter())[position] = int(count)
-        for stream_id, *sums in connection.execute(_sum_of_buckets(piece, of)):
+        for stream_id, *sums in _summed(connection, piece.level.sums, piece, TALLY_SUMS, **of):
             tally = _tally(sums, bins.get(stream_id))
             before = found.get(stream_id)
             found[stream_id] = tally if before is None else before + tally
@@ -276,12 +274,22 @@ def bucket_sums(
         (HOURS.sums, from_s, min(to_s, kept_from_s)),
         (BUCKETS.sums, max(from_s, kept_from_s), to_s),
     ):
-        within = (table.c.stream_id == stream_id) & table.c.start_s.between(begin_s, end_s - 1)
-        columns = (table.c.start_s, *(table.c[name] for name in BASELINE_SUMS))
-        query = select(*columns).where(within).order_by(table.c.start_s)
         if begin_s < end_s:
-            found += [tuple(row) for row in connection.execute(query)]
+            given = {"stream_id": stream_id, "begin_s": begin_s, "end_s": end_s}
+            found += map(tuple, connection.execute(_baselines_of(table), given).all())
     return found
+
+
+# Making a statement costs more than reading a few rows does.
+@cache
+def _baselines_of(table: Table) -> Select[Any]:
+    c = table.c
+    within = (c.start_s >= bindparam("begin_s")) & (c.start_s < bindparam("end_s"))
+    return (
+        select(c.start_s, *(c[name] for name in BASELINE_SUMS))
+        .where(c.stream_id == bindparam("stream_id"), within)
+        .order_by(c.start_s)
+    )
 
 
 def series(
@@ -293,41 +301,56 @@ def series(
     to_s: int | None = None,
 ) -> dict[int, dict[int, Tally]]:
     """Sum buckets in [from_s, to_s) to steps of *step_s* seconds, for charts; gaps stay gaps."""
-    of = streams.c.stream_id.in_(list(stream_ids))
     found: dict[int, dict[int, Tally]] = {}
+    of = {"stream_ids": list(stream_ids), "step_s": step_s}
     for piece in pieces(from_s, to_s, read_marks(connection), widest_s=step_s):
-        start_s = piece.level.sums.c.start_s
-        step = (start_s - start_s % step_s).label("step_s")
-        for stream_id, at_s, *sums in connection.execute(_sum_of_buckets(piece, of, step)):
+        names = ("step", *TALLY_SUMS)
+        for stream_id, at_s, *sums in _summed(connection, piece.level.sums, piece, names, **of):
             steps, tally = found.setdefault(stream_id, {}), _tally(sums)
             before = steps.get(int(at_s))
             steps[int(at_s)] = tally if before is None else before + tally
     return found
 
 
-def _sum_of_buckets(piece: Piece, of: ColumnElement[bool], *by: ColumnElement[Any]) -> Select[Any]:
-    table = piece.level.sums
-    query = select(streams.c.stream_id, *by, *_sums_of(table))
-    return _within(query, table, piece, of).group_by(streams.c.stream_id, *by)
+def _summed(
+    connection: Connection, table: Table, piece: Piece, names: tuple[str, ...], **of: Any
+) -> Sequence[Any]:
+    """Return the stream, then *names*, of the rows of a piece; *of* are values of `_summing`."""
+    ends = {} if piece.to_s is None else {"to_s": piece.to_s}
+    given = {"from_s": piece.from_s, **ends, **of}
+    return connection.execute(_summing(table, names, tuple(given)), given).all()
 
 
-# Making them costs more than reading a few rows does.
 @cache
-def _sums_of(table: Table) -> tuple[ColumnElement[Any], ...]:
-    return tuple(func.sum(table.c[name]).label(name) for name in TALLY_SUMS)
-
-
-def _within(query: Select[Any], table: Table, piece: Piece, of: ColumnElement[bool]) -> Select[Any]:
+def _summing(table: Table, names: tuple[str, ...], given: tuple[str, ...]) -> Select[Any]:
     """
-    Keep the rows of the piece, by way of the streams: so they are found by their key.
+    Return a query that sums the rows of a table, by stream, and by step or bin if they are named.
 
-    SQLite does that only where it is grouped by the streams' own column.
+    By way of the streams, so they are found by their key. SQLite does that only where it is grouped
+    by the streams' own column.
     """
-    query = query.select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
-    query = query.where(
-        of, streams.c.last_bucket_s >= piece.from_s, table.c.start_s >= piece.from_s
+    start_s, step_s = table.c.start_s, bindparam("step_s", type_=BigInteger)
+    parts: dict[str, Any] = {"step": (start_s - start_s % step_s).label("step")}
+    if "bin" in table.c:
+        parts["bin"] = table.c.bin
+    by = [streams.c.stream_id, *(parts[name] for name in names if name in parts)]
+    sums = (func.sum(table.c[name]).label(name) for name in names if name not in parts)
+    conditions = {
+        "from_s": start_s >= bindparam("from_s"),
+        "to_s": start_s < bindparam("to_s"),
+        "app": streams.c.app == bindparam("app"),
+        "segment": streams.c.segment == bindparam("segment"),
+        "stream_ids": streams.c.stream_id.in_(bindparam("stream_ids", expanding=True)),
+    }
+    return (
+        select(*by, *sums)
+        .select_from(streams.join(table, streams.c.stream_id == table.c.stream_id))
+        .where(
+            streams.c.last_bucket_s >= bindparam("from_s"),
+            *(condition for name, condition in conditions.items() if name in given),
+        )
+        .group_by(*by)
     )
-    return query if piece.to_s is None else query.where(table.c.start_s < piece.to_s)
 
 
 #: PostgreSQL gives Decimal for whole numbers.
@@ -394,12 +417,12 @@ def cost_usd_since(connection: Connection, since_s: float) -> float:
 
     Where the buckets are gone, the hour or the day that holds *since_s* counts whole.
     """
-    microusd = 0.0
-    for piece in pieces(int(since_s), None, read_marks(connection)):
-        table = piece.level.sums
-        # What a segment cost is in the whole app's sum already.
-        query = _within(
-            select(func.sum(table.c.cost_microusd)), table, piece, streams.c.segment == ROOT
+    # What a segment cost is in the whole app's sum already.
+    microusd = sum(
+        float(cost)
+        for piece in pieces(int(since_s), None, read_marks(connection))
+        for _, cost in _summed(
+            connection, piece.level.sums, piece, ("cost_microusd",), segment=ROOT
         )
-        microusd += float(connection.execute(query).scalar() or 0)
+    )
     return microusd / 1e6
