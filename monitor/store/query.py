@@ -152,6 +152,10 @@ class RollupMark(NamedTuple):
     kept_from_s: int = 0
 
 
+_LEVELS = select(levels)
+_LOCKED_LEVELS = _LEVELS.with_for_update(read=True)
+
+
 class Piece(NamedTuple):
     """A stretch that is read from one level; without an end it is open."""
 
@@ -169,10 +173,9 @@ def read_marks(
     A writer locks the marks, shared, for as long as its transaction lasts: none may
     move between its reading and its writing.
     """
-    query = select(levels)
     found = {
         row.level: RollupMark(row.complete_to_s, row.kept_from_s)
-        for row in connection.execute(query.with_for_update(read=True) if lock else query)
+        for row in connection.execute(_LOCKED_LEVELS if lock else _LEVELS)
     }
     return {name: found.get(name, RollupMark()) for name in names}
 
