@@ -200,10 +200,13 @@ def topic_groups(text: str) -> set[int]:
 
 def guess_language(text: str) -> str:
     """Guess a language by its script and, for Latin letters, by its commonest words."""
-    scripts = Counter[str]()
-    for character, n in Counter(text[:400]).items():
-        if character.isalpha() and (script := _script(character)):
-            scripts[script] += n
+    scripts, beginning = Counter[str](), text[:400]
+    if beginning.isascii():  # then all letters are Latin
+        scripts.update(["latin"] * any(map(str.isalpha, beginning)))
+    else:
+        for character, n in Counter(beginning).items():
+            if character.isalpha() and (script := _script(character)):
+                scripts[script] += n
     if not scripts:
         return "unknown"
     script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
@@ -299,7 +302,7 @@ class PassCounts(NamedTuple):
     def within(self, from_s: int, to_s: int) -> PassCounts:
         """Return the buckets that start in [from_s, to_s)."""
         first, last = np.searchsorted(self.start_s, (from_s, to_s))
-        return PassCounts(*(values[first:last] for values in self))
+        return PassCounts(self.start_s[first:last], self.passed[first:last], self.n[first:last])
 
 
 def pass_counts(rows: Sequence[Sequence[float]], *, design_effect: float = 1.0) -> PassCounts:
