@@ -248,7 +248,10 @@ def check_redis(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             "judge",
             ok=judge.trouble is None,
-            found=judge.trouble or judge.note or "workers report no outage and no reached cap",
+            found=judge.away
+            or judge.trouble
+            or judge.note
+            or "no outage and no reached cap reported",
             advice="no sample is lost while the judge is away" if judge.away else "",
         )
 

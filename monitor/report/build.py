@@ -240,13 +240,18 @@ def exit_code(statuses: Sequence[Status]) -> int:
 
 
 class LikelyCause(NamedTuple):
-    """What is known of one kind of cause; `release` or `segment` names the one it is about."""
+    """
+    What is known of one kind of cause; `release` or `segment` names the one it is about.
+
+    `is_compared`: the scores before and after a release show that it is better or worse.
+    """
 
     kind: str
     said: str
     is_likely: bool = False
     release: str = ""
     segment: str = ""
+    is_compared: bool = False
 
 
 def likely_causes(
@@ -287,11 +292,12 @@ def likely_causes(
             change = points_with_interval(deploy.difference, deploy.low, deploy.high)
             rates = f"{percent(deploy.rate_before)} before, {percent(deploy.rate_after)} since"
             said += f": {rates}, {change}, {deploy.verdict}"
-        found.append(
-            LikelyCause("release", said, deploy.verdict != "better", release=deploy.release)
-        )
+        found.append(LikelyCause(
+            "release", said, deploy.verdict != "better", release=deploy.release,
+            is_compared=deploy.verdict in {"better", "worse"},
+        ))  # fmt: skip
     if not found:
-        found.append(LikelyCause("release", "none from an hour before it began"))
+        found.append(LikelyCause("release", "none in the hour before"))
     attribution = insight.attribution if insight is not None else None
     named = attribution.named[:_MOST_SEGMENTS] if attribution is not None else ()
     for item in named:
@@ -310,11 +316,9 @@ def likely_causes(
     changed = insight.version_since
     if changed is not None and began - BEFORE <= changed <= ended:
         version = plain_text(insight.evaluator_version, 80)
-        found.append(
-            LikelyCause("judge", f"evaluator {version} since {utc_time(changed, ended)}", True)
-        )
+        found.append(LikelyCause("evaluator", f"{version} since {utc_time(changed, ended)}", True))
     else:
-        found.append(LikelyCause("judge", "the evaluator did not change"))
+        found.append(LikelyCause("evaluator", "unchanged"))
     return found
 
 
@@ -324,16 +328,24 @@ def with_named_release(
     """
     Return the causes with the release that the fall came with by the samples' own word.
 
-    A deploy that was recorded says more, and stays.
+    A deploy that was recorded and compared says more, and stays; of one that is not decided, only
+    the time is added.
     """
-    named = [
-        LikelyCause("release", change_sentence(change), True, release=change.value)
+    named = {
+        change.value: change_sentence(change)
         for change in changes
         if change.is_named and change.component == "release"
-    ]
-    if not named or any(cause.is_likely for cause in causes if cause.kind == "release"):
+    }
+    releases = [cause for cause in causes if cause.kind == "release"]
+    if not named or any(cause.is_likely and cause.is_compared for cause in releases):
         return [*causes]
-    return [*named, *(cause for cause in causes if cause.kind != "release")]
+    live = {cause.release: cause.said.partition(": ")[0] for cause in releases if cause.release}
+    found = [
+        LikelyCause("release", "; ".join(filter(None, (live.get(name), said))), True, release=name)
+        for name, said in named.items()
+    ]
+    found += [cause for cause in releases if cause.release and cause.release not in named]
+    return [*found, *(cause for cause in causes if cause.kind != "release")]
 
 
 def _broken_part(retrieval: Sequence[Verdict], inputs: Sequence[InputDrift]) -> LikelyCause:
@@ -346,8 +358,8 @@ def _broken_part(retrieval: Sequence[Verdict], inputs: Sequence[InputDrift]) -> 
         return LikelyCause(kind, f"retrieval: {', '.join(bad)} fell as well", True)
     if moved is not None:
         counts = f"{plain_text(moved.before, 40)} before, {plain_text(moved.after, 40)} now"
-        return LikelyCause(kind, f"retrieval: contexts a question, {counts}", True)
+        return LikelyCause(kind, f"retrieval: contexts per question, {counts}", True)
     if retrieval and all(verdict.status is Status.HEALTHY for verdict in retrieval):
         return LikelyCause(kind, f"generation: {names} healthy, so the contexts are good", True)
-    why = f"{names} undecided" if retrieval else "no metric of the contexts alone is scored"
-    return LikelyCause(kind, f"not known: {why}")
+    why = f"{names} undecided" if retrieval else "no metric scores the contexts alone"
+    return LikelyCause(kind, f"unknown: {why}")

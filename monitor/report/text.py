@@ -43,7 +43,7 @@ def verdict_text(verdict: Verdict) -> Text:
 def render_status(report: Report) -> RenderableType:
     """Return the overview: one sentence, a table with the worst first, and the ledger."""
     parts: list[RenderableType] = [_headline(report)]
-    if report.apps:
+    if any(app.metrics for app in report.apps):
         parts.append(status_table(report))
         if any(
             words.NOT_VERIFIED in words.verdict_rate(item.verdict)

@@ -274,7 +274,7 @@ def cost_sentence(verdicts: Sequence[Verdict]) -> str:
     total = sum(verdict.cost_usd for verdict in verdicts)
     if len(verdicts) <= 1 or not total:
         return ""
-    return f"all {len(verdicts)} metrics together: {usd(total)} (metrics may share a judge call)"
+    return f"{len(verdicts)} metrics together: {usd(total)} (they may share a judge call)"
 
 
 def reasons(counts: Mapping[str, int]) -> str:

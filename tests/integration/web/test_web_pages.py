@@ -9,6 +9,8 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from monitor.rolling.faults import Exchange, Faults, blame
+from monitor.store.engine import Store
+from monitor.store.schema import migrate
 from monitor.store.verdicts import ReleaseMark, add_mark
 from monitor.testsets import TestSet
 from monitor.web.templating import environment
@@ -230,6 +232,31 @@ def test_address_that_makes_no_sense_shows_the_usual_stretch(get):
         assert get(f"{BROKEN}?{query}").status_code == 200, query
 
 
+def test_empty_page_shows_the_lines_to_add_and_how_to_check_them(client_with, sqlite_url):
+    store = Store(sqlite_url)
+    migrate(store)
+    text = client_with(GROUNDWATCH_DATABASE_URL=sqlite_url).get("/").text
+    store.close()
+    snippet = unescape(text.split('<pre class="code">')[1].split("</pre>")[0])
+    assert "groundwatch.init(app=" in snippet
+    assert "groundwatch.sample(query=" in snippet
+    compile(snippet, "page", "exec")
+    assert "groundwatch doctor hook" in text
+
+
+def test_metric_without_earlier_scores_compares_nothing_with_them(get):
+    table = get(BROKEN).text.split("<h2>Segments</h2>")[1].split("</table>")[0]
+    assert "there are no earlier scores to compare with" in table
+    assert " before</span>" not in table
+
+
+def test_incident_page_says_beside_its_chart_since_when_and_why(get):
+    text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
+    chart = text.split('aria-label="Pass rate of')[1].split("<svg")[0]
+    assert re.search(r"n <a[^>]*>12</a> since <time", chart)
+    assert "below" in chart
+
+
 def test_metric_page_says_where_the_alert_stands(get):
     why = get(BROKEN).text.split("Why this status")[1].split("</dl>")[0]
     assert re.search(r"<dt>alert</dt><dd>firing since 20", why)
@@ -263,7 +290,11 @@ def test_incident_page_has_chart_cause_and_each_sample_once(get):
     assert re.search(r'<svg class="series"[^>]*>.*<rect class="span critical"', text)
     cause = text.split("<h2>Likely cause</h2>")[1].split("</dl>")[0]
     # Nothing is said of what was not compared, here the segments.
-    assert re.findall(r"<dt>([^<]*)</dt>", cause) == ["release", "retrieval or generation", "judge"]
+    assert re.findall(r"<dt>([^<]*)</dt>", cause) == [
+        "release",
+        "retrieval or generation",
+        "evaluator",
+    ]
     assert "v12 went live" in cause
     samples = re.findall(r'href="/sample/([^?"]+)\?([^"]+)"', text)
     assert len({sample for sample, _ in samples}) == len(samples) >= 1

@@ -245,7 +245,7 @@ def _change(component, confidence):
 def test_release_that_only_samples_name_is_a_likely_cause():
     causes = likely_causes(None, began=NOW, ended=NOW)
     assert [cause.said for cause in causes if cause.kind == "release"] == [
-        "none from an hour before it began"
+        "none in the hour before"
     ]
 
     release, *rest = with_named_release(causes, [_change("model", 0.99), _change("release", 0.96)])
@@ -253,6 +253,19 @@ def test_release_that_only_samples_name_is_a_likely_cause():
     assert (release.kind, release.release, release.is_likely) == ("release", "v2", True)
     assert release.said.endswith("the fall came with it (19 in 20 sure)")
     assert [cause.kind for cause in rest] == ["retrieval or generation"]
+
+
+def test_release_that_scores_leave_undecided_is_named_where_the_samples_show_the_fall():
+    deploy = Deploy(
+        release="v2", at=NOW, source="mark", verdict="not decided", rate_before=1.0, n_before=2,
+        rate_after=0.8, n_after=300, difference=-0.2, low=-0.26, high=0.45,
+    )  # fmt: skip
+    causes = likely_causes(None, began=NOW, ended=NOW, deploys=[deploy])
+    (cause, *_) = with_named_release(causes, [_change("release", 0.99)])
+
+    assert cause.said.startswith("v2 went live at ")
+    assert cause.said.endswith("the fall came with it (99 in 100 sure)")
+    assert "not decided" not in cause.said
 
 
 def test_release_that_samples_do_not_blame_or_that_was_recorded_changes_no_cause():

@@ -134,6 +134,6 @@ def test_every_part_is_there_when_a_report_is_drawn(full_report):
         "sampled 3 = dropped 0 + queued 0 + scored 2 + failed 0 + skipped 1 (no_context 1)",
         "1,234,567",
         "$3.25",
-        "all 2 metrics together: $6.50",
+        "2 metrics together: $6.50",
     ):
         assert part in text

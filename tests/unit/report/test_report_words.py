@@ -72,7 +72,7 @@ def test_plain_rule_is_not_told_where_it_adds_nothing(status, plain):
 
 def test_cost_of_several_metrics_is_summed():
     verdicts = [make_verdict(H, NOW, cost_usd=0.0226) for _ in range(2)]
-    assert cost_sentence(verdicts).startswith("all 2 metrics together: $0.0452")
+    assert cost_sentence(verdicts).startswith("2 metrics together: $0.0452")
     assert cost_sentence(verdicts[:1]) == cost_sentence([make_verdict(H, NOW)] * 2) == ""
 
 
