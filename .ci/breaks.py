@@ -44,7 +44,7 @@ def spans_without_claim(source: str) -> Iterator[tuple[tuple[int, int], tuple[in
     unread: list[Any] = [node.value for node in constants if is_plain_number(node.value)]
     for node in ast.walk(tree):
         unread += [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip
+        if isinstance(node, ast.keyword) and node.arg in {"strict", "frozen"}:  # of zip, models
             unread.append(node.value)
         if isinstance(node, ast.ClassDef):  # frozen, slots, kw_only
             unread += node.decorator_list

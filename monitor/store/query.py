@@ -52,9 +52,9 @@ class Stream:
     key: StreamKey
     n_total: int
     last_bucket_s: int
-    sum_w: float = 0.0
-    sum_w2: float = 0.0
-    sum_wy: float = 0.0
+    sum_w: float
+    sum_w2: float
+    sum_wy: float
 
 
 def past_name(name: str) -> str:

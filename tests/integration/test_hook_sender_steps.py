@@ -6,7 +6,7 @@ import time
 import pytest
 import redis
 
-from monitor.hook.delivery import IDLE_POLL_S, POLL_S, SenderLoop
+from monitor.hook.delivery import BATCH_WORK_S, IDLE_POLL_S, POLL_S, SenderLoop
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
 from monitor.queue import names
@@ -91,6 +91,27 @@ def test_batch_is_given_up_after_a_minute_without_redis():
         sender.step(now + later)
         dropped.append(dict(recorder.dropped))
     assert dropped == [{}, {}, {"redis_unavailable": 1}]
+
+
+@pytest.mark.parametrize(
+    ("chars", "waiting", "taken"), [(500_000, 3, 2), (499_999, 3, 3), (1, 26, 25)]
+)
+def test_batch_ends_at_its_number_or_its_characters(chars, waiting, taken):
+    recorder, sender = make("redis://127.0.0.1:1/0", max_text_chars=500_000)
+    for _ in range(waiting):
+        recorder.record({"output": "x" * chars}, 1.0)
+    sender._fill(0.0, work_s=60.0)
+    assert (len(sender._batch), len(recorder.buffer)) == (taken, waiting - taken)
+
+
+def test_batch_ends_with_the_sample_whose_mask_was_slow():
+    recorder, sender = make(
+        "redis://127.0.0.1:1/0", mask=lambda text: time.sleep(2 * BATCH_WORK_S) or text
+    )
+    for _ in range(3):
+        recorder.record({"output": "a"}, 1.0)
+    sender._fill(0.0)
+    assert (len(sender._batch), len(recorder.buffer)) == (1, 2)
 
 
 def test_rate_that_was_asked_for_ends_with_the_redis_that_asked(redis_url):

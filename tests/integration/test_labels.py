@@ -211,6 +211,15 @@ def test_queue_goes_on_where_it_stopped_and_passes_over_what_was_skipped(connect
     assert queue({first}) != first
 
 
+def test_label_counts_on_when_its_evaluation_is_gone(connection):
+    (gone,) = put(connection)
+    put(connection, 2)
+    take(connection, {"sample_id": gone, "label": 1})
+    connection.execute(evaluations.delete().where(evaluations.c.sample_id == gone))
+    queue = draw(connection, app="bot", metric="groundedness", annotator="eve")
+    assert (queue.n, queue.passes, queue.fails) == (1, 1, 0)
+
+
 def test_queue_without_verdicts_is_none(connection):
     assert draw(connection, app="bot", metric="groundedness", annotator="eve") is None
 

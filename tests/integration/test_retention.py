@@ -7,7 +7,7 @@ from sqlalchemy import event, func, select
 
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
-from monitor.store.alert_tables import alert_events, incidents, outbox
+from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox
 from monitor.store.engine import Lease, acquire, fence
 from monitor.store.ledger import (
     DeadLetter,
@@ -157,8 +157,15 @@ def test_old_incident_goes_with_its_timeline_and_messages_and_an_open_one_stays(
                 created_at=old, due_at=old, finished_at=old if resolved_at else None, tells="",
                 possible_duplicate=False,
             ))  # fmt: skip
+            connection.execute(alert_groups.insert().values(
+                group_id=name, app="shop", opened_at=old, resolved_at=resolved_at, sequence=1,
+                flapping=[],
+            ))  # fmt: skip
     keep(store)
     assert [count(store, table) for table in (incidents, alert_events, outbox)] == [1, 1, 1]
+    with store.read() as connection:
+        left = connection.execute(select(alert_groups.c.group_id)).scalars().all()
+    assert left == ["b" * 32]
 
 
 def test_message_goes_before_its_incident_does(store):

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import ValidationError
 
 from alerts.drill import sample_snapshot
-from alerts.model import AlertKey, AlertState, Evidence, Phase, Reason, Snapshot
+from alerts.model import AlertKey, AlertState, AlertThresholds, Evidence, Phase, Reason, Snapshot
 from alerts.state import (
     Decision,
     Observation,
@@ -316,6 +317,23 @@ def test_a_state_of_a_newer_release_is_read(firing):
     stored = firing.state.model_dump(mode="json")
     stored["colour"] = stored["bad"]["colour"] = "new"
     assert AlertState.model_validate(stored) == firing.state
+
+
+@pytest.mark.parametrize("name", ["warning_for_s", "critical_for_s", "resolve_after_s"])
+def test_under_a_policy_of_evidence_only_a_timer_that_is_set_holds(name):
+    names = {"warning_for_s", "critical_for_s", "resolve_after_s"}
+    timers = timers_of_evidence(timers_from(Settings(**{name: 120})))
+    assert {each: getattr(timers, each) for each in names} == dict.fromkeys(names, 0) | {name: 120}
+
+
+@pytest.mark.parametrize("name", ["warning_rate", "critical_rate"])
+def test_thresholds_are_rates(name):
+    rates = {"warning_rate": 0.85, "critical_rate": 0.7}
+    for within in (0, 1):
+        assert getattr(AlertThresholds(**rates | {name: within}), name) == within
+    for beyond in (-0.01, 1.01):
+        with pytest.raises(ValidationError):
+            AlertThresholds(**rates | {name: beyond})
 
 
 def test_what_is_not_stored_is_read_as_nothing():
