@@ -40,10 +40,7 @@ def recipients_of_digests(channels: Mapping[str, Channel], named: Sequence[str])
     """
     List who gets the digest: the channels *named*, or else all that are for reading.
 
-    Raises
-    ------
-    SettingsError
-        If a name is not a channel, or one that wakes people and takes no digest.
+    Raise SettingsError if a name is not a channel, or one that wakes people and takes no digest.
     """
     wrong = [name for name in named if name not in channels]
     if wrong:

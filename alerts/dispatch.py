@@ -243,10 +243,8 @@ def retry(connection: Connection, name: str, now: datetime) -> str:
     """
     Try a message again that was given up; return its id.
 
-    Raises
-    ------
-    SettingsError
-        If there is none of that name, or its recipient has got newer messages since.
+    Raise SettingsError if there is none of that name, or its recipient has got newer messages
+    since.
     """
     row = _find(connection, name)
     if row.status != DeliveryStatus.DEAD:
@@ -273,10 +271,7 @@ def drop(connection: Connection, name: str, now: datetime) -> str:
     """
     Drop a message that waits or was given up; return its id.
 
-    Raises
-    ------
-    SettingsError
-        If there is none of that name, or it has arrived already.
+    Raise SettingsError if there is none of that name, or it has arrived already.
     """
     row = _find(connection, name)
     if row.status not in {DeliveryStatus.DEAD, DeliveryStatus.WAITING}:
@@ -311,10 +306,7 @@ def wiring_from(settings: Settings) -> Wiring:
     """
     Make the channels and the routing; without a routes file everyone is notified of everything.
 
-    Raises
-    ------
-    SettingsError
-        If the routes file has mistakes, with a line for each.
+    Raise SettingsError if the routes file has mistakes, with a line for each.
     """
     channels = channels_from(settings)
     if settings.alerts_file is None:

@@ -123,12 +123,8 @@ def send_test(channel: Channel, now: datetime, address: str | None = None) -> Re
     """
     Send one message marked TEST, to *address* or the channel's first one.
 
-    One attempt, outside the outbox; nothing is stored.
-
-    Raises
-    ------
-    DeliveryError
-        If the channel did not take it; the text says why and holds no secret.
+    One attempt, outside the outbox; nothing is stored. Raise DeliveryError if the channel did not
+    take it; the text says why and holds no secret.
     """
     recipient = channel.addresses[0] if address is None else address
     message = render(sample_snapshot(now), {AlertEvent.FIRED}, recipient=recipient)

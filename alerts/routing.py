@@ -46,10 +46,7 @@ class Matcher:
         """
         Read a matcher such as ``app=~"support-.*"``; the quotes may be left out.
 
-        Raises
-        ------
-        SettingsError
-            If *text* is not a matcher.
+        Raise SettingsError if *text* is not a matcher.
         """
         found = _FORM.fullmatch(text)
         if found is None:
@@ -118,10 +115,8 @@ class Hours:
         """
         Read hours such as ``"22:00", "06:00", "Europe/Stockholm", "mon-fri"``.
 
-        Raises
-        ------
-        SettingsError
-            If any part cannot be read; the message says which and what it should be.
+        Raise SettingsError if any part cannot be read; the message says which and what it should
+        be.
         """
         try:
             found = ZoneInfo(zone)

@@ -76,10 +76,7 @@ def add_silence(
     """
     Store a silence; it applies from the next evaluation on.
 
-    Raises
-    ------
-    SettingsError
-        If it has no matcher, no end within 30 days, no author or no comment.
+    Raise SettingsError if it has no matcher, no end within 30 days, no author or no comment.
     """
     silence = Silence(
         silence_id=uuid.uuid4().hex[:8],

@@ -269,12 +269,8 @@ def save(
     """
     Write states unless another decider was faster; return of each whether it was written.
 
-    With each state comes the version that was found, or 0 when there was none.
-
-    Raises
-    ------
-    StoreError
-        If states that were read and locked have changed; the transaction must not commit.
+    With each state comes the version that was found, or 0 when there was none. Raise StoreError if
+    states that were read and locked have changed; the transaction must not commit.
     """
     inserted = set()
     fresh = [

@@ -102,10 +102,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
     """
     Read the rules from the settings, with what the file at *path* changes.
 
-    Raises
-    ------
-    SettingsError
-        If the file cannot be read, or has a setting that is wrong or is not a rule.
+    Raise SettingsError if the file cannot be read, or has a setting that is wrong or is not a rule.
     """
     if path is not None:
         raw = read_toml(path)
@@ -288,10 +285,7 @@ def scores_of(path: Path) -> dict[tuple[str, str], Scores]:
     Read scores from JSON lines: ``{"timestamp", "app", "metric", "score"}`` each, or what
     ``groundwatch evaluate -o`` writes.
 
-    Raises
-    ------
-    RecordError
-        If a line cannot be read; the message says which and what it should be.
+    Raise RecordError if a line cannot be read; the message says which and what it should be.
     """
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     try:

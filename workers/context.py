@@ -150,10 +150,7 @@ class Components:
         """
         Check that this process can work at all: scorer, channels and tables.
 
-        Raises
-        ------
-        GroundwatchError
-            With one clear line for what is wrong.
+        Raise GroundwatchError with one clear line for what is wrong.
         """
         _ = self.scorer, self.wiring
         check_schema(self.store)

@@ -247,12 +247,8 @@ def judge_again(
     Make the judge of the settings, under the shared budget, without kept verdicts.
 
     A cached verdict would say what the judge said before. For one metric, or for all that the
-    settings name; no endpoint is contacted yet.
-
-    Raises
-    ------
-    SettingsError
-        If the judge lacks its key or its model, or the metric is unknown.
+    settings name; no endpoint is contacted yet. Raise SettingsError if the judge lacks its key or
+    its model, or the metric is unknown.
     """
     limits = settings.judge_limits.model_copy(update={"verdict_cache_s": 0})
     changed: dict[str, object] = {"scorer": "judge", "judge_limits": limits}

@@ -62,13 +62,9 @@ def forget_user(
     """
     Delete what is known of a user; return how much, by kind. With *dry_run* only count.
 
-    A sample that waits ends as expired; what a worker has in work right now is not
-    stored once it is scored.
-
-    Raises
-    ------
-    QueueUnavailableError, StoreUnavailableError
-        If Redis or the store does not answer; run it again then.
+    A sample that waits ends as expired; what a worker has in work right now is not stored once it
+    is scored. Raise QueueUnavailableError or StoreUnavailableError if Redis or the store does not
+    answer; run it again then.
     """
     done: Counter[str] = Counter()
     done["waiting"] = _forget_waiting(client, store, user_id, rules, now, dry_run=dry_run)

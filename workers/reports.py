@@ -382,11 +382,8 @@ def plan_sampling(
     """
     Play falls of the pass rate by *fall*, in [0, 1], at *rates* and the present sample rate.
 
-    Raises
-    ------
-    SettingsError
-        If there is nothing to plan from: no scores or requests of the last day, an alarm, a fall
-        that stays above the warning threshold.
+    Raise SettingsError if there is nothing to plan from: no scores or requests of the last day, an
+    alarm, a fall that stays above the warning threshold.
     """
     now_s = now.timestamp()
     with store.read() as connection:

@@ -288,10 +288,8 @@ def score_entry(
     *waited_s* is how long it was in the queue, by the queue's own clock; *lines* are the pass
     lines that apps have of their own, as far as they are learnt.
 
-    Raises
-    ------
-    JudgeOutageError, QueueUnavailableError
-        If it cannot be scored now, which is not the fault of the entry.
+    Raise JudgeOutageError or QueueUnavailableError if it cannot be scored now, which is not the
+    fault of the entry.
     """
     try:
         sample = decode(entry.fields, entry.entry_id)

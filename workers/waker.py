@@ -158,13 +158,9 @@ class RunLease:
     """
     The right of one scoring run to work, as a key that expires by itself.
 
-    The waker takes it before it wakes a run, the run begins and keeps it, and the waker
-    deletes it to make the run stop.
-
-    Raises
-    ------
-    QueueUnavailableError
-        From every method, when Redis does not answer.
+    The waker takes it before it wakes a run, the run begins and keeps it, and the waker deletes it
+    to make the run stop. Raises QueueUnavailableError from every method, when Redis does not
+    answer.
     """
 
     def __init__(self, client: redis.Redis, worker: str, number: int) -> None:

@@ -78,11 +78,8 @@ class Channel:
         """
         Try once to deliver; never retries and never sleeps.
 
-        Raises
-        ------
-        DeliveryError
-            If the message was not taken, or may not have been; its text holds a code
-            and no address, password or URL.
+        Raise DeliveryError if the message was not taken, or may not have been; its text holds a
+        code and no address, password or URL.
         """
         raise NotImplementedError
 
@@ -144,10 +141,7 @@ class HttpClient:
         """
         Ask once.
 
-        Raises
-        ------
-        DeliveryError
-            If there was no answer; ambiguous when the request may have arrived.
+        Raise DeliveryError if there was no answer; ambiguous when the request may have arrived.
         """
         if self._only_public:
             parts = urlsplit(url.get_secret_value())

@@ -25,10 +25,7 @@ def read_secret(value: Any) -> SecretStr:
     """
     Read the secret that *value* names.
 
-    Raises
-    ------
-    ValueError
-        If it names none, or what it names is not there; never with the secret itself.
+    Raise ValueError if it names none, or what it names is not there; never with the secret itself.
     """
     if isinstance(value, dict) and len(value) == 1:
         ((source, name),) = value.items()

@@ -211,10 +211,7 @@ def ascii_address(address: str) -> str:
     """
     Return an address with its domain in ASCII, as the name server knows it.
 
-    Raises
-    ------
-    ValueError
-        If the domain cannot be written so.
+    Raise ValueError if the domain cannot be written so.
     """
     head, at, domain = address.rpartition("@")
     if domain.isascii():

@@ -43,14 +43,9 @@ class WebhookChannel(Channel):
     """
     Posts a JSON document; the receiver can tell that it is ours, and a repeat by its id.
 
-    ``webhook-id`` is the same on every attempt. Several secrets sign at once, so that
-    they can be changed without a gap. Each is written as Standard Webhooks does: ``whsec_`` and
-    base64.
-
-    Raises
-    ------
-    SettingsError
-        If a secret is not base64, or too short to be a secret.
+    ``webhook-id`` is the same on every attempt. Several secrets sign at once, so that they can be
+    changed without a gap. Each is written as Standard Webhooks does: ``whsec_`` and base64. Raises
+    SettingsError if a secret is not base64, or too short to be a secret.
     """
 
     name = "webhook"

@@ -293,10 +293,7 @@ def open_store(settings: Settings) -> Store:
     """
     Open the store that `up` or `migrate` made; looking makes none.
 
-    Raises
-    ------
-    StoreError
-        If there is none, or its tables are not those this program knows.
+    Raise StoreError if there is none, or its tables are not those this program knows.
     """
     from monitor.store.engine import Store
     from monitor.store.schema import check_schema

@@ -181,10 +181,7 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
     """
     Wait until a worker is alive, for at most *within_s*; say once what is waited for.
 
-    Raises
-    ------
-    QueueUnavailableError
-        If none came; it says what is missing, and what to do.
+    Raise QueueUnavailableError if none came; it says what is missing, and what to do.
     """
     end_s = time.monotonic() + within_s
     told = ""

@@ -248,14 +248,7 @@ def write_folder(sheets: Sequence[Sheet], folder: Path) -> None:
 
 
 def write_workbook(sheets: Sequence[Sheet], file: Path) -> None:
-    """
-    Write one workbook.
-
-    Raises
-    ------
-    MissingExtraError
-        If openpyxl is not installed.
-    """
+    """Write one workbook; raise MissingExtraError if openpyxl is not installed."""
     try:
         from openpyxl import Workbook  # an extra
     except ModuleNotFoundError:

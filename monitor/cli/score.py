@@ -102,15 +102,10 @@ class ScoreOutput:
     """
     A file of scores, one line a record, or stdout.
 
-    ``done`` holds the ids of the records whose lines are there already, in order. A last line
-    that was cut off is taken away. What is not a file, such as a pipe, is written to from the
-    start.
-
-    Raises
-    ------
-    typer.BadParameter
-        If it is the file that is read, holds something else than scores, or another run writes
-        to it now.
+    ``done`` holds the ids of the records whose lines are there already, in order. A last line that
+    was cut off is taken away. What is not a file, such as a pipe, is written to from the start.
+    Raises typer.BadParameter if it is the file that is read, holds something else than scores, or
+    another run writes to it now.
     """
 
     def __init__(self, path: Path | None, *, not_over: Path, overwrite: bool = False) -> None:

@@ -88,12 +88,8 @@ class SampleFilter(BaseModel):
         Read a filter from texts, as a query or a command line gives them; unknown names are left.
 
         ``since`` and ``until`` are ISO 8601, in UTC unless they say otherwise, or how long ago,
-        such as 90s, 15m, 24h or 7d.
-
-        Raises
-        ------
-        ValueError
-            If a value is not one of its field; the message says what was expected.
+        such as 90s, 15m, 24h or 7d. Raise ValueError if a value is not one of its field; the
+        message says what was expected.
         """
         found: dict[str, Any] = {}
         for name in cls.model_fields:
@@ -231,12 +227,8 @@ def find_samples(
     """
     Return one page of the samples that *wanted* names.
 
-    Of *apps* only, unless that is None; *cursor* is `SamplePage.next` of the page before.
-
-    Raises
-    ------
-    ValueError
-        If the cursor is not one of this order, or an order by score has no metric.
+    Of *apps* only, unless that is None; *cursor* is `SamplePage.next` of the page before. Raise
+    ValueError if the cursor is not one of this order, or an order by score has no metric.
     """
     by_score = sort in {Sort.LOWEST, Sort.HIGHEST}
     first_bin, at = _read_cursor(cursor, by_score=by_score)

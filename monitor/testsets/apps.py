@@ -45,13 +45,9 @@ class AppAnswer(BaseModel, frozen=True, extra="forbid"):
         """
         Read what an app returned.
 
-        A text; a text and its passages; or an object with ``output`` (or ``answer``,
-        ``response``, ``text``), ``contexts``, ``tool_calls`` and ``metadata``.
-
-        Raises
-        ------
-        RecordError
-            If it is nothing of this.
+        A text; a text and its passages; or an object with ``output`` (or ``answer``, ``response``,
+        ``text``), ``contexts``, ``tool_calls`` and ``metadata``. Raise RecordError if it is nothing
+        of this.
         """
         if isinstance(value, BaseModel):
             value = value.model_dump()

@@ -64,12 +64,8 @@ def golden_case(
     Return a sample as a test case.
 
     What the app answered is kept in ``metadata["production"]``, with the metrics that failed. It
-    becomes the expected answer only where people passed it, or else *answer* is that.
-
-    Raises
-    ------
-    RecordError
-        If the sample has no question: there is nothing to ask again.
+    becomes the expected answer only where people passed it, or else *answer* is that. Raise
+    RecordError if the sample has no question: there is nothing to ask again.
     """
     sample = stored.sample
     it = sample.interaction
@@ -268,10 +264,8 @@ class Rerun:
         """
         Ask; return how many questions were asked.
 
-        Raises
-        ------
-        JudgeOutageError, BudgetReachedError
-            If the judge cannot be asked at all, or its budget is spent; what was counted stands.
+        Raise JudgeOutageError or BudgetReachedError if the judge cannot be asked at all, or its
+        budget is spent; what was counted stands.
         """
         n, alpha = 0, _ALPHA / max(1, len(self.changes))
         with asyncio.Runner() as runner:

@@ -106,13 +106,9 @@ class RecordFile:
         """
         Open the records of *path* and count its lines; ``-`` is the standard input.
 
-        A pipe can be read once only, and records are read twice: what it sends is copied
-        to a file that is gone afterwards.
-
-        Raises
-        ------
-        RecordError
-            If it cannot be read, is damaged or holds nothing.
+        A pipe can be read once only, and records are read twice: what it sends is copied to a file
+        that is gone afterwards. Raise RecordError if it cannot be read, is damaged or holds
+        nothing.
         """
         if path != STDIN and path.is_file():
             made = cls(path, tell, source)
@@ -152,10 +148,7 @@ class RecordFile:
         """
         Count the records, good or bad, reading the file to its end.
 
-        Raises
-        ------
-        RecordError
-            If the file is damaged or holds nothing.
+        Raise RecordError if the file is damaged or holds nothing.
         """
         count = sum(1 for _ in self._items())
         if count == 0:

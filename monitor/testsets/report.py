@@ -48,10 +48,7 @@ def write_report(path: Path, subject: EvaluationRun | GateReport) -> None:
     """
     Write a report of a run or a gate, by the ending of *path*: .md, .html or .xml (JUnit).
 
-    Raises
-    ------
-    SettingsError
-        If the ending is another one.
+    Raise SettingsError if the ending is another one.
     """
     page = run_page(subject) if isinstance(subject, EvaluationRun) else gate_page(subject)
     if path.suffix == ".md":

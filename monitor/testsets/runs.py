@@ -179,10 +179,7 @@ def read_run(path: str | Path) -> EvaluationRun:
     """
     Read a run that ``groundwatch eval`` or `EvaluationRun.write` wrote.
 
-    Raises
-    ------
-    RecordError
-        If the file cannot be read or is not a finished run.
+    Raise RecordError if the file cannot be read or is not a finished run.
     """
     path = Path(path)
     try:
@@ -279,13 +276,9 @@ class LineFile:
     """
     Lines that one process appends to a file, which its owner alone reads; others are refused.
 
-    A line is written whole and at once, so that a process that is killed loses none; it reaches
-    the disk within a second, for machines that lose power.
-
-    Raises
-    ------
-    RecordError
-        If another process writes to the file now.
+    A line is written whole and at once, so that a process that is killed loses none; it reaches the
+    disk within a second, for machines that lose power. Raises RecordError if another process writes
+    to the file now.
     """
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:

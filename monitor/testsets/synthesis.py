@@ -123,10 +123,7 @@ def read_documents(paths: Sequence[Path]) -> dict[str, str]:
     """
     Read texts from files, and from folders all that end in .txt, .md, .markdown or .rst.
 
-    Raises
-    ------
-    RecordError
-        If a file cannot be read as UTF-8 text, or there is none.
+    Raise RecordError if a file cannot be read as UTF-8 text, or there is none.
     """
     found: dict[str, str] = {}
     for path in paths:
@@ -242,10 +239,7 @@ class Synthesizer:
         """
         Make *n* cases; fewer where filters or the budget leave no more, which is counted.
 
-        Raises
-        ------
-        JudgeError
-            If the judge cannot be asked at all, before there is any case.
+        Raise JudgeError if the judge cannot be asked at all, before there is any case.
         """
         masked = [chunk._replace(text=self._mask(chunk.text)) for chunk in chunks]
         self.made.masked = sum(a != b for a, b in zip(chunks, masked, strict=True))

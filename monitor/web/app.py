@@ -41,11 +41,8 @@ def make_app(site: Site) -> Starlette:
     """
     Make the application; its site is closed when the server ends.
 
-    Raises
-    ------
-    SettingsError
-        If tokens, users or proxies are not written as they should be, or the routes file has
-        mistakes.
+    Raise SettingsError if tokens, users or proxies are not written as they should be, or the routes
+    file has mistakes.
     """
     _ = site.access, site.wiring
     refuse = _Refusals(site)

@@ -129,10 +129,7 @@ class Access:
     """
     Who may come in, from the settings, and from the tokens in the store if there is one.
 
-    Raises
-    ------
-    SettingsError
-        If an entry is not of the form that ``groundwatch web --new-...`` prints.
+    Raises SettingsError if an entry is not of the form that ``groundwatch web --new-...`` prints.
     """
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
@@ -250,10 +247,7 @@ def check_address(settings: Settings, host: str) -> None:
     """
     Refuse to listen where others can reach us without authentication.
 
-    Raises
-    ------
-    SettingsError
-        If so, or if tokens, users or proxies are not written as they should be.
+    Raise SettingsError if so, or if tokens, users or proxies are not written as they should be.
     """
     if Access(settings).is_open and not is_loopback(host):
         raise SettingsError(

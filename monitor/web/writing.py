@@ -60,14 +60,7 @@ async def _read_body(request: Request, most_bytes: int) -> bytes:
 
 
 async def read_json(request: Request, most_bytes: int) -> object:
-    """
-    Read the JSON body of a request.
-
-    Raises
-    ------
-    RefusedError
-        If it is none, or too large.
-    """
+    """Read the JSON body of a request; raise RefusedError if it is none, or too large."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RefusedError(415, "JSON is expected", "send Content-Type: application/json")
     try:
@@ -81,10 +74,7 @@ def read_shape(shape: type[M], body: object) -> M:
     """
     Read a value of *shape* out of a body.
 
-    Raises
-    ------
-    RefusedError
-        If it is none; it names the field, and what is wrong with it.
+    Raise RefusedError if it is none; it names the field, and what is wrong with it.
     """
     try:
         return shape.model_validate(body)
@@ -98,10 +88,7 @@ def check_may_write(principal: Principal, scope: str, *apps: str) -> None:
     """
     Check that somebody may write what *scope* is about, of these apps.
 
-    Raises
-    ------
-    RefusedError
-        If not.
+    Raise RefusedError if not.
     """
     if not principal.may_write(scope):
         title = f"this needs the role operator, or a token with the scope {scope}"
@@ -340,10 +327,7 @@ def acknowledge_incident(site: Site, request: Request, *, note: str, until: date
     """
     Acknowledge the incident in the path.
 
-    Raises
-    ------
-    RefusedError
-        If there is none that who asks may acknowledge, or it is over.
+    Raise RefusedError if there is none that who asks may acknowledge, or it is over.
     """
     who = principal_of(request)
     with site.store.write() as connection:
@@ -367,10 +351,7 @@ def silence_alerts(
     """
     Add a silence.
 
-    Raises
-    ------
-    SettingsError
-        If it is incomplete, or would silence apps that who asks may not see.
+    Raise SettingsError if it is incomplete, or would silence apps that who asks may not see.
     """
     who = principal_of(request)
     if not is_about(matchers, who.apps):
@@ -389,10 +370,7 @@ def expire(site: Site, request: Request) -> Silence:
     """
     End the silence in the path now.
 
-    Raises
-    ------
-    RefusedError
-        If there is none that who asks may end.
+    Raise RefusedError if there is none that who asks may end.
     """
     who, name, now = principal_of(request), unslug(request.path_params["silence_id"]), site.clock()
     check_may_write(who, "silences")
