@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from alerts.model import AlertKey, AlertState, Evidence, EvidenceRun, Phase
@@ -13,11 +13,6 @@ from alerts.state import Observation, Timers, step
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 
-_EVIDENCE = {
-    Status.HEALTHY: Evidence.HEALTHY,
-    Status.WARNING: Evidence.WARNING,
-    Status.CRITICAL: Evidence.CRITICAL,
-}
 _MONTH_S = 30 * 86_400.0
 
 
@@ -61,17 +56,17 @@ def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> Told:
         first = first or point.at
         told.span_s = (point.at - first).total_seconds()
         observation = Observation(
-            evidence=_EVIDENCE.get(point.status, Evidence.UNCERTAIN),
+            evidence=Evidence.of(point.status),
             at=point.at,
             n_total=point.n_total,
             blind=point.status is Status.BLIND,
         )
         decision = step(state, observation, point.at, timers)
         state = decision.state
-        silent = {None, AlertEvent.DEESCALATED}
-        if decision.event not in silent and not decision.quiet:
-            assert decision.event is not None
-            told.events.append((point.at, decision.event))
+        event = decision.event
+        if event not in {None, AlertEvent.DEESCALATED} and not decision.quiet:
+            assert event is not None
+            told.events.append((point.at, event))
     return told
 
 
@@ -140,6 +135,4 @@ def next_reminder(state: AlertState, timers: Timers) -> datetime | None:
     """Say when people are reminded of what still fires; None when nothing does."""
     if state.phase is not Phase.FIRING or state.last_notified_at is None:
         return None
-    critical = state.level is Severity.CRITICAL
-    every_s = timers.repeat_after_s if critical else timers.warning_repeat_after_s
-    return state.last_notified_at + timedelta(seconds=every_s)
+    return state.last_notified_at + timers.repeat_after(state.level)

@@ -42,7 +42,7 @@ from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import series
 from monitor.store.samples import worst_samples
 from monitor.store.tables import counts, streams
-from monitor.store.verdicts import read_insights, read_marks
+from monitor.store.verdicts import read_insights, read_release_marks
 
 Fact = tuple[str, str]
 
@@ -305,7 +305,7 @@ class Backgrounds:
         verdict = snapshot.verdict
         began = (verdict.onset_earliest or verdict.onset or snapshot.since) - _BACKGROUND_BEFORE
         ended = max(snapshot.at, snapshot.since)
-        marks = read_marks(self.connection, app=snapshot.key.app, since=began)
+        marks = read_release_marks(self.connection, app=snapshot.key.app, since=began)
         newest = {mark.release: mark for mark in marks if mark.at <= ended}
         for mark in list(newest.values())[-_MOST:]:
             note = f" ({plain_text(mark.note, _NAME_CHARS)})" if mark.note else ""

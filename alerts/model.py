@@ -10,7 +10,7 @@ from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, 
 
 from alerts.conditions import MONITOR_PREFIX, RULE_PREFIX, ThresholdRule
 from monitor.models.alerting import AlertEvent, Severity, TimelineEvent
-from monitor.models.status import Verdict
+from monitor.models.status import Status, Verdict
 from monitor.settings import Settings
 
 #: Events that end an alert.
@@ -41,12 +41,21 @@ class Evidence(StrEnum):
     CRITICAL = "critical"
     UNCERTAIN = "uncertain"  #: too little data, or the monitor does not see
 
+    @classmethod
+    def of(cls, status: Status) -> Self:
+        """Return what a status means for an alert."""
+        known = {Status.HEALTHY, Status.WARNING, Status.CRITICAL}
+        return cls(status.value if status in known else "uncertain")
 
-class JudgedBy(BaseModel):
-    """How a status was judged; statuses that were judged differently are not compared."""
 
-    # A newer release may have added fields to what is stored.
+class _Stored(BaseModel):
+    """What a newer release may have stored with more fields; an older one has to read it."""
+
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class JudgedBy(_Stored):
+    """How a status was judged; statuses that were judged differently are not compared."""
 
     evaluator: str = ""
     policy: str = ""
@@ -83,11 +92,8 @@ class JudgedBy(BaseModel):
         )
 
 
-class EvidenceRun(BaseModel):
+class EvidenceRun(_Stored):
     """For how long the evidence has been of one sort; uncertain evidence does not end a run."""
-
-    # A newer release may have added fields to what is stored.
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     since: AwareDatetime
     informed: int  #: evaluations in the run that saw new samples
@@ -130,25 +136,20 @@ class Reason(StrEnum):
 CLOSED = frozenset({Reason.NO_LONGER_EVALUATED, Reason.EXPIRED_NO_DATA, Reason.SUPERSEDED})
 
 
-class SentMessage(BaseModel):
+class SentMessage(_Stored):
     """A message that was sent: when, and about which level."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     at: AwareDatetime
     level: Severity
 
 
-class AlertState(BaseModel):
+class AlertState(_Stored):
     """
     All that is remembered of a key between two evaluations; survives JSON unchanged.
 
     After an incident was resolved its fields stay until the next one fires. One that is
     reopened keeps its id and goes on counting; the other fields are those of what fires now.
     """
-
-    # A newer release may have added fields to what is stored.
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     key: AlertKey
     phase: Phase = Phase.OK
@@ -187,11 +188,8 @@ class AlertState(BaseModel):
         return self.model_copy(update=changes)
 
 
-class AlertThresholds(BaseModel):
+class AlertThresholds(_Stored):
     """Pass rates, in [0, 1], below which warning and critical begin; shown in messages."""
-
-    # A newer release may have added fields to what is stored.
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     warning_rate: float = Field(ge=0, le=1)
     critical_rate: float = Field(ge=0, le=1)
@@ -210,10 +208,8 @@ def thresholds_from(settings: Settings) -> AlertThresholds:
     return AlertThresholds(warning_rate=settings.warning_rate, critical_rate=settings.critical_rate)
 
 
-class Other(BaseModel):
+class Other(_Stored):
     """Another alert that fires at the same time and is reported in the same message."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     app: str
     metric: str
@@ -221,21 +217,16 @@ class Other(BaseModel):
     level: Severity
 
 
-class Background(BaseModel):
+class Background(_Stored):
     """The background of an alert, each part in a line; empty where nothing is known."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     changed: str = ""  #: releases, evaluators, questions since shortly before it began
     segments: str = ""  #: those that explain the fall, the worst first
     pipeline: str = ""  #: how samples went through the monitor
 
 
-class Snapshot(BaseModel):
+class Snapshot(_Stored):
     """What was known when an event was decided; holds no secret and no address of a channel."""
-
-    # A newer release may add fields; an older dispatcher still has to deliver.
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     incident_id: str
     sequence: int

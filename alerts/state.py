@@ -75,6 +75,12 @@ class Timers:
     evidence_critical_for_s: float = 0.0
     evidence_resolve_after_s: float = 0.0
 
+    def repeat_after(self, level: Severity | None) -> timedelta:
+        """Return the time between two reminders of what fires at that level."""
+        is_critical = level is Severity.CRITICAL
+        every_s = self.repeat_after_s if is_critical else self.warning_repeat_after_s
+        return timedelta(seconds=every_s)
+
     def of_monitor(self, verdict: Verdict) -> Self:
         """Return the timers of an alert about the monitor itself."""
         for_s, after_s = self.monitor_for_s, self.monitor_resolve_after_s
@@ -142,10 +148,8 @@ class Observation:
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
         """Return a verdict as evidence for an alert."""
-        known = {Status.HEALTHY, Status.WARNING, Status.CRITICAL}
-        evidence = Evidence(verdict.status.value if verdict.status in known else "uncertain")
         return cls(
-            evidence=evidence,
+            evidence=Evidence.of(verdict.status),
             at=verdict.evaluated_at,
             # The monitor has no samples of its own: each of its evaluations is new evidence.
             n_total=round(verdict.evaluated_at.timestamp() * 1000)
@@ -343,8 +347,7 @@ def _repeat_due(state: AlertState, at: datetime, timers: Timers) -> bool:
     critical = state.level is Severity.CRITICAL
     if critical and state.seen is not Evidence.CRITICAL:
         return False
-    every_s = timers.repeat_after_s if critical else timers.warning_repeat_after_s
-    return at - state.last_notified_at >= timedelta(seconds=every_s)
+    return at - state.last_notified_at >= timers.repeat_after(state.level)
 
 
 def _told(state: AlertState, at: datetime) -> AlertState:

@@ -42,7 +42,7 @@ from monitor.store.query import (
     window_tallies,
 )
 from monitor.store.rollup import compact_inputs, read_inputs, roll_up
-from monitor.store.verdicts import read_marks, read_verdicts, save_insights
+from monitor.store.verdicts import read_release_marks, read_verdicts, save_insights
 from workers.drift import SCORES_SHARE, DriftWatch, References, Watched, locate_onset
 
 _MONTH_S = 30 * 86_400
@@ -139,7 +139,7 @@ class Explainer:
         )
         verdicts = read_verdicts(connection)
         lately = read_findings(connection, since=now - timedelta(seconds=DAY_S))
-        recent, marks = [*lately, *watched.findings], read_marks(connection)
+        recent, marks = [*lately, *watched.findings], read_release_marks(connection)
         kept_for = timedelta(seconds=self.settings.windows.status_window_s / _KEPT_PARTS)
         found = []
         for stream in streams:
@@ -283,7 +283,7 @@ class StatusExplanation:
         since = datetime.fromtimestamp(since_s, UTC)
         told = [
             Mark(mark.release, mark.at.timestamp(), "mark", mark.note)
-            for mark in read_marks(self.connection, app=app, since=since)
+            for mark in read_release_marks(self.connection, app=app, since=since)
             if mark.at.timestamp() <= self.now_s
         ]
         names = {mark.release for mark in told}

@@ -49,7 +49,7 @@ from monitor.store.query import (
     window_tallies,
 )
 from monitor.store.tables import evaluations, labels, samples
-from monitor.store.verdicts import read_marks
+from monitor.store.verdicts import read_release_marks
 
 #: So many of the newest samples tell the present release.
 _PRESENT: Final = 50
@@ -137,7 +137,9 @@ class Levels:
         release = present_release(connection, app)
         mine = [label for label in every if label.release == release]
         deploys = [
-            mark for mark in read_marks(connection, app=app) if mark.release not in {"", release}
+            mark
+            for mark in read_release_marks(connection, app=app)
+            if mark.release not in {"", release}
         ]
         changed_s = max((mark.at.timestamp() for mark in deploys), default=0.0)
         if not release:  # samples do not name theirs, so a deploy is what tells a new one

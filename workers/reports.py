@@ -55,8 +55,8 @@ from monitor.store.verdicts import (
     fleet_falls,
     read_changes,
     read_insights,
-    read_marks,
     read_proofs,
+    read_release_marks,
     read_sample_rates,
     read_verdicts,
 )
@@ -286,7 +286,7 @@ def _digest_facts(
         releases=[
             Release(app=app, release=mark.release, at=mark.at)
             for app in sorted(known)
-            for mark in read_marks(connection, app=app, since=period.start)
+            for mark in read_release_marks(connection, app=app, since=period.start)
             if mark.at < period.end
         ],
         incidents=[item for item in incidents if item.opened_at < period.end],

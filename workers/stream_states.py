@@ -55,8 +55,8 @@ from monitor.store.query import Stream, bucket_sums, shared_values
 from monitor.store.verdicts import (
     PoolKey,
     read_asked_spans,
-    read_marks,
     read_pools,
+    read_release_marks,
     read_states,
     save_pools,
     save_states,
@@ -433,7 +433,7 @@ def _fall(connection: Connection, key: PoolKey, shared: str, found: FleetFinding
     apps = set(found.fell)
     releases = Counter(
         mark.release
-        for mark in read_marks(connection, since=since - _BEFORE)
+        for mark in read_release_marks(connection, since=since - _BEFORE)
         if mark.app in apps and mark.at <= status_since
     )
     release, n = next(iter(releases.most_common(1)), ("", 0))

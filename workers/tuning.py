@@ -34,7 +34,7 @@ from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.query import active_streams
 from monitor.store.verdicts import (
     own_rate,
-    read_marks,
+    read_release_marks,
     read_sample_rates,
     read_states,
     save_sample_rate,
@@ -171,7 +171,7 @@ class RateTuner:
         came = first_seen(connection, app, "release", since_s=int(since.timestamp()))
         came |= {
             mark.release: int(mark.at.timestamp())
-            for mark in read_marks(connection, app=app, since=since)
+            for mark in read_release_marks(connection, app=app, since=since)
             if mark.at <= now
         }
         newest = max(came, key=lambda name: came[name], default="")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -84,34 +82,8 @@ _OLD = {
     "show": _Command("status", "show", ""), "digest": _Command("status", "digest", ""),
 }  # fmt: skip
 
-#: Commands whose exit code is their answer.
+#: Commands whose exit code is their answer: of these a mistake ends with 3, unknown.
 _CODES_ANSWER = frozenset({"check", "gate", "status"})
-
-
-@contextmanager
-def _mistakes_end_unknown() -> Iterator[None]:
-    """Let a mistake end with 3, unknown, rather than with 2."""
-    try:
-        yield
-    except typer.Exit:
-        raise  # --help is not a mistake, and an answer has its own code
-    except Exception as error:
-        error.exit_code = 3  # type: ignore[attr-defined]
-        raise
-
-
-class _Unmistakable(TyperCommand):
-    """A command whose exit code is its answer: a usage error must not look like one."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as ever, but for the code of a mistake."""
-        with _mistakes_end_unknown():
-            return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run as ever, but for the code of a mistake that is found then."""
-        with _mistakes_end_unknown():
-            return super().invoke(ctx)
 
 
 class _LazyGroup(TyperGroup):
@@ -150,12 +122,16 @@ class _LazyGroup(TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; what is wrong with a value is said without pydantic's own prefix."""
+        """Run a command; report what is wrong with a value without pydantic's own prefix."""
         try:
             return super().invoke(ctx)
+        except typer.Exit:
+            raise  # --help is not a mistake, and an answer has its own code
         except Exception as error:
             if said := getattr(error, "message", ""):
                 error.message = own_words(said)  # type: ignore[attr-defined]
+            if ctx.invoked_subcommand in _CODES_ANSWER:
+                error.exit_code = 3  # type: ignore[attr-defined]
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
@@ -175,7 +151,7 @@ class _LazyGroup(TyperGroup):
             group.name = cmd_name
             return group
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(cmd_name, cls=_Unmistakable if cmd_name in _CODES_ANSWER else None)(target)
+        single.command(cmd_name)(target)
         return typer.main.get_command(single)
 
 

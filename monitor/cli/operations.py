@@ -52,12 +52,12 @@ def deploys(
     as_json: Annotated[bool, typer.Option("--json", help="List them as JSON.")] = False,
 ) -> None:
     """Record a deploy, or list them; reports show the pass rate before and after it."""
-    from monitor.store.verdicts import ReleaseMark, add_mark, read_marks, read_verdicts
+    from monitor.store.verdicts import ReleaseMark, add_mark, read_release_marks, read_verdicts
 
     now = datetime.now(UTC)
     if list_ or as_json:
         with console.reading() as connection:
-            marks = read_marks(connection, app=app, since=now - _SHOWN)
+            marks = read_release_marks(connection, app=app, since=now - _SHOWN)
         console.print_rows(marks[::-1], {
             "at (UTC)": lambda item: utc_second(item.at),
             "app": lambda item: console.safe(item.app, 80),

@@ -224,7 +224,7 @@ def add_mark(connection: Connection, mark: ReleaseMark) -> None:
     connection.execute(marks.insert(), [mark._asdict()])
 
 
-def read_marks(
+def read_release_marks(
     connection: Connection, *, app: str | None = None, since: datetime | None = None
 ) -> list[ReleaseMark]:
     """List deploys that were recorded, oldest first."""

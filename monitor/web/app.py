@@ -26,6 +26,7 @@ from monitor.web.auth import GuardedRoute as Route
 from monitor.web.labelling import FeedbackInbox, Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
+from monitor.web.schema import OPERATIONS
 from monitor.web.site import FEEDBACK_SCRIPT, Endpoints, Site
 from monitor.web.writing import Acts, Writing
 
@@ -55,8 +56,17 @@ def make_app(site: Site) -> Starlette:
     pages, apps, incident = Pages(site), AppPages(site), IncidentPages(site)
     samples, files, inbox = SampleViews(site), Files(site), FeedbackInbox(site)
     api, writing, acts, labelling = Api(site), Writing(site), Acts(site), Labelling(site)
-    of_metric = "/api/v1/apps/{app}/metrics/{metric}"
-    of_incident = "/api/v1/incidents/{incident_id}"
+    endpoints = {
+        "status": api.status, "metrics": api.metrics, "apps_metrics_one": api.metric,
+        "apps_metrics_series": api.series, "incidents": api.incidents,
+        "incidents_one": api.incident, "samples": samples.api_list,
+        "samples_one": samples.api_sample, "deploys": writing.deploys,
+        "silences": writing.silences, "test-cases": writing.cases, "labels": labelling.agreement,
+        "deploys_post": writing.add_deploy, "silences_post": writing.add_silence,
+        "incidents_acknowledgements_post": writing.add_acknowledgement,
+        "silences_one_delete": writing.end_silence, "labels_post": labelling.take,
+        "feedback_post": inbox.take, "test-cases_post": writing.make_cases,
+    }  # fmt: skip
     routes = [
         Route("/", pages.glance),
         Route("/app/{app}", apps.overview),
@@ -81,25 +91,9 @@ def make_app(site: Site) -> Starlette:
         Route("/channels/test", acts.test_channel, methods=["POST"], whole=True),
         Route("/config", pages.config, whole=True),
         Route("/audit", pages.audit, whole=True),
-        Route("/api/v1/status", api.status),
-        Route("/api/v1/metrics", api.metrics),
-        Route(of_metric, api.metric),
-        Route(f"{of_metric}/series", api.series),
-        Route("/api/v1/incidents", api.incidents),
-        Route(of_incident, api.incident),
-        Route(f"{of_incident}/acknowledgements", writing.add_acknowledgement, methods=["POST"]),
-        Route("/api/v1/deploys", writing.deploys),
-        Route("/api/v1/deploys", writing.add_deploy, methods=["POST"]),
-        Route("/api/v1/silences", writing.silences),
-        Route("/api/v1/silences", writing.add_silence, methods=["POST"]),
-        Route("/api/v1/silences/{silence_id}", writing.end_silence, methods=["DELETE"]),
-        Route("/api/v1/test-cases", writing.cases),
-        Route("/api/v1/test-cases", writing.make_cases, methods=["POST"]),
-        Route("/api/v1/labels", labelling.agreement),
-        Route("/api/v1/labels", labelling.take, methods=["POST"]),
-        Route(FEEDBACK_PATH, inbox.take, methods=["POST", "OPTIONS"]),
-        Route("/api/v1/samples", samples.api_list),
-        Route("/api/v1/samples/{sample_id}", samples.api_sample),
+        *(Route(each.path, endpoints[each.name], methods=[each.method.upper()])
+          for each in OPERATIONS),
+        Route(FEEDBACK_PATH, inbox.take, methods=["OPTIONS"]),  # a browser asks before it posts
         Route("/api/v1/openapi.json", api.openapi),
         Route("/metrics", api.prometheus),
         Route("/badge/{app}.svg", api.badge),
@@ -107,9 +101,9 @@ def make_app(site: Site) -> Starlette:
         Route("/favicon/{status}.svg", files.icon),
         Route("/healthz", files.alive),
         Route("/readyz", files.ready),
-    ]
+    ]  # fmt: skip
     errors = (HTTPException, GroundwatchError, RefusedError, Exception)
-    app = Starlette(
+    return Starlette(
         routes=routes,
         lifespan=lifespan,
         middleware=[
@@ -123,8 +117,6 @@ def make_app(site: Site) -> Starlette:
         ],
         exception_handlers=dict.fromkeys(errors, refuse.on_error),
     )
-    app.state.refuse = refuse
-    return app
 
 
 class Files(Endpoints):

@@ -76,8 +76,6 @@ _HEADERS = {
 }
 S = TypeVar("S")
 Method = Callable[[S, Request], Response]
-#: Answers with a refusal: status, title, what to do.
-Refuse = Callable[[Request, int, str, str], Response]
 
 
 class Role(IntEnum):
@@ -297,7 +295,7 @@ def _entries(text: str, setting: str) -> list[tuple[Principal, str]]:
 
 
 class RefusedError(AuthenticationError):
-    """A request that is not let in: status, title, what to do."""
+    """A request that is refused: status, title, what to do; `make_app` answers it."""
 
     def __init__(self, code: int, title: str, detail: str, **headers: str) -> None:
         super().__init__(title)
@@ -410,12 +408,10 @@ class GuardedRoute(Route):
             asked = [app for app in request.query_params.getlist("app") if app]
             if "app" in request.path_params:
                 asked.append(unslug(request.path_params["app"]))
-            refuse: Refuse = request.app.state.refuse
             if self.whole or not principal.may_see(*asked):
-                detail = f"you may see: {', '.join(sorted(principal.apps)) or 'no app'}"
                 why = (403, "this is about all apps") if self.whole else (404, "not found")
-                await refuse(request, *why, detail)(scope, receive, send)
-                return
+                detail = f"you may see: {', '.join(sorted(principal.apps)) or 'no app'}"
+                raise RefusedError(*why, detail)
         await super().handle(scope, receive, send)
 
 
@@ -444,17 +440,16 @@ def is_same_origin(conn: HTTPConnection) -> bool:
 
 
 def needs(role: Role) -> Callable[[Method[S]], Method[S]]:
-    """Answer 403 to principals below *role*."""
+    """Refuse principals below *role*."""
 
     def decorate(endpoint: Method[S]) -> Method[S]:
         @wraps(endpoint)
         def checked(self: S, request: Request) -> Response:
             found = principal_of(request).role
-            if found >= role:
-                return endpoint(self, request)
-            refuse: Refuse = request.app.state.refuse
-            title = f"this needs the role {role.name.lower()}"
-            return refuse(request, 403, title, f"you are {found.name.lower()}")
+            if found < role:
+                title = f"this needs the role {role.name.lower()}"
+                raise RefusedError(403, title, f"you are {found.name.lower()}")
+            return endpoint(self, request)
 
         return checked
 

@@ -29,14 +29,14 @@ from monitor.store.query import (
     LEVELS,
     Stream,
     active_streams,
+    read_marks,
     read_pass_lines,
     series,
     window_tallies,
 )
-from monitor.store.query import read_marks as read_levels
 from monitor.store.samples import Unscored, WorstSample, unscored, worst_samples
 from monitor.store.tables import streams
-from monitor.store.verdicts import read_changes, read_marks
+from monitor.store.verdicts import read_changes, read_release_marks
 from monitor.web.time_range import (
     ChartMark,
     Kept,
@@ -342,7 +342,7 @@ def read_deploys(connection: Connection, app: str, since: datetime) -> list[Depl
     """Return the releases of an app that were recorded since then, not compared yet."""
     return [
         Deploy(release=m.release, at=m.at, source="mark", note=m.note, verdict="no data")
-        for m in read_marks(connection, app=app, since=since)
+        for m in read_release_marks(connection, app=app, since=since)
     ]
 
 
@@ -373,7 +373,7 @@ def _series(
     least_n: int = 0,
 ) -> TimeSeries:
     """Sum a stream to steps; wider ones where a step has fewer than *least_n* scores on average."""
-    marks = read_levels(connection)
+    marks = read_marks(connection)
     kept = Kept(marks[BUCKETS.name].kept_from_s, marks[HOURS.name].kept_from_s)
     step_s = time_range.step_s(settings.windows.bucket_s, kept)
     tallies: dict[int, Tally] = {}

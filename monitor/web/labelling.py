@@ -36,7 +36,7 @@ from monitor.store.ledger import Kind, read_between, read_totals
 from monitor.store.samples import read_sample
 from monitor.web import schema, time_range
 from monitor.web.auth import VISITOR, RefusedError, Role, needs, principal_of
-from monitor.web.site import Endpoints, answer_json, refused
+from monitor.web.site import Endpoints, answer_json
 from monitor.web.writing import Form, check_may_write, posted, read_json, read_shape, redirect
 
 _MOST_LABELS = 1_000
@@ -193,22 +193,21 @@ class FeedbackInbox(Endpoints):
         """Store one word on one answer; the last one on an answer counts."""
         principal = principal_of(request)
         is_visitor = principal.name == VISITOR and principal.role is Role.VIEWER
+        # The doorkeeper has compared the origin with the settings.
+        headers = {
+            "Access-Control-Allow-Origin": request.headers["origin"], "Vary": "Origin",
+            "Access-Control-Allow-Methods": "POST", "Access-Control-Max-Age": "600",
+            "Access-Control-Allow-Headers": "Content-Type",
+            "Cross-Origin-Resource-Policy": "cross-origin",
+        } if is_visitor else {}  # fmt: skip
         if request.method == "OPTIONS":
-            answer = Response(status_code=204)
-        else:
-            try:
-                answer = await self._take_feedback(request, is_visitor)
-            except RefusedError as error:
-                answer = refused(request, error.code, error.title, error.detail)
-                answer.headers.update(error.headers)
-        if is_visitor:
-            # The doorkeeper has compared the origin with the settings.
-            answer.headers.update({
-                "Access-Control-Allow-Origin": request.headers["origin"], "Vary": "Origin",
-                "Access-Control-Allow-Methods": "POST", "Access-Control-Max-Age": "600",
-                "Access-Control-Allow-Headers": "Content-Type",
-                "Cross-Origin-Resource-Policy": "cross-origin",
-            })  # fmt: skip
+            return Response(status_code=204, headers=headers)
+        try:
+            answer = await self._take_feedback(request, is_visitor)
+        except RefusedError as error:
+            error.headers |= headers
+            raise
+        answer.headers.update(headers)
         return answer
 
     async def _take_feedback(self, request: Request, is_visitor: bool) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -362,7 +363,7 @@ def _filters() -> list[dict[str, Any]]:
     return [*found, {"name": "sort", "in": "query", "description": said, "schema": orders}]
 
 
-class _Operation(NamedTuple):
+class Operation(NamedTuple):
     """What a method of a path does, the shapes of its body and its answer, and its parameters."""
 
     method: str
@@ -372,11 +373,20 @@ class _Operation(NamedTuple):
     sent: type[BaseModel] | None = None
     query: Sequence[dict[str, Any]] = ()
 
+    @property
+    def name(self) -> str:
+        """Its id in the document, such as incidents_one or labels_post."""
+        parts = self.path.split("/")[3:]
+        name = "_".join(part for part in parts if not part.startswith("{"))
+        name += "_one" if parts[-1].endswith("}") else ""
+        return name if self.method == "get" else f"{name}_{self.method}"
+
 
 _METRIC_PATH = "/api/v1/apps/{app}/metrics/{metric}"
 _INCIDENT_PATH = "/api/v1/incidents/{incident_id}"
-_OPERATIONS = [
-    _Operation(*each) for each in (
+#: All of the API; `make_app` has the endpoint of each by its name.
+OPERATIONS = [
+    Operation(*each) for each in (
         ("get", "/api/v1/status", "Everything at a glance", StatusAnswer),
         ("get", "/api/v1/metrics", "All apps and metrics", MetricsPage, None,
          [_APP_ONLY, *_CURSOR]),
@@ -422,25 +432,22 @@ _REFUSALS = {
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the API."""
-    shapes = dict.fromkeys((*(each.answer for each in _OPERATIONS), Problem))
+    shapes = dict.fromkeys((*(each.answer for each in OPERATIONS), Problem))
     unique = [(shape, "serialization") for shape in shapes]
-    unique += [(each.sent, "validation") for each in _OPERATIONS if each.sent is not None]
+    unique += [(each.sent, "validation") for each in OPERATIONS if each.sent is not None]
     where = "#/components/schemas/{model}"
     refs, defined = models_json_schema(unique, ref_template=where)  # type: ignore[arg-type]
     problem = {"application/problem+json": {"schema": refs[Problem, "serialization"]}}
     refusals = {code: {"description": why, "content": problem} for code, why in _REFUSALS.items()}
     paths: dict[str, dict[str, Any]] = {}
-    for each in _OPERATIONS:
-        path = each.path.split("/")
+    for each in OPERATIONS:
         answer = {"application/json": {"schema": refs[each.answer, "serialization"]}}
-        name = "_".join(part for part in path[3:] if not part.startswith("{"))
-        name += "_one" if path[-1].endswith("}") else ""
         in_path = {"in": "path", "required": True, "schema": {"type": "string"}}
         operation = paths.setdefault(each.path, {})[each.method] = {
             "summary": each.says,
-            "operationId": name if each.method == "get" else f"{name}_{each.method}",
+            "operationId": each.name,
             "parameters": [
-                *({"name": part[1:-1], **in_path} for part in path if part.startswith("{")),
+                *({"name": name, **in_path} for name in re.findall(r"{(\w+)}", each.path)),
                 *each.query,
             ],
             "responses": {"200": {"description": each.says, "content": answer}, **refusals},

@@ -279,11 +279,6 @@ def incident_for(request: Request, connection: Connection, incident_id: str) -> 
     return SeenIncident(seen, mine, [], is_whole=False)
 
 
-def refused(request: Request, code: int, title: str, detail: str) -> Response:
-    """Return a refusal: a page for people, problem details for programs."""
-    return request.app.state.refuse(request, code, title, detail)  # type: ignore[no-any-return]
-
-
 def answer_json(value: BaseModel) -> Response:
     """Return a value of the API."""
     headers = {"Cache-Control": "no-store"}

@@ -23,7 +23,7 @@ from monitor.errors import DeliveryError, RecordError, SettingsError, first_mist
 from monitor.report.format import plain_text
 from monitor.store.labels import USUAL_METRIC, labels_of
 from monitor.store.samples import read_sample
-from monitor.store.verdicts import ReleaseMark, add_mark, read_marks
+from monitor.store.verdicts import ReleaseMark, add_mark, read_release_marks
 from monitor.testsets.golden import golden_case, golden_set
 from monitor.web import schema
 from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of, read_number
@@ -152,7 +152,7 @@ class Writing(Endpoints):
         """List the deploys of ninety days, the newest first."""
         since, app = self.site.clock() - _DEPLOYS_BACK, request.query_params.get("app")
         with self.site.store.read() as connection:
-            marks = read_marks(connection, app=app, since=since)
+            marks = read_release_marks(connection, app=app, since=since)
         seen = [mark for mark in reversed(marks) if principal_of(request).may_see(mark.app)]
         return answer_json(schema.DeploysAnswer(items=[_deploy(mark) for mark in seen]))
 

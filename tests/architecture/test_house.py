@@ -15,6 +15,7 @@ from monitor import errors
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("groundwatch", "monitor", "workers", "alerts")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TOPS = (*PACKAGES, "tests", "benchmarks", "docs", "examples")
 #: Revisions are made by a program and never changed.
 WRITTEN = [path for path in MODULES if "versions" not in path.parts]
 
@@ -100,7 +101,28 @@ def test_the_commands_run_as_a_module_too():
 
 def test_architecture_names_files_that_exist_and_fits_on_a_few_screens():
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    tops = "monitor|workers|alerts|groundwatch|tests|benchmarks|docs|examples"
-    named = set(re.findall(rf"`((?:{tops})/[\w/.]+)`", page))
+    named = set(re.findall(rf"`((?:{'|'.join(TOPS)})/[\w/.]+)`", page))
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
     assert len(page.splitlines()) <= 250
+
+
+def test_every_row_of_architecture_names_what_is_in_its_files():
+    """A name with a dot, an underscore or a capital is a function, a class or a constant."""
+    ours = {name_of(path): path for top in TOPS for path in (ROOT / top).rglob("*.*")}
+    ours |= {path.name: path for path in ROOT.glob("*.*")}
+    missing = []
+    for row in re.findall(r"^\| .*", (ROOT / "ARCHITECTURE.md").read_text("utf-8"), re.MULTILINE):
+        named, texts = re.findall(r"`([\w./-]+)`", row), []
+        for name in named:
+            if re.search(r"/|\.(py|md|toml|html)$", name):
+                part = f"/{name}" if name.endswith("/") else f"/{name}$"
+                found = [path for at, path in ours.items() if re.search(part, f"/{at}")]
+                texts += [path.read_text("utf-8") for path in found if path.suffix == ".py"]
+                missing += [] if found else [(row[:60], name)]
+        for name in re.findall(r"`((?!GROUNDWATCH_|_)\w+(?:\.\w+)?)`", row) if texts else ():
+            last = name.rpartition(".")[2]
+            defined = rf"(?m)(?:def|class) {last}\b|^ *{last}(?:\[[^=]*)?(?::.*)? ="
+            is_ours = re.search(r"[A-Z_.]", name) and last not in {"py", "md", "toml", "html"}
+            if is_ours and not any(re.search(defined, text) for text in texts):
+                missing.append((row[:60], name))
+    assert missing == []

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from monitor.cli.app import app
 from monitor.models import Status
 from monitor.store.engine import Store
-from monitor.store.verdicts import read_marks, save_verdicts
+from monitor.store.verdicts import read_release_marks, save_verdicts
 from monitor.testing import make_verdict
 
 
@@ -21,7 +21,7 @@ def run(sqlite_url, monkeypatch):
 def marks(sqlite_url):
     store = Store(sqlite_url)
     with store.read() as connection:
-        found = read_marks(connection)
+        found = read_release_marks(connection)
     store.close()
     return found
 

@@ -189,6 +189,7 @@ def client_with(world):
             client = TestClient(
                 make_app(site), base_url="http://127.0.0.1", client=("127.0.0.1", 1)
             )
+            client.site = site
             return stack.enter_context(client)
 
         yield make

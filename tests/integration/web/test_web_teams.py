@@ -13,7 +13,7 @@ from monitor.settings import Settings
 from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
 from monitor.store.tokens import create_token, revoke_token
-from monitor.store.verdicts import read_marks
+from monitor.store.verdicts import read_release_marks
 from monitor.web.auth import SCOPES, Access, GuardedRoute, Principal, Role, password_entry
 
 MINE, OTHER = "support-bot", "shop"
@@ -113,9 +113,7 @@ def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(
                 assert path in bodies, f"say in bodies what is sent to {path}"
                 answers = [client.post(address, json=bodies[path])]
             elif method == "POST":
-                token = client.app.state.refuse._site.access.form_token(
-                    Principal("team", Role.VIEWER)
-                )
+                token = client.site.access.form_token(Principal("team", Role.VIEWER))
                 answers = [client.post(address, data=FORM | {"sample_id": sample, "token": token})]
             else:
                 answers = [client.request(method, address)]
@@ -131,7 +129,7 @@ def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(
     assert asked > 200
     with world.store.read() as connection:
         assert "team" not in {label.labelled_by for label in labels_of(connection, sample)}
-        assert "v13" not in {mark.release for mark in read_marks(connection, app=OTHER)}
+        assert "v13" not in {mark.release for mark in read_release_marks(connection, app=OTHER)}
         assert "team" not in {one.author for one in silences_after(connection, datetime.now(UTC))}
         assert "team" not in {ack.by for ack in acknowledgements(connection).values()}
         assert not feedback_of(connection, OTHER, f"{OTHER}-1")
