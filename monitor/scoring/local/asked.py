@@ -18,6 +18,10 @@ _BEGINNING = r"(?:^|[.!?,;:¿]\s*)(?:\w+['\u2019]?\s+){{0,2}}?(?:{})"  # of a qu
 YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
 _BEHIND = 24  # characters behind a figure in which its unit stands
 _MOST_CHARS = 5_000
+_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
+_LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
+#: What "how many" asks for when a unit stands behind it.
+_COUNTED = {"duration": "time", "distance": "length", "weight": "weight", "price": "money"}
 
 
 @cache
@@ -67,6 +71,17 @@ def lacks_reason(query: str, told: str) -> bool:
     return bool(pattern("asks_why").search(query)) and not pattern("because").search(told)
 
 
+def lacks_place(query: str, output: str) -> bool:
+    """Return whether *query* asks where, and *output* has no name and nothing that locates."""
+    said = words(output[:_MOST_CHARS])
+    return (
+        len(said) >= _LEAST_SAID
+        and not any(word.capital for word in said[1:])
+        and pattern("asks_place", _BEGINNING).match(query) is not None
+        and not pattern("locates").search(output)
+    )
+
+
 @cache
 def light() -> frozenset[str]:
     """Return words, in lower case, that are too general to name a subject."""
@@ -99,7 +114,12 @@ def _figures_asked() -> tuple[tuple[str, re.Pattern[str], frozenset[str]], ...]:
 
 def figure_asked(query: str) -> str | None:
     """Return the kind of figure that *query* asks for, such as "price", or None."""
-    return next((kind for kind, asks, _ in _figures_asked() if asks.search(query)), None)
+    for kind, asks, _ in _figures_asked():
+        if found := asks.search(query):
+            noun = query[found.end() :][:_BEHIND].lstrip()
+            counted = _COUNTED.items() if kind == "number" else ()
+            return next((k for k, unit in counted if _unit(unit).match(noun)), kind)
+    return None
 
 
 def has_figure(kind: str, output: str) -> bool | None:
@@ -107,24 +127,29 @@ def has_figure(kind: str, output: str) -> bool | None:
     fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
     if not fitting.isdisjoint(_kinds(output[:_MOST_CHARS])):
         return True
-    if kind == "moment" and pattern("moments").search(output):
+    moments = kind in {"moment", "duration"} and pattern("moments").search(output)
+    if moments and kind == "moment":
         return True
-    return None if pattern("instead").search(output) else False
+    return None if moments or pattern("instead").search(output) else False
 
 
 def _kinds(text: str) -> Iterator[str]:
-    """Yield what kind each figure of *text* is: money, time, clock, length, weight or plain."""
+    """Yield what each figure of *text* is: money, time, clock, length, weight, year or plain."""
     for found in pattern("number_words").finditer(text):
-        behind = text[found.end() :][:_BEHIND]
+        before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
+        digits = found[0].rstrip(".,")
         if ":" in found[0].rstrip(":"):
             yield "clock"
-        elif pattern("money", r"(?:{})\s?$").search(text[: found.start()][-_BEHIND:]):
+        elif pattern("money", r"(?:{})\s?$").search(before):
             yield "money"
         else:
-            units = (
-                u for u in ("money", "clock", "time", "length", "weight") if _unit(u).match(behind)
-            )
-            yield next(units, "plain")
+            units = ("money", "clock", "time", "length", "weight")
+            kind = next((unit for unit in units if _unit(unit).match(behind)), "plain")
+            if kind == "time" and pattern("clock_before", r"\b{}\s$").search(before):
+                kind = "clock"  # "at 18 h"
+            elif kind == "plain" and _YEAR.fullmatch(digits):
+                kind = "year" if pattern("year_before", r"\b(?:{})\s$").search(before) else kind
+            yield kind
 
 
 @cache

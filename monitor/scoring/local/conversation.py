@@ -2,38 +2,81 @@
 Judge an answer to a question that needs the turns before it.
 
 "And on Sundays?" names what is different this time, "the second one" an item of a list in an
-earlier answer, "why not?" nothing by itself. An answer is about something if it names it, or if
-the sentence of the passages from which it is taken does.
+earlier answer, "why not?" nothing by itself. So the question is expanded: its own words, the item
+it points at, and, with less weight, the question and answer before it. Each clause of the passages
+is scored by how much it holds of these. An answer is relevant if the clause from which it is taken
+scores about as high as the best one.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import language, words
+from monitor.scoring.language import Word, language, words
 from monitor.scoring.local.asked import (
     begins_with_yes_or_no,
     figure_asked,
     has_figure,
+    lacks_place,
     light,
     named,
     only_yes_or_no_is_asked,
     pattern,
 )
 from monitor.scoring.local.passages import PREFIX
-from monitor.scoring.local.reading import Reading
+from monitor.scoring.local.reading import ReadClaim, Reading
 from monitor.scoring.local.relevance import DOES_AT_LEAST, DOES_NOT_AT_MOST, UNCLEAR, Settled
 
 _SHORT = 4  # content words of a question that may need the turns before it
-_TURNS_BACK = 6
-_TURN_CHARS = 4_000
-_REPEATED, _LEAST_REPEATED = 0.9, 3  # share of an answer's words that were said before; of how many
+_TURNS_BACK, _TURN_CHARS = 6, 4_000
+_MOST_SENTENCES, _MOST_CLAIMS = 400, 20  # bound the time
+_ENOUGH = 0.7  # share of the best clause's score
+_NEARLY = 0.9  # share of the best alignment from which an answer may be taken from there as well
+_KNOWN = 0.2  # share of a question's information that the passages must hold to tell
+# Weight of the turns before: where the question leans on them, and where it has words of its own.
+_LEANING, _STANDING = 0.6, 0.3
+_OTHER_ITEM = -0.5
+# What a word counts that is not in the clause itself: in its sentence, in its passage. An item or
+# a topic is often named once, at the beginning.
+_OWN_LEVELS, _TOPIC_LEVELS = (0.7, 0.4), (0.9, 0.8)
+_MOST_HEAD_WORDS = 5  # of what a colon sets before a passage
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-Stems = frozenset[str]
+_CLAUSE = re.compile(r"[,;:()–—]\s+|\s+(?:and|but|while|und|aber|et|mais|y|pero)\s+")
+Keys = frozenset[str]  #: beginnings of stems, and groups of related words in brackets
+
+
+class FollowUp(NamedTuple):
+    """A question, with what it takes from the turns before it."""
+
+    query: str
+    own: tuple[Keys, ...]  #: of each of its informative words
+    item: tuple[Keys, Keys] | None  #: what names the item it points at, and the other items
+    before: str  #: the question before
+    answered: str  #: the answer before
+    leans: bool  #: it only names what is different this time, or nothing at all
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of its own words."""
+        return frozenset().union(*self.own)
+
+
+class Clause(NamedTuple):
+    """A clause of the passages: its keys, those around it, and its words."""
+
+    keys: Keys
+    sentence: Keys
+    passage: Keys
+    number: int  #: of its sentence
+    words: tuple[Word, ...]
+    text: str
 
 
 def follow(
@@ -46,128 +89,167 @@ def follow(
     """
     turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
     query = pattern("thanking", r"^(?:(?:{})[\s,.!]+)+").sub("", query)
-    asked, said = _stems(query), _stems(output)
-    if not turns or _length(asked) > 2 * _SHORT or pattern("again", "{}").search(query):
+    refuses = not reading.claims and any(each.refuses for each in reading.sentences)
+    if not turns or refuses or pattern("again", r"^\W*(?:{})").search(query):
         return None
-    earlier = [_stems(turn.content[:_TURN_CHARS]) for turn in turns]
-    told, around = _evidence(reading)
-    found: Settled | None
-    if item := _item(query, turns):
-        found = _of_item(item, (said, told, around))
-    elif alone.reason == "instruction" or _length(asked) > _SHORT:
+    own, item = tuple(_word_keys(named(query))), _item(query, turns)
+    if len(own) > (2 * _SHORT if item and alone.reason != "instruction" else _SHORT):
         return None
-    else:
-        past = frozenset[str]().union(*earlier)
-        goes_on = _named(past, said | told | around)
-        found = _of_its_kind(query, output, goes_on=goes_on)
-        if found is None:
-            new = asked.difference(*earlier)
-            repeats = len(said & past) >= _REPEATED * len(said) and len(said) >= _LEAST_REPEATED
-            goes_on_with = pattern("goes_on", r"[\s¿]*(?:{})").match(query)
-            if new and repeats and not _named(new, said):
-                found = Settled(DOES_NOT_AT_MOST, "It repeats what was said before.")
-            elif asked and goes_on_with:
-                found = _of_what_is_new(new or asked, said | told, reading)
-                found = _of_the_same_kind(query, turns, output) if found is UNCLEAR else found
-            else:
-                near = _named(frozenset[str]().union(*earlier[-2:]), said | told | around)
-                found = _of_the_subject(query, output, told, goes_on=near)
-    if found is None or found.relevance is None or found.relevance < DOES_AT_LEAST:
+    if alone.reason == "instruction" and not item:
+        return None
+    before, answered = (
+        next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
+        for role in ("user", "assistant")
+    )
+    goes_on = pattern("goes_on", r"[\s¿]*(?:{})").match(query)
+    question = FollowUp(query, own, item, before, answered, leans=bool(goes_on) or not own)
+    found = _judge(question, output, reading)
+    if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
     return found._replace(relevance=max(alone.relevance or 0.0, DOES_AT_LEAST))
 
 
-def _length(stems: Stems) -> int:
-    return sum(not stem.startswith("(") for stem in stems)
-
-
-def _evidence(reading: Reading) -> tuple[Stems, Stems]:
-    """Return the stems of the sentences an answer is taken from, and of their whole passages."""
-    sentences = reading.passages.sentences
-    best = [number for claim in reading.claims for number in claim.aligned.evidence]
-    passages = {sentences[n][0] for n in best}
-    told = _stems(*(sentences[n][1] for n in best))
-    return told, _stems(*(text for number, text in sentences if number in passages))
-
-
-def _of_its_kind(query: str, output: str, *, goes_on: bool) -> Settled | None:
-    """Judge yes or no, and figures of the kind that is asked for; None where neither settles it."""
-    if only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output) and goes_on:
-        return Settled(DOES_AT_LEAST, "It answers yes or no.")
-    kind = figure_asked(query)
+def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
+    """Judge by the kind of thing that is asked for, then by where the answer is taken from."""
+    said = _keys(output)
+    kind = figure_asked(question.query)
+    repeats = question.leans and not pattern("what_if").search(question.query)
+    if kind is None and repeats and question.keys.isdisjoint(said):
+        kind = figure_asked(question.before)  # "And in winter?" asks for the same once more
     has = has_figure(kind, output) if kind else None
     if has is False:
         return Settled(DOES_NOT_AT_MOST, f"It lacks the {kind} that is asked for.")
-    return (
-        Settled(DOES_AT_LEAST, f"It gives the {kind} that is asked for.")
-        if has and goes_on
-        else None
+    if reason := _shortcoming(question, output, said):
+        return Settled(DOES_NOT_AT_MOST, reason)
+    return _by_clauses(question, output, reading, kind if has else None)
+
+
+def _by_clauses(question: FollowUp, output: str, reading: Reading, kind: str | None) -> Settled:
+    """Judge by the clauses that an answer is taken from; it gives a figure of *kind*, if any."""
+    said, clauses = _keys(output), _clauses(reading)
+    yes_no, answers = only_yes_or_no_is_asked(question.query), begins_with_yes_or_no(output)
+    taken = [c._replace(keys=c.keys | said) for c in _taken_from(reading, clauses)]
+    if not taken:
+        return Settled(DOES_AT_LEAST, "It answers yes or no.") if yes_no and answers else UNCLEAR
+    fitting = [c for c in clauses if kind and has_figure(kind, c.text)] or clauses
+    counts = Counter(key for clause in clauses for key in clause.keys)
+    weights = {key: math.log(1.0 + len(clauses) / n) for key, n in counts.items()}
+    ours, best = _compare(question, weights, taken, fitting)
+    told = [max([weights.get(key, 0.0) for key in keys]) for keys in question.own]
+    total = sum(each or math.log(1.0 + len(clauses)) for each in told)
+    tells = question.item is not None or sum(told) >= _KNOWN * total
+    if (tells or kind) and ours >= _ENOUGH * best > 0:
+        return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
+    if tells and (question.own or question.item or not ours):
+        return Settled(DOES_NOT_AT_MOST, "The passages speak of it elsewhere.")
+    evades = not (
+        tells or kind or question.leans or answers or pattern("conditions").search(output)
     )
-
-
-def _of_what_is_new(new: Stems, told: Stems, reading: Reading) -> Settled:
-    """Judge by what a question names that the turns before it do not."""
-    if _named(new, told):
-        return Settled(DOES_AT_LEAST, "It takes up what is new in the question.")
-    if _named(new, _stems(*(text for _, text in reading.passages.sentences))):
-        return Settled(DOES_NOT_AT_MOST, "It takes up nothing of what is new in the question.")
+    if yes_no and evades and question.keys.isdisjoint(said):
+        return Settled(DOES_NOT_AT_MOST, "It says neither yes nor no.")
     return UNCLEAR
 
 
-def _of_the_same_kind(query: str, turns: Sequence[Turn], output: str) -> Settled:
-    """Judge by the figure for which the question before asked, as "And in winter?" asks for it."""
-    before = next((turn.content for turn in reversed(turns) if turn.role == "user"), "")
-    kind = None if pattern("what_if").search(query) else figure_asked(before[:_TURN_CHARS])
-    if kind and has_figure(kind, output) is False:
-        return Settled(DOES_NOT_AT_MOST, f"It lacks the {kind} that is asked for.")
-    return UNCLEAR
+def _shortcoming(question: FollowUp, output: str, said: Keys) -> str | None:
+    """Return why an answer cannot be right, whatever the passages say; None if it can."""
+    if lacks_place(question.query, output):
+        return "It lacks the place that is asked for."
+    if question.item or not question.keys.isdisjoint(said):
+        return None
+    if only_yes_or_no_is_asked(question.query) and begins_with_yes_or_no(output):
+        return None
+    informative, known = (
+        {word.stem for word in words(text) if word.content} for text in (output, question.answered)
+    )
+    return "It repeats the answer before." if informative and informative <= known else None
 
 
-def _of_item(item: tuple[Stems, Stems], wheres: Iterable[Stems]) -> Settled:
-    """Judge an answer about one item of a list, by what names it and what names the others."""
-    for stems in wheres:
-        if _named(item[0], stems):
-            return Settled(DOES_AT_LEAST, "It is about the item that is asked for.")
-        if _named(item[1], stems):
-            return Settled(DOES_NOT_AT_MOST, "It is about another item of the list.")
-    return UNCLEAR
+def _compare(
+    question: FollowUp, weights: Mapping[str, float], taken: list[Clause], clauses: list[Clause]
+) -> tuple[float, float]:
+    """Return the highest scores of the clauses an answer is taken from, and of all that fit."""
+    own, item = question.keys, question.item or (frozenset(), frozenset())
+    topic = (_keys(named(question.before)) | _keys(question.answered)) - own
+    parts = (
+        (dict.fromkeys(own, 1.0), 1.0, _OWN_LEVELS),
+        (dict.fromkeys(topic, 1.0), _LEANING if question.leans else _STANDING, _TOPIC_LEVELS),
+        (dict.fromkeys(item[1], _OTHER_ITEM) | dict.fromkeys(item[0], 1.0), 1.0, _TOPIC_LEVELS),
+    )
+    totals = [0.0] * (len(taken) + len(clauses))
+    for signs, scale, (in_sentence, in_passage) in parts:
+        wanted = {key: n * weights[key] for key, n in signs.items() if key in weights}
+        scores = [
+            sum(
+                weight * (1.0 if k in c.keys else in_sentence if k in c.sentence else in_passage)
+                for k, weight in wanted.items()
+                if k in c.keys or k in c.passage
+            )
+            for c in (*taken, *clauses)
+        ]
+        if (most := max(scores)) > 0:
+            totals = [t + scale * s / most for t, s in zip(totals, scores, strict=True)]
+    return max(totals[: len(taken)]), max(totals[len(taken) :])
 
 
-def _of_the_subject(query: str, output: str, told: Stems, *, goes_on: bool) -> Settled | None:
-    """Judge whether an answer goes on with the subject; None where that does not settle it."""
-    if _stems(named(query)):
-        asks = "?" in query or pattern("wh").search(query)
-        if not goes_on or (asks and not _named(_stems(query), _stems(output) | told)):
-            return None
-    elif not told:
-        return UNCLEAR
-    elif not goes_on or (
-        pattern("asks_number").search(query) and not any(w.number for w in words(output))
-    ):
-        return Settled(DOES_NOT_AT_MOST, "It leaves what the earlier turns are about.")
-    return Settled(DOES_AT_LEAST, "It goes on with the earlier turns.")
+def _clauses(reading: Reading) -> list[Clause]:
+    """Split the passages into clauses; what a colon sets before a passage belongs to all of it."""
+    sentences = reading.passages.sentences[:_MOST_SENTENCES]
+    keys = [_keys(text) for _, text in sentences]
+    passages: dict[int, Keys] = {}
+    heads: dict[int, Keys] = {}
+    for (passage, text), held in zip(sentences, keys, strict=True):
+        head, colon, _ = text.partition(":")
+        heads.setdefault(
+            passage,
+            _keys(head) if colon and len(head.split()) <= _MOST_HEAD_WORDS else frozenset(),
+        )
+        passages[passage] = passages.get(passage, frozenset()) | held
+    return [
+        Clause(_keys(part) | heads[n], keys[number], passages[n], number, words(part), part)
+        for number, (n, text) in enumerate(sentences)
+        for part in _CLAUSE.split(text)
+    ]
 
 
-def _stems(*texts: str) -> Stems:
+def _taken_from(reading: Reading, clauses: Sequence[Clause]) -> Iterator[Clause]:
+    """Yield the clauses that hold most of each claim of an answer, within its best sentences."""
+
+    def held(claim: ReadClaim, clause: Clause) -> float:
+        weights = claim.aligned.weights
+        return sum(weights.get(stem, 0.0) for stem in {word.stem for word in clause.words})
+
+    for claim in reading.claims[:_MOST_CLAIMS]:
+        aligned = claim.aligned
+        numbers = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
+        best = {n for n in numbers if aligned.share(sentence=n) >= _NEARLY * aligned.shares[0]}
+        near = [(held(claim, clause), clause) for clause in clauses if clause.number in best]
+        most = max((each for each, _ in near), default=0.0)
+        yield from (clause for each, clause in near if each >= _NEARLY * most)
+
+
+def _keys(*texts: str) -> Keys:
+    """Return the keys of texts: what tells one subject from another."""
+    return frozenset[str]().union(*(keys for text in texts for keys in _word_keys(text)))
+
+
+def _word_keys(text: str) -> Iterator[Keys]:
     """
-    Return what tells one subject from another in some texts: stems of their informative words.
+    Yield the keys of each informative word: the beginning of its stem.
 
-    Words that belong together, such as "heavy" and "weighs", share one more.
+    Words that belong together, such as "heavy" and "weighs", share one more. Capitals make a name
+    of what is a word of no information otherwise: "US", "hall B".
     """
-    found = set[str]()
-    for text in texts:
-        for word in words(text):
-            lower = word.surface.lower()
-            if len(lower) == 1 and word.surface in _NAMING:
-                found.add(word.stem)
-            elif lower not in light():
-                found |= {word.stem} if word.content else set()
-                found |= _related(lower)
-    return frozenset(found)
+    for word in words(text):
+        lower = word.surface.lower()
+        capitals = word.surface.isupper() and (len(lower) > 1 or word.surface in _NAMING)
+        if lower not in light() or capitals:
+            own = {word.stem[:PREFIX]} if word.content or capitals else set[str]()
+            if keys := _related(lower) | own:
+                yield keys
 
 
 @lru_cache(maxsize=20_000)
-def _related(word: str) -> frozenset[str]:
+def _related(word: str) -> Keys:
     """Return the groups of words that belong together which have *word*, by names no word has."""
     return frozenset(name for name, like in _groups() if like.match(word))
 
@@ -178,25 +260,23 @@ def _groups() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple((f"({name})", re.compile(rf"(?:{like})$")) for name, like in groups)
 
 
-def _named(wanted: Iterable[str], said: Iterable[str]) -> bool:
-    """Return whether one of the *wanted* stems, or its beginning, is among those *said*."""
-    beginnings = {stem[:PREFIX] for stem in said}
-    return any(stem[:PREFIX] in beginnings for stem in wanted)
-
-
-def _item(query: str, turns: Sequence[Turn]) -> tuple[Stems, Stems] | None:
-    """Return what names the item that an ordinal points at, and what names the others."""
+def _item(query: str, turns: Sequence[Turn]) -> tuple[Keys, Keys] | None:
+    """Return what names the item that a question points at, and what names the others."""
     spans, ordinals = language()["conversation"]["spans"], language()["conversation"]["places"]
     places = [
         n
         for n, place in enumerate(ordinals)
         if re.search(rf"\b(?:{place})\b(?!\W+(?:{spans}))", query, re.IGNORECASE)
     ]
-    if len(places) != 1:
-        return None
-    for turn in reversed(turns):
+    other = not places and pattern("other", r"\b(?:{})\W*$").search(query)
+    for number, turn in reversed([*enumerate(turns)] if other or len(places) == 1 else []):
         items = _items(turn.content[:_TURN_CHARS]) if turn.role == "assistant" else []
-        at = len(items) - 1 if places[0] == len(ordinals) - 1 else places[0]
+        if other:  # of two, the one that was not spoken of last
+            lately = _keys(*(each.content[:_TURN_CHARS] for each in turns[number + 1 :][-2:]))
+            left = [n for n, each in enumerate(items) if each.isdisjoint(lately)]
+            at = left[0] if len(left) == 1 and len(items) == 2 else len(items)  # noqa: PLR2004
+        else:
+            at = len(items) - 1 if places[0] == len(ordinals) - 1 else places[0]
         if len(items) > 1 and at < len(items):
             others = frozenset().union(*(each for n, each in enumerate(items) if n != at))
             wanted = items[at] - others
@@ -204,17 +284,17 @@ def _item(query: str, turns: Sequence[Turn]) -> tuple[Stems, Stems] | None:
     return None
 
 
-def _items(text: str) -> list[Stems]:
+def _items(text: str) -> list[Keys]:
     """Return the items of a list in *text*: its lines, or what commas and "and" join."""
     lines = _LINE.findall(text)
     if len(lines) > 1:
-        return [_stems(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
+        return [_keys(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
     for sentence in reversed(re.split(r"(?<=[.!?])\s+", text)):
         _, colon, listed = sentence.rpartition(": ")
         joins = pattern("joins", r",\s*(?:(?:{0})\s+)?|\s+(?:{0})\s+")
         parts = [part for part in joins.split(listed.rstrip(".!?")) if part.strip()]
         if len(parts) > 1:
-            items = [[w.stem for w in words(part) if w.content] for part in parts]
+            items = [[w.stem[:PREFIX] for w in words(part) if w.content] for part in parts]
             if not colon:  # the first part begins with what leads to the list
                 items[0] = items[0][-max(map(len, items[1:])) :]
             return [frozenset(each) for each in items]
