@@ -56,11 +56,6 @@ def only_yes_or_no_is_asked(query: str) -> bool:
     return query.rstrip().endswith("?") and not pattern("wh").search(plain)
 
 
-def says_yes_or_no(output: str) -> bool:
-    """Return whether *output* begins with yes or no, in one of six languages."""
-    return pattern("yes_no", YES_OR_NO).match(output) is not None
-
-
 def begins_with_yes_or_no(output: str) -> bool:
     """Return whether *output* begins with the very word for yes or no, in one of six languages."""
     return pattern("plain_yes_no", YES_OR_NO).match(output) is not None

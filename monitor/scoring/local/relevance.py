@@ -24,10 +24,9 @@ from monitor.scoring.local.asked import (
     named,
     only_yes_or_no_is_asked,
     pattern,
-    says_yes_or_no,
     type_of_answer,
 )
-from monitor.scoring.local.passages import PREFIX, Passages, plain_times
+from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
 RELEVANCE_FEATURES = (
@@ -161,9 +160,9 @@ def _is_small_talk(query: str) -> bool:
 def _only_yes_or_no(query: str, output: str) -> bool:
     """Return whether *output* says yes or no and nothing else, to a question of that kind."""
     said, known = words(output), {word.stem for word in words(query)}
-    if len(said) > _BARE or not query.endswith("?") or not says_yes_or_no(output):
+    if len(said) > _BARE or not query.endswith("?") or not begins_with_yes_or_no(output):
         return False
-    bare = pattern("yes_no", YES_OR_NO).sub("", output)
+    bare = pattern("plain_yes_no", YES_OR_NO).sub("", output)
     beyond = [w for w in words(bare) if w.content and w.stem not in known]
     asks_what = pattern("wh").search(query) and not asks_yes_or_no(query)
     return not beyond and not asks_what
@@ -171,7 +170,7 @@ def _only_yes_or_no(query: str, output: str) -> bool:
 
 def _by_kind(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
     """Judge by the kind of thing that is asked for: yes or no, or a figure such as a price."""
-    said = words(plain_times(output))
+    said = words(output)
     asked = {word.stem for word in words(query) if word.content}
     told = {word.stem for claim in reading.claims for word in claim.aligned.found}
     new = [word for word in said if word.content and word.stem not in asked]

@@ -54,7 +54,6 @@ _SUPPORTED = 0.5
 _HELD = 0.6
 #: Requests of which earlier turns may say what they are about.
 _FOLLOWED = frozenset({"terse_answer", "instruction"})
-_MOST_TALK = 25  # words
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
@@ -139,7 +138,7 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevance, reason = self._relevance(interaction, reading)
-        if reason == "small_talk" and _only_answers_talk(output):
+        if reason == "small_talk":
             reading = reading._replace(
                 sentences=[s._replace(claim=None) for s in reading.sentences]
             )
@@ -282,12 +281,6 @@ def _claim(
         context_index=index,
         reason=reason,
     )
-
-
-def _only_answers_talk(output: str) -> bool:
-    """Return whether an answer to small talk is as brief and names no figure."""
-    said = words(output)
-    return len(said) <= _MOST_TALK and not any(word.number for word in said)
 
 
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
