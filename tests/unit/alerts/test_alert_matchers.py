@@ -96,6 +96,18 @@ def test_hours_are_those_of_the_clock_on_the_wall(hours, moment, inside):
 
 
 @pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("mon-fri", "01234"), ("Monday-Friday", "01234"), ("sat-mon", "560"),
+        ("sun-sat", "0123456"),
+        ("wed-wed", "2"), ("tue, thu", "13"), (["sat", "sun-mon"], "560"), ("", "0123456"),
+    ],
+)  # fmt: skip
+def test_days_are_those_that_are_named(text, days):
+    assert Hours.parse("08:00", "18:00", "UTC", text).days == set(map(int, days))
+
+
+@pytest.mark.parametrize(
     ("day", "hours"), [("2026-03-28", 2), ("2026-03-29", 1), ("2026-10-25", 3), ("2026-10-26", 2)]
 )
 def test_hours_follow_summer_time(day, hours):

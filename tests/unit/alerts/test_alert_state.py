@@ -344,6 +344,7 @@ def test_what_is_not_stored_is_read_as_nothing():
         left = type(read).model_fields.keys() - needed - {"key", "phase", "background"}
         assert [name for name in sorted(left) if getattr(read, name)] == []
     assert AlertState(key=KEY).phase is Phase.OK
+    assert snapshot.stored().keys() == needed
 
 
 def test_a_timer_that_is_set_is_a_minimum_under_a_policy_of_evidence_too():
