@@ -408,17 +408,16 @@ def sample(
 
 def confirmed(trial: Trial, tried: Sequence[Mutant]) -> list[Mutant]:
     """Return the mutants, tried anew where what failed also fails on the unchanged code."""
-    tests = sorted({each.noticed_by for each in tried if each.noticed_by})
-    broken = trial.failing(tests).keys() if tests else set()
-    result = []
-    for each in tried:
-        if each.noticed_by in broken:
-            left = [test for test in each.tests if test not in broken]
-            again = each._replace(noticed_by=trial.noticed_by(each.module, each.changed, left))
-            print(f"again without {each.noticed_by}: {again.where} {again.noticed_by}", flush=True)
-            result.append(again)
-        else:
-            result.append(each)
+    result, sound, broken = list(tried), set[str](), set[str]()
+    while unsure := sorted({each.noticed_by for each in result if each.noticed_by} - sound):
+        broken |= trial.failing(unsure).keys()
+        sound |= set(unsure) - broken
+        for place, each in enumerate(result):
+            if each.noticed_by in broken:
+                left = [test for test in each.tests if test not in broken]
+                again = each._replace(noticed_by=trial.noticed_by(each.module, each.changed, left))
+                print(f"again without {each.noticed_by}: {again.where} {again.noticed_by}")
+                result[place] = again
     return result
 
 

@@ -6,11 +6,13 @@ import pytest
 
 from alerts.routing import (
     Hours,
+    Maintenance,
     Matcher,
     Route,
     RoutingConfig,
     all_match,
     parse_all,
+    silence_for,
 )
 from monitor.errors import SettingsError
 from monitor.models.alerting import Severity
@@ -131,6 +133,18 @@ def test_hours_follow_summer_time(day, hours):
 def test_hours_that_cannot_be_read_are_refused(hours):
     with pytest.raises(SettingsError, match="expected"):
         Hours.parse(*hours)
+
+
+@pytest.mark.parametrize(
+    ("team", "hour", "covered"),
+    [("search", 9, True), ("search", 10, False), ("ads", 9, False), ("ads", 10, False)],
+)
+def test_maintenance_covers_its_alerts_within_its_hours(team, hour, covered):
+    hours = Hours.parse("09:00", "10:00", "UTC")
+    window = Maintenance(name="nightly", matchers=parse_all(["team=search"]), hours=hours)
+    now = datetime(2026, 3, 2, hour, tzinfo=UTC)
+    assert silence_for([window], {"team": team}, now) == (window if covered else None)
+    assert window.silence_id == "maintenance:nightly"
 
 
 def route(name, *matchers, **options):
