@@ -123,7 +123,7 @@ CONDITIONS: Mapping[str, Condition] = {
     FLEET_FELL: Condition(
         "apps fell together",
         "the apps that fell together have recovered",
-        "look at what they share first: the model, the index, the gateway, a release",
+        "check first what they share: the model, the index, the gateway, a release",
     ),
     "monitor:evaluator_stale": Condition(
         "statuses were not computed for a while",

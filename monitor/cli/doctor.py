@@ -80,7 +80,7 @@ def doctor(
     ] = "24h",
     as_json: console.AsJson = False,
 ) -> None:
-    """Check names, settings, Redis, store, workers, scheduler and hooks; say what to do."""
+    """Check packages, settings, Redis, judge, store, scheduler and hooks; say what to do."""
     if reconcile:
         span_s = console.parse_duration_s(window)
         raise typer.Exit(0 if reconciled(span_s, as_json=as_json) else 1)
@@ -414,7 +414,7 @@ def _stored(settings: Settings, mark: str, started_s: float) -> CheckResult:
                 return CheckResult("worker → store", ok=True, found=found)
             time.sleep(_POLL_EVERY_S)
     found = f"not after {_STORED_S:.0f} s; it still waits in Redis or is in work"
-    advice = "look at the worker's log; do worker and doctor use the same database?"
+    advice = "see the worker's log, and check that worker and doctor use the same database"
     return CheckResult("worker → store", ok=False, found=found, advice=advice)
 
 

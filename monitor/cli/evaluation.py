@@ -61,7 +61,7 @@ def evaluate(  # noqa: PLR0913 - the options of a command
         float, typer.Option(min=0.001, help="Longest wait for an answer, in seconds.")
     ] = 60.0,
     retries: Annotated[int, typer.Option(min=0, help="Retries of a failed call.")] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="Ask each case so many times.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Ask each case this many times.")] = 1,
     models: Annotated[
         str, typer.Option(help="Models to compare, passed to the app as model.")
     ] = "",

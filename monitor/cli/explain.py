@@ -144,7 +144,7 @@ def print_faults(faults: Faults, about: str) -> None:
 
 
 def rerun(
-    incident: Annotated[str, typer.Argument(help="The incident, or how its id begins.")],
+    incident: Annotated[str, typer.Argument(help="Id of the incident, or its first characters.")],
     *,
     reply: Annotated[
         str,
@@ -153,13 +153,13 @@ def rerun(
     changed: Annotated[
         list[str], typer.Option("--with", help="What to change: retriever=v11; repeatable.")
     ],
-    most: Annotated[int, typer.Option(min=1, help="Ask so many questions at most.")] = 60,
+    most: Annotated[int, typer.Option(min=1, help="Ask at most this many questions.")] = 60,
     as_json: console.AsJson = False,
 ) -> None:
     """
     Ask an incident's failing questions again, as the app is and with a component changed.
 
-    Says for each change, by a test in pairs that is valid after each question, whether it explains
+    Says for each change, by a paired test that is valid after each question, whether it explains
     the fall: whether it fixes more than half of what still fails. Runs your function in this
     process; stores nothing. Exit code: 0 one explains it, 1 none does, 2 undecided.
     """

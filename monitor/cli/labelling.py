@@ -318,7 +318,7 @@ def check(
         bool, typer.Option("--judge", help="Ask the judge instead of you, within its budget.")
     ] = False,
     annotator: console.Annotator = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """
     Check with a few labels whether answers got worse: random pairs from before and after.
@@ -390,7 +390,7 @@ def run_check(pairs: Sequence[SamplePair], known: dict[str, bool], ask: Ask) -> 
             break
         for sample_id in pairs[number].shuffled:
             if sample_id not in known:
-                verdict = ask(sample_id, f"pair {number + 1}, next look at {found.next_look}")
+                verdict = ask(sample_id, f"pair {number + 1}, next decision at {found.next_look}")
                 if verdict is None:
                     return found
                 known[sample_id] = verdict

@@ -53,7 +53,9 @@ def outbox(context: typer.Context) -> None:
 
 @outbox_app.command("ls")
 def list_messages(
-    dead: Annotated[bool, typer.Option("--dead", help="Only those that were given up.")] = False,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Only dead letters: messages that were given up.")
+    ] = False,
     as_json: console.AsJson = False,
 ) -> None:
     """List messages, the newest first."""
@@ -98,7 +100,7 @@ def route(
     severity: Annotated[Severity, typer.Option(help="Its severity.")] = Severity.CRITICAL,
     metric: Annotated[str, typer.Option(help="The metric that it is about.")] = "groundedness",
     label: Annotated[list[str] | None, typer.Option(help="More labels, as name=value.")] = None,
-    at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; now if left out.")] = "",
+    at: Annotated[str, typer.Option(help="When: 2026-03-29T02:30+02:00; unset: now.")] = "",
 ) -> None:
     """Show where an alert would be sent, and why, without sending it."""
     from alerts.conditions import MONITOR_PREFIX

@@ -43,7 +43,9 @@ def deploys(
     release: Annotated[str | None, typer.Option(help="The release, such as v12.")] = None,
     at: Annotated[
         str | None,
-        typer.Option(help="When: 2026-11-21T14:05 (UTC unless it says), or 30m for 30 min ago."),
+        typer.Option(
+            help="When: 2026-11-21T14:05 (UTC unless it names a zone), or how long ago: 30m."
+        ),
     ] = None,
     note: Annotated[str, typer.Option(help="A note.")] = "",
     list_: Annotated[
@@ -151,7 +153,7 @@ def show_dead_letter(
     # As a JSON string, so that nothing in it reaches the terminal.
     console.say(json.dumps(text))
     if len(item.body) > _MOST_SHOWN:
-        out.print("… cut; all of it: groundwatch dead-letters show --whole ID > FILE")
+        out.print("… cut; in full: groundwatch dead-letters show --whole ID > FILE")
 
 
 @dead_letters_app.command("retry")
@@ -210,7 +212,7 @@ def forget(
     said = ", ".join(f"{what} {n:,}" for what, n in done.items() if n) or "nothing"
     console.say(("would delete: " if dry_run else "deleted: ") + said)
     if done and not dry_run:
-        out.print("backups and delivered messages may still contain some of it")
+        out.print("backups and delivered messages may still contain such texts")
 
 
 tokens_app = console.group("Create, list and revoke tokens of the page and the API.")
@@ -229,7 +231,8 @@ def create(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help="What it may also write: deploys, acknowledgements, silences; repeatable."
+            help="What it may also write: deploys, acknowledgements, silences, labels, feedback;"
+            " repeatable."
         ),
     ] = None,
     lasts: Annotated[

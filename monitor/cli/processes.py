@@ -270,7 +270,7 @@ def web(
         str | None,
         typer.Option(
             "--new-password",
-            help="NAME:ROLE, or NAME:ROLE:APP+APP for some apps only; hash a password, and end.",
+            help="NAME:ROLE, or NAME:ROLE:APP+APP for some apps only; hash a password, then exit.",
         ),
     ] = None,
     document: Annotated[

@@ -52,7 +52,7 @@ def config(
     ] = False,
     as_json: console.AsJson = False,
 ) -> None:
-    """List every setting with its value, secrets masked; bold ones are set by you."""
+    """List every setting with its value, secrets masked; those that you set in bold."""
     from monitor.settings import FILE_SUFFIX, TABLE_OF, setting_field, variable
 
     if form is ListFormat.MARKDOWN:

@@ -56,7 +56,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     until: Annotated[str, typer.Option(help="Before this time.")] = "",
     text: Annotated[str, typer.Option(help='Words in question or answer; "a phrase".')] = "",
     sort: Annotated[Sort, typer.Option(help="By time, or by the metric's score.")] = Sort.NEWEST,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Show at most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Show at most this many.")] = 20,
     cursor: Annotated[str, typer.Option(help="Continue where a page with --json ended.")] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to FILE.jsonl or FILE.csv.")
@@ -189,7 +189,8 @@ def export(
     app: console.OnlyApp = None,
     window: console.Window = "24h",
     runs: Annotated[
-        int, typer.Option(min=0, help="Export at most so many runs, newest first; 0: totals only.")
+        int,
+        typer.Option(min=0, help="Export at most this many runs, newest first; 0: totals only."),
     ] = _MOST_RUNS,
     spreadsheet: Annotated[
         str | None,

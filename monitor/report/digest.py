@@ -147,13 +147,14 @@ class Coverage(ReportValue):
     skipped: int
     failed: int
     dropped: int
+    over_budget: int = Field(0, description="Those skipped because a budget was reached.")
 
     @property
     def share(self) -> float | None:
         """The share of samples that was evaluated; None if there was no sample."""
         if not self.sampled:
             return None
-        return min(1.0, (self.scored + self.skipped) / self.sampled)
+        return min(1.0, (self.scored + self.skipped - self.over_budget) / self.sampled)
 
 
 class Digest(ReportValue):
@@ -305,6 +306,7 @@ def build_digest(
                 seen=ledger.seen,
                 sampled=ledger.sampled,
                 scored=ledger.scored,
+                over_budget=ledger.skipped.get("budget_reached", 0),
                 **{
                     kind: sum(getattr(ledger, kind).values())
                     for kind in ("skipped", "failed", "dropped")

@@ -136,7 +136,7 @@ def test_what_is_told_together_is_acknowledged_together_and_named(world):
     world.tell(Status.CRITICAL, metric="relevance")
     world.dispatch()
     said = world.says(f"ack {world.incident().incident_id}")
-    assert "acknowledged for all of it: shop groundedness, shop relevance" in said
+    assert "acknowledged: shop groundedness, shop relevance" in said
 
 
 def test_why_nobody_was_notified_is_true_whatever_is_set_up_later(world, monkeypatch):

@@ -224,6 +224,13 @@ def hostile():
     )
 
 
+def test_samples_that_no_budget_paid_for_are_not_called_evaluated():
+    skipped = {("skipped", "budget_reached"): 60, ("skipped", "no_contexts"): 10}
+    ledger = make_ledger({("sampled", ""): 100, ("scored", ""): 30, **skipped})
+    (coverage,) = make(ledgers={"shop": ledger}).coverage
+    assert (coverage.skipped, coverage.share) == (70, 0.4)
+
+
 def test_hostile_names_print_no_control_character(hostile):
     text = render_digest(hostile)
     wild = {c for c in text if unicodedata.category(c) in {"Cc", "Cf"}} - {"\n"}
