@@ -81,12 +81,7 @@ class Dispatcher:
 
         A channel that hangs, or fails a few times in a row, is not called until the next run.
         *may_go_on* is called before each message, from several threads; what is being sent is
-        finished anyway.
-
-        Returns
-        -------
-        Counter
-            Of ``sent``, ``accepted``, ``retry``, ``dead`` and ``lost_lease``.
+        finished anyway. Counted are ``sent``, ``accepted``, ``retry``, ``dead``, ``lost_lease``.
         """
         counts: Counter[str] = Counter()
         dead = outbox.give_up_undeliverable(self._store, self._clock(), tuple(self._channels))

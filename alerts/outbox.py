@@ -200,12 +200,8 @@ def finish_failed(
     Write down a failed attempt: to be tried after *delay_s*, or dead when that cannot help.
 
     An error with ``retry_after_s`` pauses the whole channel for that long; with
-    ``give_up_after_s`` the message is dead once it is that old.
-
-    Returns
-    -------
-    DeliveryStatus or None
-        The status; None if another process holds the message by now.
+    ``give_up_after_s`` the message is dead once it is that old. Return its status; None if another
+    process holds the message by now.
     """
     pause_s = error.retry_after_s
     with store.write() as connection:

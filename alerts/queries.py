@@ -21,7 +21,6 @@ from monitor.models.alerting import (
     DeliveryStatus,
     Incident,
     Severity,
-    TimelineEvent,
 )
 from monitor.report.format import utc_time
 from monitor.store.alert_tables import (
@@ -79,11 +78,6 @@ def incident(connection: Connection, incident_id: str) -> Incident | None:
     return next(iter(_whole(connection, found)), None)
 
 
-def timeline(connection: Connection, incident_id: str) -> list[TimelineEvent]:
-    """Return what happened in an incident, in order."""
-    return [snapshot.timeline_event() for snapshot in snapshots(connection, incident_id)]
-
-
 def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
     """Return the frozen evidence of every event of an incident and all of its alerts, in order."""
     mine = (incidents.c.incident_id == incident_id) | (incidents.c.group_id == incident_id)
@@ -119,18 +113,10 @@ def why_not_notified(
     connection: Connection, incident: Incident, channels: Collection[str], oldest: datetime
 ) -> str:
     """
-    Return why there is no message about an incident.
+    Return why there is no message about an incident that has no deliveries.
 
-    Parameters
-    ----------
-    connection
-        Of the store.
-    incident
-        One without deliveries.
-    channels
-        The names of those that are configured now.
-    oldest
-        Messages from before this time are deleted.
+    *channels* are the names of those that are configured now; messages from before *oldest* are
+    deleted.
     """
     group = connection.execute(
         select(alert_groups).where(alert_groups.c.group_id == incident.incident_id)
@@ -146,18 +132,6 @@ def why_not_notified(
         return f"messages of that time ({fired}) are deleted by now"
     now = f"; set up since: {', '.join(sorted(channels))}" if channels else ", and none is now"
     return f"no channel was set up when it fired ({fired}){now}"
-
-
-def messages(connection: Connection, limit: int = 1000) -> list[Snapshot]:
-    """Return the evidence of each message about alerts, once a message, the newest first."""
-    seen = select(func.min(outbox.c.delivery_id)).group_by(outbox.c.incident_id, outbox.c.sequence)
-    query = (
-        select(outbox.c.snapshot)
-        .where(outbox.c.delivery_id.in_(seen), outbox.c.event != DIGEST)
-        .order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc())
-        .limit(limit)
-    )
-    return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
 
 
 def outbox_counts(connection: Connection) -> dict[DeliveryStatus, int]:

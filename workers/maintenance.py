@@ -83,29 +83,28 @@ class Collector:
     loses and doubles nothing.
     """
 
-    client: redis.Redis
+    client: Any  #: a redis.Redis, whose annotations mix in what an asynchronous one returns
     store: Store
     bucket_s: int
     _heartbeats: dict[str, float] = field(default_factory=dict)
 
     def run(self, lease: Lease) -> int:
         """Do one round; return how many hooks had news."""
-        anything: Any = self.client
         with translated():
-            index = anything.zrange(names.HOOKS, 0, -1, withscores=True)
+            index = self.client.zrange(names.HOOKS, 0, -1, withscores=True)
             scores = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
             # Also who has been silent for so long that there may be nothing left of it to read.
             silent_ms = (time.time() - COUNTERS_KEPT_S) * 1000
             changed = {h for h, score in scores.items() if self._heartbeats.get(h) != score}
             asked = [h for h, score in scores.items() if h in changed or score < silent_ms]
-            with anything.pipeline(transaction=False) as pipe:
+            with self.client.pipeline(transaction=False) as pipe:
                 for hook_id in asked:
                     pipe.hgetall(names.hook(hook_id))
                 hashes = dict(zip(asked, pipe.execute(), strict=True))
             # The hash of a hook that is gone expires by itself; its name is all that is left.
             gone = [hook_id for hook_id, values in hashes.items() if not values]
             if gone:
-                anything.zrem(names.HOOKS, *gone)
+                self.client.zrem(names.HOOKS, *gone)
         found = [
             read_counters(h, values) for h, values in hashes.items() if values and h in changed
         ]
@@ -163,7 +162,7 @@ class Expirer:
     use any more, the oldest make room once they have waited for minutes.
     """
 
-    client: redis.Redis
+    client: Any  #: a redis.Redis
     store: Store
     rules: ScoringRules
     name: str
@@ -184,10 +183,9 @@ class Expirer:
                     break
                 done += n
         # How many must go for the queue to be below its limits again.
-        anything: Any = self.client
         waiting = self._waiting()
         with translated():
-            size = int(anything.memory_usage(names.SAMPLES, samples=5) or 0)
+            size = int(self.client.memory_usage(names.SAMPLES, samples=5) or 0)
         most, most_mb = self.limits.queue_limit, self.limits.queue_limit_megabytes
         share = max(waiting / most, size / (most_mb * _MEGABYTE))
         excess = 0 if share < _FULL else waiting - int(waiting * _ROOM / share)
@@ -219,9 +217,8 @@ class Expirer:
         return len(entries)
 
     def _waiting(self) -> int:
-        anything: Any = self.client
         with translated():
-            return int(anything.xlen(names.SAMPLES))
+            return int(self.client.xlen(names.SAMPLES))
 
 
 @dataclass(slots=True)
@@ -280,20 +277,10 @@ def set_rate(
     """
     Ask the hooks of *app* to sample with the probability *rate* for *kept_s* seconds.
 
-    They follow with their next batch or heartbeat, within ten seconds, each within
-    the limits it was given itself; every record carries the probability in force.
-
-    Returns
-    -------
-    float
-        The rate that was asked for: *rate* within ``min_rate`` and ``max_rate``.
-
-    Raises
-    ------
-    ValueError
-        If the rate is not a number in [0, 1].
-    QueueUnavailableError
-        If Redis does not answer.
+    They follow with their next batch or heartbeat, within ten seconds, each within the limits it
+    was given itself; every record carries the probability in force. Return the rate that was asked
+    for: *rate* within ``min_rate`` and ``max_rate``. Raise ValueError if it is not a number in
+    [0, 1], QueueUnavailableError if Redis does not answer.
     """
     if not (math.isfinite(rate) and 0 <= rate <= 1):
         raise ValueError(f"a sampling rate is a number from 0 to 1, not {rate}")
@@ -318,17 +305,16 @@ class FeedbackCollector:
     storing them again changes nothing.
     """
 
-    client: redis.Redis
+    client: Any  #: a redis.Redis
     store: Store
     bucket_s: int
 
     def run(self, lease: Lease) -> int:
         """Do one round; return how many were new."""
-        anything: Any = self.client
         new = 0
         for _ in range(_MOST_ROUNDS):
             with translated():
-                entries = anything.xrange(names.FEEDBACK, count=_FEEDBACK_AT_ONCE)
+                entries = self.client.xrange(names.FEEDBACK, count=_FEEDBACK_AT_ONCE)
             if not entries:
                 break
             found, unreadable = [], []
@@ -352,7 +338,7 @@ class FeedbackCollector:
                         for app in unreadable
                     ])  # fmt: skip
                     log.warning("feedback_unreadable", count=len(unreadable))
-            with translated(), anything.pipeline(transaction=True) as pipe:
+            with translated(), self.client.pipeline(transaction=True) as pipe:
                 pipe.xdel(names.FEEDBACK, *(entry_id for entry_id, _ in entries))
                 pipe.incrby(names.FEEDBACK_STORED, len(entries))
                 pipe.execute()

@@ -56,11 +56,13 @@ _KEPT = frozenset(
 
 
 def forget_user(
-    client: redis.Redis, store: Store, user_id: str, *, rules: ScoringRules, who: str,
+    client: Any, store: Store, user_id: str, *, rules: ScoringRules, who: str,
     now: datetime, dry_run: bool = False,
 ) -> Counter[str]:  # fmt: skip
     """
     Delete what is known of a user; return how much, by kind. With *dry_run* only count.
+
+    *client* is a redis.Redis, whose annotations mix in what an asynchronous one returns.
 
     A sample that waits ends as expired; what a worker has in work right now is not stored once it
     is scored. Raise QueueUnavailableError or StoreUnavailableError if Redis or the store does not
@@ -116,11 +118,10 @@ def forget_user(
     done["kept verdicts"] = 0
     if sample_ids or done["waiting"]:
         # All kept verdicts: they quote texts, and none of them says whose.
-        anything: Any = client
         with translated(), suppress(redis.ResponseError):
-            if keys := anything.zrange(names.VERDICTS, 0, -1):
-                anything.delete(*keys)
-            anything.delete(names.VERDICTS)
+            if keys := client.zrange(names.VERDICTS, 0, -1):
+                client.delete(*keys)
+            client.delete(names.VERDICTS)
             done["kept verdicts"] = len(keys)
     with store.write() as connection:
         digest = hashlib.sha256(user_id.encode()).hexdigest()[:16]
@@ -129,16 +130,15 @@ def forget_user(
 
 
 def _forget_waiting(
-    client: redis.Redis, store: Store, user_id: str, rules: ScoringRules, now: datetime, *,
+    client: Any, store: Store, user_id: str, rules: ScoringRules, now: datetime, *,
     dry_run: bool,
 ) -> int:  # fmt: skip
     """Expire the samples of a user that wait in the queue; return how many there are."""
-    anything: Any = client
     body = names.FIELD_BODY.encode()
     found, at = [], "-"
     while True:
         with translated():
-            page = anything.xrange(names.SAMPLES, min=at, count=_PAGE)
+            page = client.xrange(names.SAMPLES, min=at, count=_PAGE)
         if not page:
             break
         entries = [StreamEntry(entry_id.decode(), fields) for entry_id, fields in page]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property, partial
 from random import Random
@@ -234,9 +234,8 @@ def run_jobs(
                 lease = holder.lease
                 if lease is not None and now_s >= due_s[job.name]:
                     due_s[job.name] = now_s + job.every_s
-                    holder.begin(job.name)
-                    throttle.guard(job.name, partial(job.run, lease))
-                    holder.end(job.name)
+                    with holder.noting(job.name):
+                        throttle.guard(job.name, partial(job.run, lease))
     finally:
         # What ends one thread of the scheduler ends it; its supervisor starts another.
         stop.set()
@@ -278,12 +277,11 @@ class LeaseHolder:
         while not stop.wait(RENEW_EVERY_S):
             throttle.guard("lease", self.renew)
 
-    def begin(self, job: str) -> None:
-        """Note that a job begins."""
+    @contextmanager
+    def noting(self, job: str) -> Iterator[None]:
+        """Note when a job began, for as long as it runs."""
         self._began_s[job] = time.monotonic()
-
-    def end(self, job: str) -> None:
-        """Note that a job is done."""
+        yield
         del self._began_s[job]
 
     def release(self) -> None:

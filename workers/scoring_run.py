@@ -115,15 +115,8 @@ class ScoringRun:
         """
         Work until the budget is spent, the queue is idle or ``may_go_on`` returns False.
 
-        Returns
-        -------
-        int
-            How many samples were stored that were not stored before.
-
-        Raises
-        ------
-        GroundwatchError
-            If Redis or the store is unreachable; what was taken has been given back.
+        Return how many samples were stored that were not stored before. Raise GroundwatchError if
+        Redis or the store is unreachable; what was taken has been given back.
         """
         with self.store.read() as connection:  # raises what cannot be reached
             self._lines = read_pass_lines(connection)

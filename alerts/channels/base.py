@@ -237,19 +237,11 @@ def refusal(
     vendor: str, answer: HttpAnswer, code: str = "", *, check: str, is_theirs: bool = True
 ) -> DeliveryError:
     """
-    Make the error of an answer that is a no.
+    Make the error of an answer that is a no; *code* is the vendor's own word for it, if any.
 
-    Parameters
-    ----------
-    vendor, answer
-        Who answered what.
-    code
-        The vendor's own word for it, if there is one.
-    check
-        What to look at when it is final.
-    is_theirs
-        False when the answer cannot be the vendor's: a proxy or login page stands between, and
-        may be gone soon. So do redirects, which are never followed, and pages.
+    *check* is what to look at when it is final. *is_theirs* is false when the answer cannot be the
+    vendor's: a proxy or login page stands between, and may be gone soon. So do redirects, which
+    are never followed, and pages.
     """
     status = answer.status
     name = code or f"http_{status}"

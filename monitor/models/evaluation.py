@@ -24,10 +24,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
 
 
-def _new_id() -> str:
-    return f"eval_{uuid.UUID(int=_random.getrandbits(128), version=4)}"
-
-
 class EvaluationStatus(StrEnum):
     """How an evaluation ended."""
 
@@ -58,7 +54,10 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    evaluation_id: str = Field(default_factory=_new_id, min_length=1)
+    evaluation_id: str = Field(
+        default_factory=lambda: f"eval_{uuid.UUID(int=_random.getrandbits(128), version=4)}",
+        min_length=1,
+    )
     target_event_id: str = Field(min_length=1)
     evaluator_name: str = Field(min_length=1)
     evaluator_version: str | None = None

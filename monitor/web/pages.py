@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,9 +34,6 @@ from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
 from workers.reports import SamplingPlan, plan_sampling, read_faults
-
-if TYPE_CHECKING:
-    from monitor.rolling.faults import Blame
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -141,8 +137,11 @@ class Pages(Endpoints):
         )  # fmt: skip
         if faults is not None:
             causes = with_named_release(causes, faults.components)
-        if faults is not None and faults.blame is not None:  # says more than "not known"
-            causes = [_unless_known(cause, faults.blame) for cause in causes]
+        if faults is not None and faults.blame is not None:  # what words tell where scores cannot
+            blamed = faults.blame.cause
+            meaning = BLAMED.get(blamed) or plain_text(faults.blame.reason, 200)
+            told = LikelyCause(RETRIEVAL_OR_GENERATION, f"{blamed}: {meaning}", blamed in _PARTS)
+            causes = [told if c.kind == told.kind and not c.is_likely else c for c in causes]
 
         def planned() -> SamplingPlan | str:
             try:
@@ -226,11 +225,3 @@ class Pages(Endpoints):
         with self.site.store.read() as connection:
             acts = newest_acts(connection)
         return self.site.page(request, "audit.html", acts=acts)
-
-
-def _unless_known(cause: LikelyCause, blamed: Blame) -> LikelyCause:
-    """Return the cause; where scores cannot tell retrieval from generation, what words tell."""
-    if cause.kind != RETRIEVAL_OR_GENERATION or cause.is_likely:
-        return cause
-    meaning = BLAMED.get(blamed.cause) or plain_text(blamed.reason, 200)
-    return LikelyCause(cause.kind, f"{blamed.cause}: {meaning}", blamed.cause in _PARTS)

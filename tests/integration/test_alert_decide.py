@@ -74,7 +74,7 @@ def test_the_timeline_tells_the_whole_story(store):
     for minute, status in enumerate(statuses):
         (event,) = tell(store, status, NOW + timedelta(minutes=minute))
     with store.read() as connection:
-        story = queries.timeline(connection, event.incident_id)
+        story = [s.timeline_event() for s in queries.snapshots(connection, event.incident_id)]
     assert [line.event.value for line in story] == [
         "fired", "escalated", "deescalated", "resolved"
     ]  # fmt: skip

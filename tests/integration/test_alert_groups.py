@@ -18,6 +18,7 @@ from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.store.alert_tables import incidents
 from monitor.testing import make_verdict
+from support.sent_messages import messages
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
@@ -43,7 +44,7 @@ class World:
     def messages(self):
         """List the messages in order, as (event, level, what else fires)."""
         with self.store.read() as connection:
-            found = reversed(queries.messages(connection))
+            found = reversed(messages(connection))
         return [(s.event.value, s.level.value, [other.metric for other in s.others]) for s in found]
 
     def events(self):
@@ -118,7 +119,7 @@ def test_apps_whose_judge_changed_and_that_begin_together_are_one_incident(world
     decide_on(world, 1, C, "a", "b", "c", "d", "e", changed=True)
     decide_on(world, 2, H, "a", "b", "c", "d", "e", changed=True)
     with world.store.read() as connection:
-        resolved, fired = queries.messages(connection)
+        resolved, fired = messages(connection)
     assert (fired.event, fired.cause) == ("fired", "the judge changed to judge-7")
     assert [other.app for other in fired.others] == ["b", "c", "d"]
     assert render(fired, {fired.event}).title == "a, b, c, d · the judge changed to judge-7"
@@ -128,7 +129,7 @@ def test_apps_whose_judge_changed_and_that_begin_together_are_one_incident(world
 def test_a_judge_that_did_not_change_is_not_blamed(world):
     decide_on(world, 0, C, "a", "b", "c", "d", changed=False)
     with world.store.read() as connection:
-        found = queries.messages(connection)
+        found = messages(connection)
     assert {render(each, {each.event}).title for each in found} == {
         f"{app} · groundedness" for app in "abcd"
     }
@@ -143,7 +144,7 @@ def test_a_channel_that_is_added_hears_once_of_what_already_fires(world):
     world.tell(4, x__a=H, y__b=W)
     with world.store.read() as connection:
         sent = [(d.channel, d.event.value) for d in queries.deliveries(connection)]
-        fired = next(s for s in queries.messages(connection) if s.event == "fired")
+        fired = next(s for s in messages(connection) if s.event == "fired")
     assert sorted(sent) == sorted(
         (channel, event)
         for channel in ("slack", "mail")

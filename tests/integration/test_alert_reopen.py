@@ -15,6 +15,7 @@ from alerts.store import open_groups
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.testing import make_verdict
+from support.sent_messages import messages
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(
@@ -51,7 +52,7 @@ class World:
 
     def messages(self):
         with self.store.read() as connection:
-            return list(reversed(queries.messages(connection)))
+            return list(reversed(messages(connection)))
 
     def incidents(self):
         with self.store.read() as connection:

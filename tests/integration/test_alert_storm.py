@@ -17,6 +17,7 @@ from monitor.errors import DeliveryError
 from monitor.models.alerting import DeliveryStatus
 from monitor.models.status import Status
 from monitor.testing import make_verdict
+from support.sent_messages import messages
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
@@ -209,8 +210,8 @@ def test_the_bucket_of_a_channel_survives_a_clock_that_is_set_back(world):
 def test_rows_of_one_message_have_one_content(world):
     world.tell(Status.CRITICAL, "shop")
     with world.store.write() as connection:
-        (snapshot,) = queries.messages(connection)
+        (snapshot,) = messages(connection)
         to = Recipient("mail", "x@y.z")
         row = outbox_row(snapshot, to, None, now=NOW, due_at=NOW)
         connection.execute(insert(outbox.outbox), [row])
-        assert len(queries.messages(connection)) == 1
+        assert len(messages(connection)) == 1

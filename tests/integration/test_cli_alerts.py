@@ -24,6 +24,7 @@ from monitor.store.engine import Store
 from monitor.store.verdicts import save_verdicts
 from monitor.testing import make_verdict
 from support.receivers import SlackAnswer, SlackReceiver
+from support.sent_messages import messages
 
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
 
@@ -68,7 +69,7 @@ class World:
 
     def messages(self):
         with self.store.read() as connection:
-            return [s.event.value for s in reversed(queries.messages(connection))]
+            return [s.event.value for s in reversed(messages(connection))]
 
     def incident(self):
         with self.store.read() as connection:

@@ -9,7 +9,6 @@ from rich.console import Console
 
 import monitor
 from alerts.message import render
-from alerts.queries import messages
 from alerts.routing import Recipient
 from monitor.integrations.asgi import InteractionMiddleware, current
 from monitor.models.alerting import AlertEvent
@@ -19,6 +18,7 @@ from monitor.rolling.policies import PolicyChoice, Thresholds
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.ledger import Entry, Kind, book
+from support.sent_messages import messages
 from workers.evaluate import Evaluator
 from workers.maintenance import Collector
 from workers.reports import read_status

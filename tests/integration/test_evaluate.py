@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from alerts.queries import deliveries, incidents_since, messages
+from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
@@ -14,6 +14,7 @@ from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from support.sent_messages import messages
 from workers.evaluate import Evaluator
 from workers.scoring_run import ScoringRules, result_of
 

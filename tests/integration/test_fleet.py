@@ -8,7 +8,7 @@ import pytest
 
 from alerts.conditions import FLEET_FELL
 from alerts.message import render
-from alerts.queries import messages, open_incidents
+from alerts.queries import open_incidents
 from alerts.routing import Recipient
 from monitor.report.text import render_status
 from monitor.rolling.baseline import Baseline
@@ -26,6 +26,7 @@ from monitor.store.verdicts import (
 )
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from support.sent_messages import messages
 from workers.evaluate import Evaluator
 from workers.reports import read_status
 from workers.scoring_run import ScoringRules, result_of

@@ -17,6 +17,7 @@ from monitor.models.status import Status
 from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.testing import make_verdict
+from support.sent_messages import messages
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT_ONCE = Timers(warning_for_s=0, critical_for_s=0, resolve_after_s=0, repeat_after_s=3600)
@@ -115,7 +116,7 @@ def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
             events = decide(connection, [low], now=now, timers=AT_ONCE, channels=plan)
         fired += [(minute, event.metric) for event in events]
     with store.read() as connection:
-        (message,) = queries.messages(connection)
+        (message,) = messages(connection)
     store.close()
     assert fired == [(60, "rule:groundedness")]
     assert message.thresholds is None
