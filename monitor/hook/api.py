@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import _thread
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -242,14 +241,11 @@ class Hook:
         ``unknown_argument`` in ``stats()["ignored"]`` and left out.
         """
         try:
-            recorder = self._recorder or self._begin()
+            recorder = self._own_recorder()
             for _ in unknown:
                 self.ignore("unknown_argument")
             if not recorder.options.enabled or recorder.masking == _thread.get_ident():
                 return
-            if recorder.pid != getpid():  # forked by C code, without our handlers
-                self.after_fork()
-                recorder = self._begin()
             recorder.feedback.give(trace_id, good, comment)
             if recorder.ended:
                 recorder.feedback.abandon()
@@ -266,7 +262,7 @@ class Hook:
 
         The next interaction that this thread or task records has the variant as its tag
         *experiment*. The scheduler learns from the pass rates of the tags that
-        ``GROUNDWATCH_EXPERIMENTS`` names; until then, and when it cannot be heard, the split is
+        ``GROUNDWATCH_EXPERIMENTS`` names; until then, and when it cannot be reached, the split is
         even. Takes a few microseconds and never waits.
 
         Parameters
@@ -370,10 +366,7 @@ class Hook:
         if name in _NO_FAILURES:
             return
         try:
-            recorder = self._recorder or self._begin()
-            if recorder.pid != getpid():  # as in _record
-                self.after_fork()
-                recorder = self._begin()
+            recorder = self._own_recorder()
             recorder.fail(name, counted=counted)
             if recorder.unstarted and recorder.options.enabled:
                 sender.start(recorder)
@@ -411,10 +404,17 @@ class Hook:
             sender.start(recorder)
         return recorder
 
-    def _record(self, recorder: Recorder, given: Mapping[str, object], rate: float) -> None:
-        if recorder.pid != os.getpid():  # forked by C code, without our handlers
+    def _own_recorder(self) -> Recorder:
+        """Return the recorder of this very process, which C code may have forked."""
+        recorder = self._recorder or self._begin()
+        if recorder.pid != getpid():  # without our handlers
             self.after_fork()
             recorder = self._begin()
+        return recorder
+
+    def _record(self, recorder: Recorder, given: Mapping[str, object], rate: float) -> None:
+        if recorder.pid != getpid():
+            recorder = self._own_recorder()
             next(recorder.sampler.counter)
         if recorder.thins:
             rate = recorder.thinned(given, rate)

@@ -51,7 +51,7 @@ logger = logging.getLogger("groundwatch.hook")
 
 with contextlib.suppress(importlib.metadata.PackageNotFoundError):
     # As redis-py does when it connects: this way all that it needs is imported by now, and no
-    # child can be forked amid an import that it could never finish.
+    # child can be forked during an import that it could never finish.
     importlib.metadata.version("redis")
 # Nor while pydantic sets up what it needs to write JSON, for which such a child waits for ever.
 with contextlib.suppress(Exception):  # a sample that cannot be written says why

@@ -19,7 +19,7 @@ Mask = Callable[[str], str]
 #: of a name and a pattern.
 MaskSpec = Mask | str | Sequence[str | tuple[str, str] | Mask]
 
-#: Looks at the fields of an interaction, as they were handed over.
+#: Decides by the fields of an interaction, as they were handed over.
 Predicate = Callable[[Mapping[str, Any]], object]
 
 _PREFIX = "GROUNDWATCH_"
@@ -316,14 +316,6 @@ def is_rate(value: object) -> bool:
     return number and math.isfinite(value) and 0 <= value <= 1  # type: ignore[arg-type,operator]
 
 
-def _is_name(value: object) -> bool:
-    """Return whether it is what the models accept as the name of an app."""
-    shown = value if isinstance(value, str) else ""
-    return 0 < len(shown) <= _LONGEST_NAME and all(
-        c >= " " and not "\x7f" <= c <= "\x9f" for c in shown
-    )
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -343,7 +335,11 @@ _COUNT = _Spec(
 _TEXT = _Spec("a text", _is_text)
 _PREDICATE = _Spec("a function of the fields that returns true or false", callable)
 _SPECS: dict[str, _Spec] = {
-    "app": _Spec("a name of 1 to 200 characters, none of them a control character", _is_name),
+    "app": _Spec(
+        "a name of 1 to 200 characters, none of them a control character",
+        lambda name: _is_text(name) and 0 < len(name) <= _LONGEST_NAME
+        and all(c >= " " and not "\x7f" <= c <= "\x9f" for c in name),
+    ),
     "sample_rate": _RATE,
     "redis_url": _Spec(
         "an address that begins with redis://, rediss://, unix:// or redis+sentinel://",

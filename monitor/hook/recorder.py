@@ -1,4 +1,4 @@
-"""One process's life of a hook: its sampler, its buffer and its counters, without a lock."""
+"""What a hook holds in one process: its sampler, its buffer and its counters, without a lock."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _await_end(recorder: Recorder, deadline: float, *, hopeless_s: float | None 
 # --- when the host forks: the child replaces everything and acquires nothing ---
 
 #: A fork waits this long for our thread's imports, which take a third of a second of CPU; a child
-#: forked amid them could never import. Long enough for a machine that is very busy.
+#: forked during them could never import. Long enough for a machine that is very busy.
 _IMPORTS_WAIT_S = 15.0
 
 
