@@ -102,7 +102,7 @@ def read(
     attributes = read_attributes(passages.records)
     asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
-    is_word = len(output) < _LONGEST_WORD and len(words(output)) == 1
+    is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
     fewest = 1 if is_word else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
