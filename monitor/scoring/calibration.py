@@ -26,7 +26,7 @@ from monitor.queue.consumer import translated
 from monitor.stats.summary import ridge_logistic
 
 KEPT = 2_000  #: verdicts an app and metric; older ones are forgotten
-_ANEW = 20  # fitted again when one verdict in so many is new
+_REFIT = 20  # fitted again when one verdict in so many is new
 _FRESH_S = 2.0
 _KEPT_S = 90 * 86_400
 _EDGE = 0.02  # never quite certain: what is expected stays this far from 0 and 1
@@ -252,7 +252,7 @@ class Calibration:
                     verdicts, total = self._history.read(app, metric)
                 except QueueUnavailableError:
                     verdicts, total = (), 0
-                if known is None or total - known.total > len(verdicts) // _ANEW:
+                if known is None or total - known.total > len(verdicts) // _REFIT:
                     known = _Known(fit_curve(verdicts, self.rule(metric)), total)
                 known = self._known[app, metric] = known._replace(read_s=now_s)
         return known.curve.expect(local_score, places)

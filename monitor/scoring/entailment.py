@@ -55,7 +55,19 @@ class Entailment:
         self._passages = [f" {_bare(text)} " for text in passages]
         self._statements = tuple(statements[:MOST_SENTENCES])
         by_text = {_bare(each.text): each for each in judgement.claims}
-        self._claims = [_claim_of(_bare(each), by_text) for each in self._statements]
+        self._claims: list[Claim | None] = []  #: by statement
+        for each in map(_bare, self._statements):
+            if each in by_text or not each:
+                self._claims.append(by_text.get(each))
+                continue
+            check_cpu()
+            near = [
+                claim
+                for text, claim in by_text.items()
+                if text and (f" {text} " in f" {each} " or f" {each} " in f" {text} ")
+            ]
+            # Of several claims within or around a statement the least supported.
+            self._claims.append(min(near, key=lambda claim: claim.support, default=None))
         self._supported = tuple(
             text
             for text, claim in zip(self._statements, self._claims, strict=True)
@@ -79,20 +91,6 @@ class Entailment:
         found = [self.support(statement, n) for n in range(len(self._texts))[:MOST_PASSAGES]]
         best = max(found, default=0.0)
         return [n for n, value in enumerate(found) if value == best > 0]
-
-
-def _claim_of(statement: str, by_text: dict[str, Claim]) -> Claim | None:
-    """Find the claim that a statement is; of several within or around it, the least supported."""
-    if statement in by_text or not statement:
-        return by_text.get(statement)
-    check_cpu()
-    padded = f" {statement} "
-    near = [
-        claim
-        for text, claim in by_text.items()
-        if text and (f" {text} " in padded or padded in f" {text} ")
-    ]
-    return min(near, key=lambda claim: claim.support, default=None)
 
 
 def supports(premise: str, hypotheses: tuple[str, ...]) -> tuple[float, ...]:

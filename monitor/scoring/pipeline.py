@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -86,7 +86,20 @@ class MetricPipeline:
         self._metrics = {each.name: each for each in self.metrics}
         self._wanted = tuple(self._metrics if self.wanted is None else self.wanted)
         for each in self.metrics:
-            self._versions[each.name] = self._version_of(each)
+            model = self.similarity if each.declaration.embeds else None
+            beside = f"+{model.version}" if model is not None else ""
+            version = f"computed-{each.version}{beside}"
+            if isinstance(each.metric, JudgementMetric) and self.judged is not None:
+                version = each.judged_by(self.judged.version)
+            elif isinstance(each.metric, RubricMetric) and self.criteria_judge is not None:
+                version = f"{self.criteria_judge.criteria_version}-{each.version}{beside}"
+            elif isinstance(each.metric, RubricMetric):
+                version = f"{'screen' if each.metric.screen else 'unasked'}-{each.version}"
+            elif isinstance(each.metric, Combined):
+                parts = "+".join(self._versions[part] for part in each.metric.weights)
+                digest = hashlib.sha256(parts.encode()).hexdigest()[:8]
+                version = f"combined-{each.version}-{digest}"
+            self._versions[each.name] = version
         if self.judged is not None:
             self.concurrency = max(self.concurrency, self.judged.concurrency)
 
@@ -137,21 +150,6 @@ class MetricPipeline:
         for each in (self.judged, self.criteria_judge):
             if each is not None:
                 each.close()
-
-    def _version_of(self, each: ConfiguredMetric) -> str:
-        embeds = each.declaration.embeds and self.similarity is not None
-        beside = f"+{self.similarity.version}" if embeds and self.similarity else ""
-        if isinstance(each.metric, JudgementMetric) and self.judged is not None:
-            return each.judged_by(self.judged.version)
-        if isinstance(each.metric, RubricMetric):
-            if self.criteria_judge is not None:
-                return f"{self.criteria_judge.criteria_version}-{each.version}{beside}"
-            kind = "unasked" if each.metric.screen is None else "screen"
-            return f"{kind}-{each.version}"
-        if isinstance(each.metric, Combined):
-            parts = "+".join(self._versions[part] for part in each.metric.weights)
-            return f"combined-{each.version}-{hashlib.sha256(parts.encode()).hexdigest()[:8]}"
-        return f"computed-{each.version}{beside}"
 
     def _judge(self, interaction: Interaction, key: str) -> dict[str, Evaluation]:
         """Score the metrics that share one judgement, as far as the budget allows it."""
@@ -343,7 +341,7 @@ def _finished(
         score = round(float(finding.score), 6)
         advice = advice_for(each.name, score, each.rule.direction)
         record = each.declaration.record
-        own = _own_fields(record)
+        own = record.model_fields.keys() - Evaluation.model_fields.keys()
         return record(
             score=score,
             explanation=finding.explanation or None,
@@ -358,11 +356,6 @@ def _finished(
         if not isinstance(error, JudgeError):
             _log_internal(error, fields["target_event_id"])
         return failure(error, fields | {"metadata": call}, shared_by=1)
-
-
-@cache
-def _own_fields(record: type[Evaluation]) -> frozenset[str]:
-    return frozenset(record.model_fields.keys() - Evaluation.model_fields.keys())
 
 
 def failure(error: Exception, fields: Mapping[str, Any], *, shared_by: int) -> Evaluation:

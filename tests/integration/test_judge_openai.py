@@ -3,6 +3,7 @@
 import json
 import logging
 import multiprocessing
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -211,13 +212,13 @@ def test_every_thread_gets_its_own_answer_when_many_share_the_judge(server, judg
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_child_makes_its_own_client_when_the_process_forks(server, judge):
     judge.judge(make_interaction())
-    parent_client = judge._endpoint._connection()
+    parent_client = judge._endpoint._connections[os.getpid()]
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
 
     def child():
         answer = judge.judge(make_interaction())
-        queue.put((answer.relevance, judge._endpoint._connection() is parent_client))
+        queue.put((answer.relevance, judge._endpoint._connections[os.getpid()] is parent_client))
 
     process = context.Process(target=child)
     process.start()

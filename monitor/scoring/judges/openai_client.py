@@ -165,22 +165,6 @@ class ChatEndpoint:
         if connection is not None:
             connection.close()
 
-    def _connection(self) -> Connection:
-        if os.getpid() in self._closed:
-            raise CallAbandonedError("the judge was closed while it was asked", retry_after_s=1.0)
-        connection = self._connections.get(os.getpid())
-        if connection is not None:
-            return connection
-        # Raise the libraries' loggers to WARNING, also those that were set lower by hand.
-        for name in (*_TALKATIVE, *logging.root.manager.loggerDict):
-            if name.split(".")[0] in _TALKATIVE:
-                logging.getLogger(name).setLevel(logging.WARNING)
-        made = Connection(self._api_key, self._base_url, self.policy.timeout_s)
-        kept = self._connections.setdefault(os.getpid(), made)
-        if kept is not made:  # another thread was first
-            made.close()
-        return kept
-
     def _post(self, arguments: dict[str, Any], spent: Spent) -> bytes:
         remaining_s = spent.deadline - time.monotonic()
         if remaining_s <= 0:
@@ -188,7 +172,18 @@ class ChatEndpoint:
         if spent.tries >= _MOST_REQUESTS:
             raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
         spent.tries += 1
-        connection = self._connection()
+        if os.getpid() in self._closed:
+            raise CallAbandonedError("the judge was closed while it was asked", retry_after_s=1.0)
+        connection = self._connections.get(os.getpid())
+        if connection is None:
+            # Raise the libraries' loggers to WARNING, also those that were set lower by hand.
+            for name in (*_TALKATIVE, *logging.root.manager.loggerDict):
+                if name.split(".")[0] in _TALKATIVE:
+                    logging.getLogger(name).setLevel(logging.WARNING)
+            made = Connection(self._api_key, self._base_url, self.policy.timeout_s)
+            connection = self._connections.setdefault(os.getpid(), made)
+            if connection is not made:  # another thread was first
+                made.close()
         exchange = _exchange(connection.client, arguments, remaining_s, self._meter)
         try:
             return connection.run(exchange, remaining_s)

@@ -104,7 +104,15 @@ def pack(
     if sentences and not said:
         said, cut = [_beginning(sentences[0], most)], 1
     left = budget - tokens_of(asked) - sum(tokens_of(s) + _TOKENS_A_TEXT for s in said)
-    kept = _pack_contexts([query, *said], contexts, left, every=every, pieces=pieces)
+    once = contexts
+    if pieces:
+        # Each passage that repeats, letter for letter, one before it is sent once.
+        plain = [" ".join(text.split()).casefold() for text in contexts]
+        once = [
+            text if plain.index(p) == i else ""
+            for i, (text, p) in enumerate(zip(contexts, plain, strict=True))
+        ]
+    kept = _pack_contexts([query, *said], once, left, every=every, pieces=pieces)
     return Packed(
         query=asked,
         contexts=tuple(kept),
@@ -119,13 +127,6 @@ def pack(
 def _pack_contexts(
     wants: Sequence[str], contexts: Sequence[str], budget: int, *, every: bool, pieces: int
 ) -> list[str]:
-    if pieces:
-        # Each passage that repeats, letter for letter, one before it is sent once.
-        plain = [" ".join(text.split()).casefold() for text in contexts]
-        contexts = [
-            t if plain.index(p) == i else ""
-            for i, (t, p) in enumerate(zip(contexts, plain, strict=True))
-        ]
     whole = min(budget, ENOUGH) if pieces else budget
     if sum(tokens_of(text) + _TOKENS_A_TEXT for text in contexts if text) <= whole:
         return list(contexts)
@@ -152,12 +153,8 @@ def _pack_contexts(
         number = order[0][1]
         owner, piece = cut[number]
         cut[number], kept = (owner, _beginning(piece, left - _TOKENS_A_TEXT)), {number}
-    return _joined(len(contexts), cut, kept)
-
-
-def _joined(count: int, pieces: Sequence[tuple[int, str]], kept: set[int]) -> list[str]:
-    texts, gaps = [""] * count, [False] * count
-    for number, (owner, piece) in enumerate(pieces):
+    texts, gaps = [""] * len(contexts), [False] * len(contexts)
+    for number, (owner, piece) in enumerate(cut):
         if number in kept:
             texts[owner] += (GAP if gaps[owner] else "") + piece
         gaps[owner] = number not in kept

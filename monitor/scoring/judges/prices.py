@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -64,8 +63,27 @@ class Prices:
         SettingsError
             If the file of prices cannot be read or is not as it should be.
         """
-        given = settings.judge_prices
-        own = _read(given.prices) if given.prices else _Table(models={})
+        given, own, bare = settings.judge_prices, _Table(models={}), False
+        try:
+            if given.prices:
+                found = json.loads(given.prices.read_bytes())
+                bare = not isinstance(found, dict) or "as_of" not in found
+                own = _Table.model_validate({"models": found} if bare else found)
+        except OSError as error:
+            raise SettingsError(
+                f"{variable('prices')}: cannot read {given.prices}: {error.strerror}"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            place, what = "the file", "Invalid JSON"
+            if isinstance(error, ValidationError):
+                item = error.errors(include_input=False, include_url=False)[0]
+                place = ".".join(map(str, item["loc"][bare:])) or place
+                what = own_words(item["msg"])
+            raise SettingsError(
+                f"{variable('prices')}: {given.prices}: {place}: {what}; a line is"
+                ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'
+                " tokens"
+            ) from None
         return cls(
             given.judge_usd_per_million_input_tokens,
             given.judge_usd_per_million_output_tokens,
@@ -139,24 +157,3 @@ class Prices:
 
 def _in(table: Mapping[str, Price], name: str) -> Price | None:
     return table.get(name) or table.get(_DATED.sub("", name))
-
-
-def _read(path: Path) -> _Table:
-    name, bare = variable("prices"), False
-    try:
-        found = json.loads(path.read_bytes())
-        bare = not isinstance(found, dict) or "as_of" not in found
-        return _Table.model_validate({"models": found} if bare else found)
-    except OSError as error:
-        raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        place, what = "the file", "Invalid JSON"
-        if isinstance(error, ValidationError):
-            item = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(map(str, item["loc"][bare:])) or place
-            what = own_words(item["msg"])
-        raise SettingsError(
-            f"{name}: {path}: {place}: {what}; a line is"
-            ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'
-            " tokens"
-        ) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -127,7 +127,15 @@ def find_object(content: str) -> dict[str, Any]:
             raise ValueError("a key stands there twice")
         return found
 
-    for text in _readings(content):
+    # The likeliest first: whole, as a quote may hold anything, also what ends thoughts or a fence.
+    places = [content]
+    behind_last = content.rpartition(_END_OF_THOUGHTS)[2]
+    behind_first = content.partition(_END_OF_THOUGHTS)[2] or content
+    for text in dict.fromkeys((behind_last, behind_first)):
+        fenced, end = _FENCE.search(text), text.rfind("}") + 1
+        places += [text, fenced.group(1) if fenced else "", text[text.find("{") : end]]
+        places.append(text[text.rfind("\n{") + 1 : end])  # no string of JSON holds such a line
+    for text in places:
         try:
             value = json.loads(text, object_pairs_hook=each_once)
         except (ValueError, RecursionError):
@@ -135,20 +143,6 @@ def find_object(content: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
     raise JudgeReplyError("the judge's answer is not JSON")
-
-
-def _readings(content: str) -> Iterator[str]:
-    """Yield the places where the object may stand, the likeliest first."""
-    yield content  # whole: a quote may hold anything, also what ends thoughts or a fence
-    behind_last = content.rpartition(_END_OF_THOUGHTS)[2]
-    behind_first = content.partition(_END_OF_THOUGHTS)[2] or content
-    for text in dict.fromkeys((behind_last, behind_first)):
-        fenced = _FENCE.search(text)
-        end = text.rfind("}") + 1
-        yield text
-        yield fenced.group(1) if fenced else ""
-        yield text[text.find("{") : end]
-        yield text[text.rfind("\n{") + 1 : end]  # no string of JSON holds such a line
 
 
 def strict_schema(properties: dict[str, Any]) -> dict[str, Any]:
@@ -192,14 +186,19 @@ def _word(value: object) -> object:
     return _BETWEEN_WORDS.sub("_", value.strip()).casefold() if isinstance(value, str) else value
 
 
-def _text(value: object) -> object:
-    """Accept a list of words, or none."""
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return ", ".join(value)
-    return "" if value is None else value
-
-
-_Text = Annotated[str, BeforeValidator(_text)]
+#: May be written as a list of words, or left out.
+_Text = Annotated[
+    str,
+    BeforeValidator(
+        lambda value: (
+            ", ".join(value)
+            if isinstance(value, list) and all(isinstance(each, str) for each in value)
+            else ""
+            if value is None
+            else value
+        )
+    ),
+]
 
 
 class VerdictRow(BaseModel):

@@ -1,5 +1,5 @@
 """
-What the judge is sent about one interaction: data, set apart from what we say.
+What the judge is sent about one interaction: data, separated from our instructions.
 
 A `Case` holds the texts of one interaction and fits them into a budget of tokens; it makes
 the requests, of two forms: verdicts on every sentence of the output, and answers to criteria.
@@ -310,7 +310,7 @@ class Case:
         parse: Callable[[str, str], A],
     ) -> Request[A]:
         """
-        Set *message* apart from *prompt* by secret words, new with every request.
+        Separate *message* from *prompt* by secret words, new with every request.
 
         Raises
         ------
@@ -430,16 +430,6 @@ _LEET, _LEET_WORD = (
 )
 
 
-def _orders(text: str) -> bool:
-    """Return whether a sentence gives a judge orders in one of some twenty languages."""
-
-    def gives(part: str) -> bool:
-        ignore, rules, rate, every, right = (each.search(part) is not None for each in _ORDER_WORDS)
-        return (ignore and rules) or (rate and every and right)
-
-    return gives(text) and any(map(gives, _SENTENCE_END.split(text)))
-
-
 def suspected(texts: Mapping[str, str]) -> tuple[str, ...]:
     """
     Name the *texts* that seem to speak to the judge rather than to a reader.
@@ -448,12 +438,21 @@ def suspected(texts: Mapping[str, str]) -> tuple[str, ...]:
     nothing is left out or scored by it: it only decides how the text is sent, and is
     put on record.
     """
+
+    def orders(part: str) -> bool:
+        ignore, rules, rate, every, right = (each.search(part) is not None for each in _ORDER_WORDS)
+        return (ignore and rules) or (rate and every and right)
+
     found = []
     for name, text in texts.items():
         read = text[:_CHARS_READ]
         plain = _INVISIBLE.sub("", compatible(read)[:_CHARS_READ])  # some letters expand to 18
         forms = [plain, plain.translate(_LEET)] if _LEET_WORD.search(plain) else [plain]
-        speaks = any(_SPEAKS_TO_A_MODEL.search(each) or _orders(each) for each in forms)
+        speaks = any(
+            _SPEAKS_TO_A_MODEL.search(each)
+            or (orders(each) and any(map(orders, _SENTENCE_END.split(each))))
+            for each in forms
+        )
         if speaks or _SPELT_OUT.search(plain) or _INVISIBLE_TEXT.search(read):
             found.append(name)
     return tuple(found)

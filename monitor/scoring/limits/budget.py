@@ -314,7 +314,9 @@ TokenPrice = Callable[..., float | None]
 class Attempt:
     """What the caller notes of one request as it goes on."""
 
-    status: int | None = None  #: of an error; but for late ones they are free
+    status: int | None = (
+        None  #: of an error, which costs nothing unless it is one of `MAY_BE_BILLED`
+    )
     headers: Mapping[str, str] | None = None  #: of the answer, whatever it is
     retry_after_s: float | None = None
     body: bytes | None = None  #: the whole answer

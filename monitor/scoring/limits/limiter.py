@@ -134,7 +134,7 @@ def endpoint_name(settings: Settings) -> str:
 @dataclass(slots=True)
 class JudgeLimiter:
     """
-    Lets calls to the judge through, as many as its endpoint bears.
+    Lets calls to the judge through, as many as its endpoint allows.
 
     All that asks one endpoint goes through one limiter. Waiting here takes nothing from the
     time that the judge has for its answer. What needs Redis is left out while it cannot be
@@ -171,7 +171,13 @@ class JudgeLimiter:
         if not self.concurrency.take(longest_s=self.longest_wait_s):
             raise JudgeBusyError("Judge concurrency limit reached", retry_after_s=1.0)
         try:
-            self._wait_for_rate(tokens)
+            with suppress(QueueUnavailableError):
+                outage = None if self.breaker is None else self.breaker.outage(fresh_s=FRESH_S)
+                if outage is not None:
+                    raise JudgeOutageError(outage.reason, retry_after_s=outage.for_s)
+                longest_s = _NO_HURRY_S if self.longest_wait_s is None else _LONGEST_RATE_WAIT_S
+                if self.rate is not None and not self.rate.wait(tokens, longest_s=longest_s):
+                    raise JudgeBusyError("Judge rate limit reached", retry_after_s=1.0)
             made = self._ask_in_time(ask)
             self.concurrency.grow()
         finally:
@@ -180,18 +186,6 @@ class JudgeLimiter:
             with _optional():
                 self.cache.put(key, made)
         return made
-
-    def _wait_for_rate(self, tokens: int) -> None:
-        longest_s = _LONGEST_RATE_WAIT_S if self.longest_wait_s is not None else _NO_HURRY_S
-        try:
-            outage = None if self.breaker is None else self.breaker.outage(fresh_s=FRESH_S)
-            if outage is not None:
-                raise JudgeOutageError(outage.reason, retry_after_s=outage.for_s)
-            in_time = self.rate is None or self.rate.wait(tokens, longest_s=longest_s)
-        except QueueUnavailableError:
-            return
-        if not in_time:
-            raise JudgeBusyError("Judge rate limit reached", retry_after_s=1.0)
 
     def _ask_in_time(self, ask: Callable[[], T]) -> T:
         while True:

@@ -25,7 +25,7 @@ _UNKNOWN_OUTAGE_S, _LONGEST_OUTAGE_S = 60.0, 3600.0
 _LONGEST_REASON = 300
 _KINDS = ("requests", "tokens")
 _MINUTE_MS = 60_000
-_LONGEST_PAUSE_S = 10.0  # who wants to be left alone for longer is away
+_LONGEST_PAUSE_S = 10.0  # an endpoint that asks for a longer one is away
 #: What OpenAI and those who follow it call their headers, and what Anthropic does.
 _HEADERS = ("x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}")
 

@@ -282,7 +282,8 @@ def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Fi
 def _least(claims: Sequence[Claim]) -> str:
     """Name the claim with the least support."""
     least = min(claims, key=lambda claim: claim.support)
-    return f'least supported, {least.support:.2f}: "{_shortened(least.text, _MAX_CLAIM_CHARS)}".'
+    text = _shortened(least.text.rstrip("."), _MAX_CLAIM_CHARS)
+    return f'least supported, {least.support:.2f}: "{text}".'
 
 
 def with_pairs(
