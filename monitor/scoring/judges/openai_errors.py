@@ -196,3 +196,20 @@ def error_from(error: RefusedCall) -> JudgeError:
         found = JudgeRefusedError(f"{what}: it does not accept the call")
     found.context["http_status"] = status
     return found
+
+
+def late(timeout_s: float) -> JudgeUnavailableError:
+    """Return our error for an answer that did not come in time."""
+    return JudgeUnavailableError(f"the judge gave no answer in {timeout_s:g} s")
+
+
+def unavailable(error: Exception, timeout_s: float) -> JudgeUnavailableError:
+    """Return our error for a transport that broke, with the name of its class and no more."""
+    if isinstance(error, TimeoutError | openai.APITimeoutError):
+        return late(timeout_s)
+    if isinstance(error, openai.APIConnectionError):
+        cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
+        return JudgeUnavailableError(
+            f"the judge's endpoint cannot be reached ({cause}); check OPENAI_BASE_URL"
+        )
+    return JudgeUnavailableError(f"the judge's answer broke off ({type(error).__name__})")

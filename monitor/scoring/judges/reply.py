@@ -308,6 +308,39 @@ class _AnswerRow(BaseModel):
     score: Annotated[float | None, BeforeValidator(_no_flag)] = Field(None, allow_inf_nan=False)
     suggestions: tuple[str, ...] = ()
 
+    def answer(self, criterion: Criterion, most: Mapping[Form, int]) -> CriterionAnswer:
+        """Return what the row says to *criterion*, or raise a ``JudgeReplyError``."""
+        numbers: tuple[int, ...] = ()
+        if criterion.form in most:
+            numbers = tuple(sorted(set(self.numbers)))
+            if any(not 1 <= number <= most[criterion.form] for number in numbers):
+                raise JudgeReplyError(
+                    f"the judge named a number for {criterion.name} that is not there"
+                )
+        texts = tuple(
+            storable(text, _MAX_CHARS) for text in self.texts[:_MOST_TEXTS] if text.strip()
+        )
+        if criterion.form is Form.TEXTS and not texts:
+            raise JudgeReplyError(f"the judge gave no text for {criterion.name}")
+        score = None
+        if criterion.form in (Form.SCORE, Form.LEVEL, Form.RATING):
+            if self.score is None:
+                raise JudgeReplyError(f"the judge gave no score for {criterion.name}")
+            score = self.score
+            if criterion.form is Form.RATING:
+                score = (score - _LOWEST_RATING) / (_HIGHEST_RATING - _LOWEST_RATING)
+            if not 0 <= score <= 1:
+                raise JudgeReplyError(f"the judge's score for {criterion.name} is out of range")
+        return CriterionAnswer(
+            score=score,
+            numbers=numbers,
+            texts=texts,
+            reasoning=storable(self.reasoning, _MAX_CHARS),
+            suggestions=tuple(
+                storable(t, _MAX_CHARS) for t in self.suggestions[:_MOST_SUGGESTIONS]
+            ),
+        )
+
 
 class _CriteriaReply(_Reply):
     answers: tuple[_AnswerRow, ...]
@@ -357,33 +390,4 @@ def read_answers(
             f"the judge gave {len(reply.answers)} answers to {len(criteria)} criteria,"
             " or to other ones"
         )
-    return {item.name: _answer(item, rows[item.name], most) for item in criteria}
-
-
-def _answer(criterion: Criterion, row: _AnswerRow, most: Mapping[Form, int]) -> CriterionAnswer:
-    numbers: tuple[int, ...] = ()
-    if criterion.form in most:
-        numbers = tuple(sorted(set(row.numbers)))
-        if any(not 1 <= number <= most[criterion.form] for number in numbers):
-            raise JudgeReplyError(
-                f"the judge named a number for {criterion.name} that is not there"
-            )
-    texts = tuple(storable(text, _MAX_CHARS) for text in row.texts[:_MOST_TEXTS] if text.strip())
-    if criterion.form is Form.TEXTS and not texts:
-        raise JudgeReplyError(f"the judge gave no text for {criterion.name}")
-    score = None
-    if criterion.form in (Form.SCORE, Form.LEVEL, Form.RATING):
-        if row.score is None:
-            raise JudgeReplyError(f"the judge gave no score for {criterion.name}")
-        score = row.score
-        if criterion.form is Form.RATING:
-            score = (score - _LOWEST_RATING) / (_HIGHEST_RATING - _LOWEST_RATING)
-        if not 0 <= score <= 1:
-            raise JudgeReplyError(f"the judge's score for {criterion.name} is out of range")
-    return CriterionAnswer(
-        score=score,
-        numbers=numbers,
-        texts=texts,
-        reasoning=storable(row.reasoning, _MAX_CHARS),
-        suggestions=tuple(storable(t, _MAX_CHARS) for t in row.suggestions[:_MOST_SUGGESTIONS]),
-    )
+    return {item.name: rows[item.name].answer(item, most) for item in criteria}

@@ -262,14 +262,23 @@ class LatencyLimit(NoParameters):
 def _limited(
     name: str,
     what: str,
-    value: Callable[[Interaction], float | None],
     *one_of: str,
+    value: Callable[[Interaction], float | None] | None = None,
     parameters: type[NoParameters] = Limit,
 ) -> Computed:
-    """Make a metric of a figure that should stay below a limit."""
+    """
+    Make a metric of a figure that should stay below a limit.
+
+    It is what *value* returns, else the number or the length at the first path that has one.
+    """
+
+    def figure(interaction: Interaction) -> float | None:
+        given = (lookup(interaction, path) for path in one_of)
+        sizes = (_number(len(each) or None if isinstance(each, list) else each) for each in given)
+        return next((size for size in sizes if size is not None), None)
 
     def compute(interaction: Interaction, p: Any) -> Finding:
-        found = value(interaction)
+        found = (value or figure)(interaction)
         if found is None or found < 0:
             return Finding(skipped=f"no_{name}")
         score = 1.0 if found <= p.limit else p.limit / found
@@ -287,32 +296,18 @@ def _limited(
     )(compute)
 
 
-def _steps(interaction: Interaction) -> float | None:
-    count = _number(interaction.metadata.get("step_count"))
-    steps = interaction.metadata.get("trajectory")
-    return float(len(steps)) if count is None and steps else count
-
-
-step_count = _limited(
-    "step_count", "Steps taken", _steps, "metadata.step_count", "metadata.trajectory"
-)
+step_count = _limited("step_count", "Steps taken", "metadata.step_count", "metadata.trajectory")
 tool_calls = _limited(
     "tool_calls",
     "Tools called",
-    # An app that never calls tools has no figure; a trajectory without a call has one.
-    lambda each: (
-        float(len(each.tool_calls)) if each.tool_calls or each.metadata.get("trajectory") else None
-    ),
     "tool_calls",
     "metadata.trajectory",
+    # An app that never calls tools has no figure; a trajectory without a call has one.
+    value=lambda each: (
+        float(len(each.tool_calls)) if each.tool_calls or each.metadata.get("trajectory") else None
+    ),
 )
-latency_ms = _limited(
-    "latency_ms",
-    "Time taken",
-    lambda each: _number(each.metadata.get("latency_ms")),
-    "metadata.latency_ms",
-    parameters=LatencyLimit,
-)
+latency_ms = _limited("latency_ms", "Time taken", "metadata.latency_ms", parameters=LatencyLimit)
 
 
 class ChainRules(NoParameters):
