@@ -62,7 +62,8 @@ BLINDNESS = Condition(
     "the monitor can judge this app again",
     "groundwatch doctor names what is broken; until it is fixed, do not trust this app's statuses",
 )
-CONDITIONS: Mapping[str, Condition] = {
+#: Of an app, and how it is watched.
+APP_CONDITIONS: Mapping[str, Condition] = {
     "monitor:traffic_stopped": Condition(
         "the app gets no requests, though it did at this hour a week ago",
         "the app gets requests again",
@@ -84,21 +85,10 @@ CONDITIONS: Mapping[str, Condition] = {
         "samples are scored again",
         "check the workers' log and the queue: groundwatch doctor",
     ),
-    "monitor:queue_lag": Condition(
-        "samples wait too long to be scored",
-        "the queue is short again",
-        "check that workers are up (groundwatch doctor); then start more, or use a faster scorer",
-    ),
     "monitor:judge_errors": Condition(
         "the scorer fails on many samples",
         "the scorer works again",
         "check the judge's endpoint, key, quota and model; groundwatch report lists the errors",
-    ),
-    "monitor:judge_away": Condition(
-        "judge unavailable: samples wait for it",
-        "the judge is available again",
-        "check its key, account, model and endpoint; samples wait, and are scored when it is"
-        " back: groundwatch doctor",
     ),
     "monitor:budget_reached": Condition(
         "the judge's budget is used up, so samples are not judged",
@@ -120,10 +110,20 @@ CONDITIONS: Mapping[str, Condition] = {
         "falls would be found in time again",
         "groundwatch plan says which sample rate finds it; or state another objective",
     ),
-    FLEET_FELL: Condition(
-        "apps fell together",
-        "the apps that fell together have recovered",
-        "check first what they share: the model, the index, the gateway, a release",
+}
+#: Of the monitor as a whole.
+SYSTEM_CONDITIONS: Mapping[str, Condition] = {
+    "monitor:judge_away": Condition(
+        "judge unavailable: samples wait for it",
+        "the judge is available again",
+        "check its key, account, model and endpoint; samples wait, and are scored when it is"
+        " back: groundwatch doctor",
+    ),
+    "monitor:budget_reached": APP_CONDITIONS["monitor:budget_reached"],
+    "monitor:queue_lag": Condition(
+        "samples wait too long to be scored",
+        "the queue is short again",
+        "check that workers are up (groundwatch doctor); then start more, or use a faster scorer",
     ),
     "monitor:evaluator_stale": Condition(
         "statuses were not computed for a while",
@@ -144,6 +144,15 @@ CONDITIONS: Mapping[str, Condition] = {
         "stored data may be lost",
         "stored data is safe again",
         "fix what Why names; groundwatch doctor checks it again",
+    ),
+}
+CONDITIONS: Mapping[str, Condition] = {
+    **APP_CONDITIONS,
+    **SYSTEM_CONDITIONS,
+    FLEET_FELL: Condition(
+        "apps fell together",
+        "the apps that fell together have recovered",
+        "check first what they share: the model, the index, the gateway, a release",
     ),
 }
 
@@ -338,28 +347,6 @@ def fleet_verdict(falls: Sequence[FleetFall], *, window_s: int, now: datetime) -
     if any(fall.status is Status.CRITICAL for fall in falls):
         changed["status"] = Status.CRITICAL
     return verdict.model_copy(update=changed)
-
-
-APP_KINDS = (
-    "monitor:traffic_stopped",
-    "monitor:hook_silent",
-    "monitor:samples_dropped",
-    "monitor:coverage_low",
-    "monitor:judge_errors",
-    "monitor:budget_reached",
-    "monitor:contexts_missing",
-    JUDGE_CHANGED,
-    "monitor:objective_missed",
-)
-SYSTEM_KINDS = (
-    "monitor:judge_away",
-    "monitor:budget_reached",
-    "monitor:queue_lag",
-    "monitor:evaluator_stale",
-    "monitor:channel_failing",
-    "monitor:dead_letters",
-    "monitor:store_unsafe",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from alerts.channels.base import ChannelRate
 from alerts.model import Snapshot
@@ -35,7 +34,7 @@ from monitor.errors import DeliveryError
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
 from monitor.report.format import duration
 from monitor.store.alert_tables import alert_channels, outbox
-from monitor.store.engine import Store, database_now
+from monitor.store.engine import Store, database_now, put
 
 #: After this a message is old news: it is given up, with the reason of its last failure.
 GIVE_UP_AFTER = timedelta(hours=24)
@@ -160,7 +159,8 @@ def claim(
                         _merge(connection, connection.execute(lane).all(), into, now)
         if head is None:
             return None
-        _note_channel(connection, channel, {"tokens": level - 1, "tokens_at": now})
+        bucket = {"channel": channel, "tokens": level - 1, "tokens_at": now}
+        put(connection, alert_channels, [bucket])
         return _take(connection, head, now, lease_s)
 
 
@@ -188,7 +188,8 @@ def finish_sent(
     status = DeliveryStatus.SENT if confirmed else DeliveryStatus.ACCEPTED
     with store.write() as connection:
         now = now or database_now(connection)
-        _note_channel(connection, claimed.channel, {"last_success_at": now})
+        health = {"channel": claimed.channel, "last_success_at": now}
+        put(connection, alert_channels, [health])
         changes = {"status": status, "finished_at": now, "error_code": None, "remote_ref": ref}
         return _finish(connection, claimed, changes)
 
@@ -220,10 +221,11 @@ def finish_failed(
             changes = {"due_at": due_at, "error_code": error.code}
         if error.ambiguous:
             changes["possible_duplicate"] = True
-        health: dict[str, Any] = {"last_failure_at": now, "last_error_code": error.code}
+        health: dict[str, Any] = {"channel": claimed.channel, "last_failure_at": now}
+        health["last_error_code"] = error.code
         if pause_s is not None:
             health["paused_until"] = now + timedelta(seconds=pause_s)
-        _note_channel(connection, claimed.channel, health)
+        put(connection, alert_channels, [health])
         if not _finish(connection, claimed, changes):
             return None
     return DeliveryStatus(changes.get("status", DeliveryStatus.WAITING))
@@ -396,12 +398,6 @@ def tokens(connection: Connection, channel: str, rate: ChannelRate, now: datetim
     # A clock that was set back takes nothing out.
     passed_s: float = max(0.0, (now - row.tokens_at).total_seconds())
     return min(rate.burst, float(row.tokens) + passed_s * rate.per_minute / 60)
-
-
-def _note_channel(connection: Connection, channel: str, values: dict[str, Any]) -> None:
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    row = dialect.insert(alert_channels).values(channel=channel, **values)
-    connection.execute(row.on_conflict_do_update(index_elements=["channel"], set_=values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, or_, select
 
 from alerts.model import CLOSED, Snapshot
-from alerts.store import in_parts
+from alerts.store import AT_ONCE
 from monitor.models.alerting import (
     DIGEST,
     DRILL_ID,
@@ -30,6 +30,7 @@ from monitor.store.alert_tables import (
     incidents,
     outbox,
 )
+from monitor.store.engine import batched
 
 _CRITICAL_FIRST = (incidents.c.level == "critical").desc()
 #: What is over so soon, untouched, was hardly worth a message.
@@ -163,7 +164,7 @@ def _whole(connection: Connection, found: Sequence[Alert]) -> list[Incident]:
     """Return the incidents that alerts are part of, with all of their alerts."""
     ids = {alert.group_id for alert in found if alert.group_id is not None}
     groups: dict[str, list[Alert]] = {}
-    for names in in_parts(ids):
+    for names in batched(ids, AT_ONCE):
         for alert in _alerts(connection, incidents.c.group_id.in_(names)):
             groups.setdefault(alert.group_id or "", []).append(alert)
     alone = [[alert] for alert in found if alert.group_id is None]

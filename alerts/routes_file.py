@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from alerts.channels.base import Channel
-from alerts.channels.declared import DeclaredChannel
+from alerts.channels.declared import DeclaredChannel, one_or_more
 from alerts.conditions import RULE_SETS, Figure, ThresholdRule
 from alerts.routing import (
     BUILT_IN,
@@ -45,10 +45,6 @@ _NO_DEFAULT = (
 _HEADER = re.compile(r"\s*\[")
 
 
-def _list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 def _seconds(value: object) -> object:
     if isinstance(value, str):
         found = _DURATION.fullmatch(value.strip())
@@ -71,8 +67,8 @@ class _Hours(_Table):
 
 class _Route(_Table):
     name: str = ""
-    match: Annotated[list[str], BeforeValidator(_list)] = Field(default_factory=list)
-    channels: Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
+    match: Annotated[list[str], BeforeValidator(one_or_more)] = Field(default_factory=list)
+    channels: Annotated[list[str], BeforeValidator(one_or_more), Field(min_length=1)]
     min_severity: Severity = Severity.WARNING
     active_hours: _Hours | None = None
     fallback: str | None = None
@@ -81,7 +77,7 @@ class _Route(_Table):
 
 class _Maintenance(_Hours):
     name: str = Field(min_length=1, max_length=50)
-    match: Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
+    match: Annotated[list[str], BeforeValidator(one_or_more), Field(min_length=1)]
 
 
 class _Rule(_Table):

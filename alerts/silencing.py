@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Container, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, insert, update
 
 from alerts.queries import open_alerts
-from alerts.routing import (
-    Matcher,
-    RoutingConfig,
-    Silence,
-    all_match,
-)
+from alerts.routing import Matcher, RoutingConfig, Silence, all_match
 from alerts.store import last_snapshot
 from monitor.errors import SettingsError
 from monitor.models.alerting import Alert, Severity
@@ -94,15 +90,8 @@ def add_silence(
         raise SettingsError("the silence would end before it begins")
     if silence.ends_at - silence.starts_at > LONGEST:
         raise SettingsError(f"a silence may last {LONGEST.days} days at most")
-    row = {
-        "silence_id": silence.silence_id,
-        "matchers": [str(matcher) for matcher in silence.matchers],
-        "starts_at": silence.starts_at,
-        "ends_at": silence.ends_at,
-        "author": silence.author[:200],
-        "comment": silence.comment[:1000],
-        "created_at": now,
-    }
+    row = asdict(silence) | {"matchers": [str(matcher) for matcher in silence.matchers]}
+    row |= {"author": silence.author[:200], "comment": silence.comment[:1000], "created_at": now}
     connection.execute(insert(silences), [row])
     return silence
 

@@ -26,6 +26,7 @@ from monitor.store.alert_tables import (
     outbox,
     silences,
 )
+from monitor.store.engine import batched
 
 _log = structlog.get_logger("groundwatch.alerts")
 #: An incident that is not evaluated for so long is closed.
@@ -37,7 +38,8 @@ _KEY = (
     alert_states.c.segment,
     alert_states.c.window_s,
 )
-_MOST_NAMES = 500
+#: Ids in one query.
+AT_ONCE = 500
 #: In place of a quote that was deleted.
 _DELETED = "(deleted)"
 #: A reopened incident keeps its worst level.
@@ -61,7 +63,7 @@ def groups_of(
     """Return the groups that incidents were in, by incident; what is over starts over."""
     found: dict[str, AlertGroup] = {}
     columns = (incidents.c.incident_id, *alert_groups.c)
-    for names in in_parts(incident_ids):
+    for names in batched(sorted(incident_ids), AT_ONCE):
         query = (
             select(*columns)
             .join_from(incidents, alert_groups, incidents.c.group_id == alert_groups.c.group_id)
@@ -76,7 +78,7 @@ def groups_of(
 def reopen_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> set[str]:
     """Reopen groups that were over; return the ids of those that there were."""
     found: set[str] = set()
-    for names in in_parts(group_ids):
+    for names in batched(sorted(group_ids), AT_ONCE):
         done = connection.execute(
             update(alert_groups)
             .where(alert_groups.c.group_id.in_(names))
@@ -93,7 +95,7 @@ def members_of(
     """Return the alerts of each of the groups; only those that are *firing*, if that is set."""
     found: dict[str, list[Member]] = {}
     columns = incidents.c
-    for names in in_parts(group_ids):
+    for names in batched(sorted(group_ids), AT_ONCE):
         query = select(incidents, columns.silenced_by.label("silenced_by"))
         query = query.where(columns.group_id.in_(names))
         if firing:
@@ -113,7 +115,7 @@ def members_of(
 
 def first_snapshots(connection: Connection, group_ids: Collection[str]) -> Iterator[Snapshot]:
     """Yield the evidence with which each of the groups began."""
-    for names in in_parts(group_ids):
+    for names in batched(sorted(group_ids), AT_ONCE):
         first = alert_events.c.incident_id.in_(names) & (alert_events.c.sequence == 1)
         for found in connection.execute(select(alert_events.c.snapshot).where(first)).scalars():
             yield Snapshot.model_validate(found)
@@ -126,7 +128,7 @@ def recipients_told(
     found: dict[str, dict[Recipient, str | None]] = {}
     table = outbox.c
     columns = (table.incident_id, table.channel, table.recipient, table.fallback)
-    for names in in_parts(group_ids):
+    for names in batched(sorted(group_ids), AT_ONCE):
         query = select(*columns).distinct().where(table.incident_id.in_(names))
         for group_id, channel, address, fallback in connection.execute(query):
             found.setdefault(group_id, {})[Recipient(channel, address)] = fallback
@@ -153,7 +155,7 @@ def write_groups(
 
 def close_groups(connection: Connection, group_ids: Collection[str], now: datetime) -> None:
     """Close these groups."""
-    for names in in_parts(group_ids):
+    for names in batched(sorted(group_ids), AT_ONCE):
         over = update(alert_groups).where(alert_groups.c.group_id.in_(names))
         connection.execute(over.values(resolved_at=now))
 
@@ -209,13 +211,6 @@ def _values(group: AlertGroup) -> dict[str, Any]:
     values = {name: getattr(group, name) for name in _GROUP}
     values["level"] = None if group.level is None else group.level.value
     return values | {"flapping": sorted(group.flapping)}
-
-
-def in_parts(names: Collection[str]) -> Iterator[list[str]]:
-    """Cut a long list: databases limit the number of parameters."""
-    ordered = sorted(names)
-    for begin in range(0, len(ordered), _MOST_NAMES):
-        yield ordered[begin : begin + _MOST_NAMES]
 
 
 class Stored(NamedTuple):

@@ -21,9 +21,9 @@ from sqlalchemy import Connection, func, select
 
 from alerts.channels.base import HttpClient
 from alerts.conditions import (
-    APP_KINDS,
+    APP_CONDITIONS,
     SELF,
-    SYSTEM_KINDS,
+    SYSTEM_CONDITIONS,
     AppVitals,
     SystemVitals,
     app_conditions,
@@ -206,12 +206,14 @@ class VitalsReader:
                     clock_skew_s=skew_s,
                 )
                 ill = system_conditions(system)
-                found = verdicts_on(SELF, ill, SYSTEM_KINDS, window_s=window_s, now=now)
+                found = verdicts_on(SELF, ill, SYSTEM_CONDITIONS, window_s=window_s, now=now)
                 for vitals in read_apps(
                     connection, now, status_window_s=window_s, asks_judge=self.settings.asks_judge
                 ):
                     ill = app_conditions(vitals)
-                    found += verdicts_on(vitals.app, ill, APP_KINDS, window_s=window_s, now=now)
+                    found += verdicts_on(
+                        vitals.app, ill, APP_CONDITIONS, window_s=window_s, now=now
+                    )
             self._found, self._read_at = found, now
         return [v.model_copy(update={"evaluated_at": now}) for v in self._found]
 

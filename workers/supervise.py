@@ -74,11 +74,8 @@ class Service:
     beside_next: bool = False  #: the next one starts at once, not when this one is ready
 
 
-class Listener(Protocol):
-    """Takes what happens to the processes, for display."""
-
-    def __call__(self, name: str, what: str, /) -> None:
-        """Take note of what happened to the service *name*."""
+#: Takes the name of a service, and what happened to it, for display.
+Listener = Callable[[str, str], None]
 
 
 @dataclass(slots=True)

@@ -47,7 +47,8 @@ def read_secret(value: Any) -> SecretStr:
     return SecretStr(found)
 
 
-def _one_or_more(value: object) -> object:
+def one_or_more(value: object) -> object:
+    """Return a list as it is, and a lone value as a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -99,7 +100,7 @@ class Email(_ByUrl):
     channel_class = EmailChannel
     type: Literal["email"]
     sender: str = Field("groundwatch@localhost", alias="from")
-    recipients: Annotated[list[str], BeforeValidator(_one_or_more), Field(min_length=1)] = Field(
+    recipients: Annotated[list[str], BeforeValidator(one_or_more), Field(min_length=1)] = Field(
         alias="to"
     )
 
@@ -109,7 +110,7 @@ class Webhook(_ByUrl):
 
     channel_class = WebhookChannel
     type: Literal["webhook"]
-    secrets: Annotated[list[NamedSecret], BeforeValidator(_one_or_more)] = Field(
+    secrets: Annotated[list[NamedSecret], BeforeValidator(one_or_more)] = Field(
         default_factory=list, alias="secret"
     )
     allow_private: bool = False

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 app = console.group("Incidents, and the messages about them.")
 silences_app = console.group("Mute some alerts for a while.")
-incidents_app = typer.Typer(
-    invoke_without_command=True, add_completion=False,
-    help="List, show and acknowledge incidents; alone: list.",
-)  # fmt: skip
+incidents_app = console.group("List, show and acknowledge incidents; alone: list.", alone=True)
 app.add_typer(silences_app, name="silence")
 app.add_typer(outbox_app, name="outbox")
 for command in (route, test, render, drill):

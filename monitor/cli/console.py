@@ -104,9 +104,11 @@ def _scored_pairs() -> list[tuple[str, str]]:
     return [*found]
 
 
-def group(about: str) -> typer.Typer:
-    """Return an empty group of commands."""
-    return typer.Typer(no_args_is_help=True, add_completion=False, help=about)
+def group(about: str, *, alone: bool = False) -> typer.Typer:
+    """Return an empty group of commands; one that does something *alone* has a callback for it."""
+    return typer.Typer(
+        no_args_is_help=not alone, invoke_without_command=alone, add_completion=False, help=about
+    )
 
 
 #: Options that many commands have.

@@ -8,7 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -37,14 +37,13 @@ _COMPLAINTS_BACK, _MOST_COMPLAINTS = timedelta(days=7), 100
 #: What a key says of a sample.
 KEYS = {"p": True, "f": False}
 
-app = typer.Typer(
-    add_completion=False,
-    help="Label answers as good or bad: drawn at random, without the evaluator's verdict.",
+app = console.group(
+    "Label answers as good or bad: drawn at random, without the evaluator's verdict.", alone=True
 )
 Metric = Annotated[str | None, typer.Option("--metric", help="Only this metric.")]
 
 
-@app.callback(invoke_without_command=True)
+@app.callback()
 def label(
     context: typer.Context,
     of: Annotated[
@@ -333,7 +332,7 @@ def check(
     from workers.judge_recheck import judge_again, passes
 
     at, most, least = console.parse_time(since, datetime.now(UTC)), LOOKS[-1].pairs, LOOKS[0].pairs
-    with console.opened() as (settings, store):
+    with console.opened() as (settings, store), ExitStack() as stack:
         console.check_app(store, app)
         session = LabelSession(store, metric, annotator or getpass.getuser())
         with store.read() as connection:
@@ -347,25 +346,22 @@ def check(
                 f" {least}"
             )
 
-        def ask_person(sample_id: str, title: str) -> bool | None:
-            sample = session.read(sample_id)
-            # Whoever is not sure of one sample cannot leave it out: it was drawn.
-            return KEYS.get(session.ask(sample, title, drawn=True)) if sample else None
-
+        asked = None
         if judge:
-            client = budget_client(settings)
-            with closing(judge_again(settings, client, metric=metric)) as asked:
+            made = judge_again(settings, budget_client(settings), metric=metric)
+            asked = stack.enter_context(closing(made))
 
-                def ask_judge(sample_id: str, _title: str) -> bool | None:
-                    sample = session.read(sample_id)
-                    if sample is None:
-                        return None
-                    evaluations = asked.score(sample.sample.interaction)
-                    return passes(evaluations, settings.pass_score).get(metric)
+        def ask(sample_id: str, title: str) -> bool | None:
+            sample = session.read(sample_id)
+            if sample is None:
+                return None
+            if asked is None:
+                # Whoever is not sure of one sample cannot leave it out: it was drawn.
+                return KEYS.get(session.ask(sample, title, drawn=True))
+            evaluations = asked.score(sample.sample.interaction)
+            return passes(evaluations, settings.pass_score).get(metric)
 
-                found = run_check(pairs, known, ask_judge)
-        else:
-            found = run_check(pairs, known, ask_person)
+        found = run_check(pairs, known, ask)
     said = {
         "app": app, "metric": metric, "since": at.isoformat(), "answer": found.answer.value,
         "pairs": found.pairs, "good_before": found.good_before, "good_after": found.good_after,

@@ -36,11 +36,7 @@ MESSAGE_COLUMNS: dict[str, Callable[[Delivery], console.Cell]] = {
     "last error": lambda item: item.error_code or "",
 }
 
-outbox_app = typer.Typer(
-    invoke_without_command=True, add_completion=False,
-    help="Messages that are waiting, sent or given up, and why.",
-)  # fmt: skip
-
+outbox_app = console.group("Messages that are waiting, sent or given up, and why.", alone=True)
 NamedMessage = Annotated[str, typer.Argument(help="Id of the message, or its first characters.")]
 
 
