@@ -69,6 +69,13 @@ def put(connection, trace_id):
     return sample.sample_id
 
 
+def test_what_users_said_is_delivered_at_the_end_though_nothing_was_seen(redis_url):
+    hook = Hook(app="bot", sample_rate=0.0, redis_url=redis_url)
+    hook.feedback(trace_id="t", good=True)
+    assert hook.close(60)
+    assert len(waiting(redis_url)) == hook.stats()["feedback"]["sent"] == 1
+
+
 def test_feedback_reaches_redis_masked_with_its_trace(hook, redis_url):
     hook.init(app="bot", sample_rate=0.0, redis_url=redis_url, mask="key")
     hook.feedback(trace_id="t1", good=False, comment="it showed sk-aaaaaaaaaaaaaaaaaaaaaaaa to me")

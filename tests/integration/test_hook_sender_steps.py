@@ -6,11 +6,14 @@ import time
 import pytest
 import redis
 
+from monitor.hook import Hook
 from monitor.hook.delivery import BATCH_WORK_S, IDLE_POLL_S, POLL_S, SenderLoop
 from monitor.hook.options import resolve
 from monitor.hook.recorder import Recorder
+from monitor.hook.sender import _await_end, _loaded_deadline, start
 from monitor.queue import names
 from monitor.queue.producer import Producer
+from support.waiting import wait_until
 
 
 def make(redis_url, **options):
@@ -145,3 +148,33 @@ def test_short_absences_of_redis_do_not_add_up(redis_url, monkeypatch, capsys):
         sender.step(now + away_at)
         sender.step(now + back_at)
     assert "Redis cannot be reached" not in capsys.readouterr().err
+
+
+def test_connection_is_closed_with_the_hook(redis_url):
+    recorder, sender = make(redis_url)
+    with redis.Redis.from_url(redis_url) as client:
+        before = {each["id"] for each in client.client_list()}
+        sender.step(1000.0)
+        [mine] = {each["id"] for each in client.client_list()} - before
+        recorder.finish(0.0)
+        assert sender.step(1001.0) is None
+        wait_until(lambda: mine not in {each["id"] for each in client.client_list()})
+
+
+def test_exit_waits_for_the_client_of_redis_until_it_is_loaded(redis_url):
+    hook = Hook(app="bot", sample_rate=1.0, redis_url=redis_url)
+    hook.sample(output="a")
+    assert hook.flush(60)
+    now = time.monotonic()
+    assert _loaded_deadline([hook._recorder], 0.0) - now < 1.0
+    assert hook.close(60)
+
+
+def test_exit_gives_up_soon_where_redis_is_away():
+    recorder, _ = make("redis://127.0.0.1:1/0")
+    recorder.record({"output": "a"}, 1.0)
+    start(recorder)
+    wait_until(lambda: recorder.last_error)
+    _await_end(recorder, time.monotonic() + 20.0, hopeless_s=0.0)
+    wait_until(lambda: recorder.ended)
+    assert recorder.dropped == {"shutdown": 1}
