@@ -10,7 +10,7 @@ from alerts import queries
 from alerts.conditions import JUDGE_CHANGED, verdicts_on
 from alerts.decide import decide
 from alerts.message import render
-from alerts.routing import Recipient, RoutingConfig, parse_all
+from alerts.routing import Hours, Maintenance, Recipient, RoutingConfig, parse_all
 from alerts.silencing import add_silence
 from alerts.state import Timers
 from alerts.store import Ack, acknowledge, acknowledgement, groups_of, open_groups
@@ -151,6 +151,36 @@ def test_a_channel_that_is_added_hears_once_of_what_already_fires(world):
         for event in ("fired", "fired", "resolved")
     )
     assert "already firing" in fired.note
+
+
+def test_a_channel_that_is_added_hears_what_else_fires_in_the_incident(world):
+    world.plan = RoutingConfig.everyone([])
+    world.tell(0, a=W, b=C, c=W)
+    world.plan = RoutingConfig.everyone([Recipient("slack")])
+    world.tell(1, a=W, b=C, c=W)
+    assert world.messages() == [("fired", "critical", ["a", "c"])]
+
+
+@pytest.mark.parametrize("evaluated", [True, False])
+@pytest.mark.parametrize("by", ["a silence", "a maintenance window"])
+def test_end_of_a_silence_is_news_with_who_set_it(world, by, evaluated):
+    x, hour = parse_all(["app=x"]), timedelta(hours=1)
+    if by == "a silence":
+        with world.store.write() as connection:
+            add_silence(
+                connection, x, now=NOW, ends_at=NOW + hour, author="ann", comment="known",
+            )  # fmt: skip
+    else:
+        hours = Hours.parse(f"{NOW:%H:%M}", f"{NOW + hour:%H:%M}", "UTC")
+        nightly = Maintenance(name="nightly", matchers=x, hours=hours)
+        world.plan = replace(world.plan, maintenance=(nightly,))
+    world.tell(0, w__a=W, x__a=C, y__a=W)
+    world.tell(1, w__a=C, x__a=C, y__a=C)
+    world.tell(60, **({"x__a": C} if evaluated else {}))
+    with world.store.read() as connection:
+        [told] = [each for each in queries.messages(connection) if each.event == "unsilenced"]
+    who = "ann: known" if by == "a silence" else "maintenance:nightly"
+    assert (told.verdict.app, told.note) == ("x", f"it was silenced by {who}")
 
 
 def test_a_channel_that_is_added_hears_nothing_of_what_is_silenced_or_over(world):

@@ -129,6 +129,19 @@ def test_rate_that_was_asked_for_ends_with_the_redis_that_asked(redis_url):
     assert (recorder.connected, recorder.rate) == (False, 0.2)
 
 
+def test_shares_are_read_again_once_redis_is_back(redis_url):
+    recorder, sender = make(redis_url)
+    recorder.chooses = True
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(names.experiments("bot"), '{"prompt": {"A": 0.9, "B": 0.1}}')
+    now = time.monotonic()
+    sender._producer = Producer("redis://127.0.0.1:1/0", queue_limit=10)
+    sender.step(now)
+    assert (recorder.connected, recorder.experiments) == (False, {})
+    sender.step(now + 20.0)
+    assert recorder.experiments == {"prompt": {"A": 0.9, "B": 0.1}}
+
+
 def test_rate_that_is_no_longer_asked_for_is_the_apps_own(redis_url):
     recorder, sender = make(redis_url, sample_rate=0.2)
     with redis.Redis.from_url(redis_url) as client:
