@@ -50,6 +50,11 @@ def spans_without_claim(source: str) -> Iterator[tuple[tuple[int, int], tuple[in
             unread += node.decorator_list
         if isinstance(node, ast.FunctionDef):
             unread += [each for each in node.decorator_list if CACHES.match(ast.unparse(each))]
+            if node.args.args and node.args.kwonlyargs:  # between them a star, which is no product
+                last, first = [*node.args.args, *node.args.defaults][-1], node.args.kwonlyargs[0]
+                assert last.end_lineno is not None
+                assert last.end_col_offset is not None
+                yield (last.end_lineno, last.end_col_offset), (first.lineno, first.col_offset)
         if isinstance(node, ast.Call) and LOGS.match(ast.unparse(node.func)):
             unread.append(node)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
