@@ -326,14 +326,14 @@ def test_under_a_policy_of_evidence_only_a_timer_that_is_set_holds(name):
     assert {each: getattr(timers, each) for each in names} == dict.fromkeys(names, 0) | {name: 120}
 
 
-@pytest.mark.parametrize("name", ["warning_rate", "critical_rate"])
-def test_thresholds_are_rates(name):
+@pytest.mark.parametrize("level", Severity)
+def test_thresholds_are_rates(level):
     rates = {"warning_rate": 0.85, "critical_rate": 0.7}
     for within in (0, 1):
-        assert getattr(AlertThresholds(**rates | {name: within}), name) == within
+        assert AlertThresholds(**rates | {f"{level}_rate": within}).of(level) == within
     for beyond in (-0.01, 1.01):
         with pytest.raises(ValidationError):
-            AlertThresholds(**rates | {name: beyond})
+            AlertThresholds(**rates | {f"{level}_rate": beyond})
 
 
 def test_what_is_not_stored_is_read_as_nothing():

@@ -53,6 +53,13 @@ def test_sample_says_how_it_was_chosen():
     assert sample.interaction.id == sample.sample_id
 
 
+@pytest.mark.parametrize("name", ["release", "environment"])
+def test_release_and_environment_of_the_app_stand_where_the_call_names_none(name):
+    of_app = {name: "of the app"}
+    assert getattr(sent({"output": "a"}, **of_app).interaction, name) == "of the app"
+    assert getattr(sent({"output": "a", name: "own"}, **of_app).interaction, name) == "own"
+
+
 def test_control_characters_in_an_id_become_spaces():
     assert sent({"output": "a", "id": "a\x00b\n"}).interaction.id == "a b "
 

@@ -95,6 +95,26 @@ def test_question_and_passages_are_found_wherever_they_stand(hook):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("names", "logged"),
+    [
+        ({}, []),
+        ({"query": "query", "release": "v1"}, []),
+        ({"query": "question"}, ["watch_unknown_parameter name='question'"]),
+        ({"relase": "v1"}, ["watch_unknown_field name='relase'"]),
+    ],
+)
+def test_name_that_nothing_has_is_logged_and_no_other_is(hook, caplog, names, logged):
+    hook.watch(**names)(plain)
+    assert caplog.messages == logged
+
+
+def test_turns_that_are_no_list_are_left_as_they_were(hook):
+    turns = iter([{"role": "user", "content": "q"}])
+    assert hook.watch(lambda history: "a")(turns) == "a"
+    assert len(list(turns)) == 1
+
+
 def test_default_that_is_a_text_is_not_taken_for_the_question(hook):
     hook.watch(lambda k, mode="fast": str(k))(3)
     assert hook.taken == [(None, None, 1.0)]
