@@ -10,11 +10,11 @@ from alerts import outbox, queries
 from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.decide import decide
 from alerts.dispatch import Dispatcher
-from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR, outbox_row
+from alerts.outbox import MOST_AN_HOUR, MOST_CRITICAL_AN_HOUR, outbox_row, waiting_row
 from alerts.routing import Recipient, Route, RoutingConfig, parse_all
 from alerts.state import Timers
 from monitor.errors import DeliveryError
-from monitor.models.alerting import DeliveryStatus
+from monitor.models.alerting import DIGEST, DeliveryStatus, Severity
 from monitor.models.status import Status
 from monitor.testing import make_verdict
 from support.sent_messages import messages
@@ -116,6 +116,19 @@ def test_critical_goes_first_and_goes_on_for_longer(world):
     assert len(world.wire.messages) == MOST_CRITICAL_AN_HOUR + 1
     assert world.wire.messages[-1].word == "CRITICAL"
     assert world.counts()[DeliveryStatus.WAITING] == 0
+
+
+@pytest.mark.parametrize("status", [Status.WARNING, Status.CRITICAL])
+def test_daily_digest_goes_out_in_a_storm(world, status):
+    world.tell(status, *names(100))
+    world.dispatch()
+    with world.store.write() as connection:
+        row = waiting_row(
+            ("digest:daily", 1), DIGEST, Severity.WARNING, {}, Recipient("slack"), now=world.now
+        )
+        connection.execute(insert(outbox.outbox), [row])
+    claimed = outbox.claim(world.store, world.now, 60, "slack", world.wire.rate)
+    assert claimed.tells == {DIGEST}
 
 
 def test_what_was_told_in_a_digest_is_resolved_like_the_rest(world):
