@@ -146,7 +146,7 @@ def digest_message(
             for section in sections
         ),
         samples=(),
-        advice="To look further",
+        advice="More",
         command="groundwatch status",
         link=None,
         footer=f"{footer} (may repeat an earlier message)" if may_repeat else footer,

@@ -197,7 +197,7 @@ def render(
         samples=()
         if over
         else tuple(text for text in samples if shown is None or text != shown.finding),
-        advice="To look back" if over else "What to do",
+        advice="Review" if over else "What to do",
         command=f"groundwatch alerts show {short_id(snapshot.incident_id)}",
         link=page_link(snapshot.report_url, "incidents", snapshot.incident_id),
         silence_link=silences and f"{silences}?matchers={matcher}",

@@ -280,6 +280,9 @@ def take(url: str, pages: dict[str, str], browser: str) -> None:
             )
             page = context.new_page()
             page.goto(url + path)
+            while "Being computed" in page.content():
+                page.wait_for_timeout(500)
+                page.reload()
             whole = Image.open(BytesIO(page.screenshot(full_page=True))).convert("RGB")
             drawn = whole.crop((0, 0, width, min(highest, whole.height)))
             # A palette is enough for a page, and a third of the size.

@@ -121,7 +121,7 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     if stack.page_url:
         note = f"  ({stack.page_note})" if stack.page_note else ""
         table.add_row("the page", f"{stack.page_url}{note}")
-    table.add_row("to look", "groundwatch status --watch")
+    table.add_row("statuses", "groundwatch status --watch")
     table.add_row("to stop", "Ctrl-C")
     return table
 

@@ -224,7 +224,7 @@ def test_silence_is_previewed_made_and_ended_in_the_browser(open_page, server):
     page.get_by_label("Matchers (one per line").fill("app=nobody")
     page.get_by_label("Comment").fill("looked at in a browser")
     page.get_by_role("button", name="Preview").click()
-    assert "is a name misspelt?" in page.inner_text("main")
+    assert "no app or metric matches: check the names" in page.inner_text("main")
     assert "token" not in parse_qs(urlsplit(page.url).query)
     page.get_by_role("button", name="Silence", exact=True).click()
     row = page.get_by_role("row").filter(has_text="looked at in a browser")
