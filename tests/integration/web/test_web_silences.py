@@ -49,7 +49,7 @@ def test_preview_tells_what_would_be_held_back_and_makes_nothing(world, get):
 
 
 def test_preview_warns_of_what_matches_nothing(get):
-    assert "is a name misspelt?" in get("/silences", params={"matchers": "app=sohp"}).text
+    assert "no app or metric matches" in get("/silences", params={"matchers": "app=sohp"}).text
 
 
 def test_silence_is_added_listed_and_ended(world, post, get):
