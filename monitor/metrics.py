@@ -162,7 +162,8 @@ def __getattr__(name: str) -> Callable[..., Evaluation]:
         return evaluation
 
     metric.__name__ = metric.__qualname__ = name
-    metric.__doc__ = f"{declared.what}\n\nNeeds: {', '.join(declared.requires) or 'its parts'}."
+    needed = [*declared.requires, *([" or ".join(declared.one_of)] if declared.one_of else ())]
+    metric.__doc__ = f"{declared.what}\n\nNeeds: {', '.join(needed) or 'its parts'}."
     return metric
 
 

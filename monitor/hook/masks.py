@@ -6,6 +6,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 Mask = Callable[[str], str]
 
@@ -256,24 +257,18 @@ def build(spec: object) -> Mask:
     if not isinstance(spec, (list, tuple)) or not spec:
         raise ValueError
     named = [part for part in spec if isinstance(part, str)]
-    wanted = {*BUILTIN} if "builtin" in named else set()
-    wanted |= {*named} - {"builtin"}
-    if not wanted <= set(BUILTIN):
+    if not {*named} <= {*BUILTIN, "builtin"}:
         raise ValueError
-    finders = [finder for name, finder in FINDERS.items() if name in wanted]
+    finders = [f for name, f in FINDERS.items() if name in named or "builtin" in named]
     masks: list[Mask] = []
     for part in spec:
         if not isinstance(part, str):
             masks.append(part if callable(part) else _own(part))
         elif part is named[0]:  # all built-in ones are one mask, at the place of the first
             masks.append(lambda text: _builtin(text, finders))
-
-    def masked(text: str) -> str:
-        for mask in masks:
-            text = mask(text)
-        return text
-
-    return masks[0] if len(masks) == 1 else masked
+    return (
+        masks[0] if len(masks) == 1 else lambda text: reduce(lambda t, mask: mask(t), masks, text)
+    )
 
 
 def _builtin(text: str, finders: Sequence[Mask]) -> str:
