@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from sqlalchemy import Connection
 
+    from monitor.models import Evaluation
     from monitor.settings import Settings
     from monitor.store.engine import Store
     from monitor.testsets.records import RecordFile
@@ -39,6 +41,8 @@ PRIVATE = 0o077
 PRIVATE_FILE = 0o600
 
 _PIPE_WIDTH = 120
+#: Reasons for missing scores that are shown, and characters of each.
+_MOST_REASONS, _LONGEST_REASON = 8, 160
 #: The shell waits no longer for names from the store.
 _COMPLETION_S = 1.0
 
@@ -240,6 +244,23 @@ def say(text: str, style: str = "") -> None:
 def tell(text: str) -> None:
     """Print one line about the command itself on stderr; *text* is not markup."""
     err.print(Text(text), soft_wrap=True)
+
+
+def missing_scores(found: Iterable[Evaluation]) -> Counter[str]:
+    """Count evaluations without a score, by metric, status and reason in words."""
+    return Counter(
+        f"{each.evaluator_name} {each.status.value}: {plain_text(each.why, _LONGEST_REASON)}"
+        for each in found
+        if each.score is None
+    )
+
+
+def tell_missing(missing: Counter[str]) -> None:
+    """Print why evaluations have no score, the commonest reasons first."""
+    for why, n in missing.most_common(_MOST_REASONS):
+        tell(f"{n:,} x {why}")
+    if (left := len(missing) - _MOST_REASONS) > 0:
+        tell(f"and {left:,} further reasons, see the output")
 
 
 def warn(text: str) -> None:

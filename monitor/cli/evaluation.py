@@ -113,6 +113,9 @@ def evaluate(  # noqa: PLR0913 - the options of a command
     for path in report or ():
         write_report(path, runner.run)
     console.say(run_sentence(runner.run))
+    console.tell_missing(
+        console.missing_scores(each for case in runner.run.results for each in case.evaluations)
+    )
     if cases.unreadable:
         console.warn(f"bad lines of {golden.name}: {reasons(cases.unreadable)}")
         raise typer.Exit(1)

@@ -33,8 +33,6 @@ _B = TypeVar("_B")
 _CHUNK = 32  # records; a process is given more than one at a time
 #: Fewer records than this are scored before other processes have started.
 _FEW = 256
-#: Reasons for missing scores that are shown, the commonest first, and characters of each.
-_MOST_REASONS, _LONGEST_REASON = 8, 160
 
 
 def score(
@@ -90,10 +88,7 @@ def score(
             # Bad lines are no records, and rows of one trace are one.
             bar.update(task, total=bar.tasks[task].completed)
     console.tell(f"evaluations {reasons(found)}; bad lines {reasons(records.unreadable)}")
-    for why, n in missing.most_common(_MOST_REASONS):
-        console.tell(f"{n:,} x {why}")
-    if (left := len(missing) - _MOST_REASONS) > 0:
-        console.tell(f"and {left:,} further reasons, see the output")
+    console.tell_missing(missing)
     if records.unreadable or (found["failed"] and not found["completed"]):
         raise typer.Exit(1)
 
@@ -267,14 +262,8 @@ def score_chunk(interactions: list[Interaction]) -> list[Scored]:
 
 
 def _scored(interaction: Interaction, scorer: Scorer) -> Scored:
-    from monitor.report.format import plain_text
-
     found = scorer.score(interaction, key=interaction.id)
     evaluations = [item.model_dump(mode="json") for item in found]
     line = json.dumps({"id": interaction.id, "evaluations": evaluations}, ensure_ascii=False)
-    missing = (
-        f"{item.evaluator_name} {item.status.value}: {plain_text(item.why, _LONGEST_REASON)}"
-        for item in found
-        if item.score is None
-    )
-    return Scored(line, Counter(item.status.value for item in found), Counter(missing))
+    statuses = Counter(item.status.value for item in found)
+    return Scored(line, statuses, console.missing_scores(found))

@@ -161,6 +161,8 @@ def test_evaluation_that_failed_is_made_again_and_its_answer_kept(project, monke
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         first = evaluate(*options, "--judge", "judge", "--metrics", "groundedness")
         assert "25 without a score" in first.stdout
+        assert "25 x " in first.stderr
+        assert "failed: the judge" in first.stderr
         server.always = "ok"
         again = evaluate(*options, "--judge", "judge", "--metrics", "groundedness")
         assert "without" not in again.stdout
