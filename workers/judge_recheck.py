@@ -221,7 +221,7 @@ def hold_for_judge(
             continue
         found = _attribution(known, v)
         if found is None and now - v.status_since < _WAIT:
-            held[v.app, v.metric] = "old samples are judged again first: is it the judge?"
+            held[v.app, v.metric] = "old samples are judged again, to see whether the judge changed"
         elif found is not None and found.cause is Cause.JUDGE:
             moved = f"the judge moved by {points(found.judge_change)} on {found.pairs} old samples"
             held[v.app, v.metric] = f"{moved}, not the app"

@@ -252,13 +252,13 @@ def refusal(
         return DeliveryError(f"{vendor}: {name}", code=name, retry_after_s=pause_s)
     if httpx.codes.is_success(status):
         return DeliveryError(
-            f"{vendor}: the answer is not theirs; does a proxy or login page stand between?",
+            f"{vendor}: the answer is not theirs; a proxy or login page may stand between",
             code=f"not_{vendor.lower().replace(' ', '_')}",
         )
     if httpx.codes.is_redirect(status) or answer.is_page or not is_theirs:
         return DeliveryError(
-            f"{vendor}: {name}, which is not theirs; does a proxy or login page stand between?"
-            f" Else check {check}",
+            f"{vendor}: {name}, which is not theirs; a proxy or login page may stand between;"
+            f" else check {check}",
             code=name,
             give_up_after_s=_STRANGER_FOR_S,
         )

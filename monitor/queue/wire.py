@@ -75,7 +75,7 @@ def decode(fields: Mapping[bytes, bytes], entry_id: str = "") -> Sample:
     raw = fields.get(_VERSION_KEY)
     if raw is None:
         raise RecordError(
-            f"stream entry without the field {FIELD_VERSION!r}: is another writer there?"
+            f"stream entry without the field {FIELD_VERSION!r}: another program writes here"
         )
     if raw != _VERSION and raw.isdigit() and len(raw) < 10 and int(raw) > SCHEMA_VERSION:  # noqa: PLR2004
         raise UnknownSchemaError(
@@ -89,7 +89,7 @@ def decode(fields: Mapping[bytes, bytes], entry_id: str = "") -> Sample:
     body = fields.get(_BODY_KEY)
     if body is None:
         raise RecordError(
-            f"stream entry without the field {FIELD_BODY!r}: is another writer there?"
+            f"stream entry without the field {FIELD_BODY!r}: another program writes here"
         )
     if len(body) > MOST_BYTES:
         raise RecordTooLargeError(f"sample of {len(body):,} bytes; at most {MOST_BYTES:,} are read")

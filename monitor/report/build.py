@@ -110,7 +110,7 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
     return verdict.model_copy(
         update={
             "status": Status.BLIND, "status_since": verdict.evaluated_at,
-            "reason": f"{was}; is a scheduler running?",
+            "reason": f"{was}; run groundwatch doctor",
         }
     )  # fmt: skip
 

@@ -148,7 +148,7 @@ def report_headline(report: Report) -> str:
     if not verdicts or not all(item.reason.startswith(NOT_EVALUATED) for item in verdicts):
         return headline(statuses_of(report))
     age_s = (report.generated_at - max(item.evaluated_at for item in verdicts)).total_seconds()
-    return f"No status is up to date: {NOT_EVALUATED} {duration(age_s)}; check the scheduler."
+    return f"No status is up to date: {NOT_EVALUATED} {duration(age_s)}; run groundwatch doctor."
 
 
 def headline(statuses: Mapping[str, Status]) -> str:

@@ -83,7 +83,7 @@ def test_alert_waits_until_old_samples_were_judged_again(store):
         later = NOW + timedelta(minutes=11)
         (unheld,) = hold_for_judge(connection, list(read_verdicts(connection).values()), later)
     assert seen.status is Status.INSUFFICIENT_DATA
-    assert "is it the judge?" in seen.reason
+    assert "to see whether the judge changed" in seen.reason
     assert unheld.status is Status.CRITICAL
 
 

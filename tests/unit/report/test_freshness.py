@@ -46,6 +46,6 @@ def _said(*verdicts):
 
 
 def test_headline_says_what_is_wrong_where_no_status_is_up_to_date():
-    said = "No status is up to date: not evaluated for 4 min; check the scheduler."
+    said = "No status is up to date: not evaluated for 4 min; run groundwatch doctor."
     assert _said(aged(240), aged(300)) == said
     assert _said(aged(240), aged(0)) == "Monitoring is blind for bot-0."
