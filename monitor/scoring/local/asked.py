@@ -72,7 +72,7 @@ def lacks_place(query: str, output: str) -> bool:
     return (
         len(said) >= _LEAST_SAID
         and not any(word.capital for word in said[1:])
-        and pattern("asks_place", _BEGINNING).match(query) is not None
+        and pattern("asks_place", _BEGINNING + r"\b").match(query) is not None
         and not pattern("locates").search(output)
     )
 
@@ -122,10 +122,10 @@ def has_figure(kind: str, output: str) -> bool | None:
     fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
     if not fitting.isdisjoint(_kinds(output[:_MOST_CHARS])):
         return True
-    moments = kind in {"moment", "duration"} and pattern("moments").search(output)
-    if moments and kind == "moment":
+    if kind == "moment" and pattern("moments").search(output):
         return True
-    return None if moments or pattern("instead").search(output) else False
+    instead = {"price": "no_price", "duration": "moments"}.get(kind, "instead")
+    return None if any(pattern(each).search(output) for each in ("instead", instead)) else False
 
 
 def _kinds(text: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ from monitor.scoring.local.relevance import DOES_AT_LEAST, DOES_NOT_AT_MOST, UNC
 _SHORT = 4  # content words of a question that may need the turns before it
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
 _MOST_SENTENCES, _MOST_CLAIMS = 400, 20  # bound the time
-_ENOUGH = 0.7  # share of the best clause's score
+_ENOUGH = 0.8  # share of the best clause's score
 _NEARLY = 0.9  # share of the best alignment from which an answer may be taken from there as well
 _KNOWN = 0.2  # share of a question's information that the passages must hold to tell
 # Weight of the turns before: where the question leans on them, and where it has words of its own.
