@@ -36,7 +36,7 @@ from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.language import words
 from monitor.scoring.local import passages
 from monitor.scoring.local.relevance import settle
-from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, most_left, probability
+from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, probability, probability_cap
 from monitor.store.samples import soundness
 
 DRAWS = 300
@@ -61,7 +61,7 @@ def held_out_groundedness(
         model = training.fit_groundedness(seen)
         for i, odds in enumerate(model.odds(unseen)):
             supports = [probability(each) for each in training.claim_odds(model.claim, unseen, i)]
-            left = most_left(unseen.readings[i].claims, supports)
+            left = probability_cap(unseen.readings[i].claims, supports)
             scores[unseen.rows[i]["id"]] = probability(float(odds)) * left
     return [scores.get(row["id"], PASS_SCORE) for row in rows]  # without a claim: at the line
 

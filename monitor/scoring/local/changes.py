@@ -67,10 +67,10 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
-    found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
-    found = found or _denied_on_one_side(aligned, said, told)
-    found = found or _changed_places(aligned, said, told)
-    if unstated := _only_named(aligned, {change.said for change in found}):
+    found = [change for gap in _gaps(said, told) for change in _replaced_words(aligned, *gap)]
+    found = found or _one_sided_negation(aligned, said, told)
+    found = found or _swapped_words(aligned, said, told)
+    if unstated := _named_not_stated(aligned, {change.said for change in found}):
         # of what is excepted the opposite is true
         found = [] if found and unstated.certain else [unstated]
     return tuple({each.said: surely(aligned, each) for each in found}.values())
@@ -90,7 +90,7 @@ def _gaps(said: Sequence[Word], told: Sequence[Word]) -> Iterator[tuple[range, r
             yield range(a + 1, b), range(c + 1, d)
 
 
-def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
+def _replaced_words(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
     """Yield the words of a gap that exclude each other, beside informative words that agree."""
     if not there or not 0 < len(here) <= _LONGEST:
         return
@@ -107,7 +107,8 @@ def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChan
             if change := changed_number(aligned, n, m):
                 yield change
         elif (
-            _exclude(aligned, n, m) or (len(here) == len(there) and _other_name(aligned, n, m))
+            _mutually_exclusive(aligned, n, m)
+            or (len(here) == len(there) and _names_differ(aligned, n, m))
         ) and _is_changed(aligned, said[n], told[m], _COPIED):
             yield WordChange(said[n].surface, told[m].surface)
 
@@ -116,7 +117,7 @@ def changed_number(aligned: Aligned, n: int, m: int) -> WordChange | None:
     """Compare the number of a claim at one place with the one of its best sentence at another."""
     sides = (aligned.tokens, n), (aligned.found, m)
     said, told = (side[at] for side, at in sides)
-    if _may_agree(aligned, n, m) or not _is_changed(aligned, said, told, _COPIED_NUMBER):
+    if _numbers_compatible(aligned, n, m) or not _is_changed(aligned, said, told, _COPIED_NUMBER):
         return None
     ours, theirs = (
         " ".join(w.surface for w in side[at : at + 2] if w.content or w is side[at])
@@ -125,7 +126,7 @@ def changed_number(aligned: Aligned, n: int, m: int) -> WordChange | None:
     return WordChange(ours, theirs)
 
 
-def _may_agree(aligned: Aligned, n: int, m: int) -> bool:
+def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether numbers stand for different things, or one within the bound of the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
@@ -166,7 +167,7 @@ def _may_agree(aligned: Aligned, n: int, m: int) -> bool:
     return (within and (over, under) != (floor, ceiling)) or (close and hedged)
 
 
-def _exclude(aligned: Aligned, n: int, m: int) -> bool:
+def _mutually_exclusive(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether two words exclude each other; a denial on one side turns opposites round."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
@@ -183,11 +184,11 @@ def _exclude(aligned: Aligned, n: int, m: int) -> bool:
             opposite = True
             break
     if opposite:
-        return bool(_denials(tokens)) == bool(_denials(found))
+        return bool(_negations(tokens)) == bool(_negations(found))
     return said.stem in _BEYOND.get(told.stem, ())
 
 
-def _other_name(aligned: Aligned, n: int, m: int) -> bool:
+def _names_differ(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether two names differ; a shorter or longer form of a name is the same name."""
     said, told = aligned.tokens[n], aligned.found[m]
     if n == 0 or not (said.capital and told.capital) or said.stem in aligned.passages.index:
@@ -209,12 +210,12 @@ def _is_changed(aligned: Aligned, said: Word, told: Word, least: float) -> bool:
     return share >= least and not any(aligned.told_by(said.stem, _TELLS * share, [said]))
 
 
-def _denied_on_one_side(
+def _one_sided_negation(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> list[WordChange]:
     """Find a denial on one side of words that agree."""
-    weights, passages, mine = aligned.weights, aligned.passages, _denials(said)
-    one_denies = len(mine) == 1 or (not mine and _denials(told))
+    weights, passages, mine = aligned.weights, aligned.passages, _negations(said)
+    one_denies = len(mine) == 1 or (not mine and _negations(told))
     if not one_denies or aligned.share(mine) < _COPIED_WHOLLY:
         return []
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
@@ -223,10 +224,10 @@ def _denied_on_one_side(
         if held >= _COPIED_WHOLLY * sum(weights.values()):
             told = told[a:b]
             break
-    if len(mine) + len(_denials(told)) != 1:
+    if len(mine) + len(_negations(told)) != 1:
         return []
     for number in aligned.told_by(aligned.rarest, _TELLS):
-        denied = bool(_denials(passages.words[number]))
+        denied = bool(_negations(passages.words[number]))
         if number != aligned.evidence[0] and denied == bool(mine):
             return []  # another sentence that tells as much denies as the claim does
     for here, there in _gaps(said, told):
@@ -245,7 +246,7 @@ def _denied_on_one_side(
     return []
 
 
-def _denials(side: Sequence[Word]) -> list[Word]:
+def _negations(side: Sequence[Word]) -> list[Word]:
     """Return the words that deny; a "No" that answers a question or begins a name does not."""
     deny = listed("negations")
     return [
@@ -259,7 +260,7 @@ def _denials(side: Sequence[Word]) -> list[Word]:
     ]
 
 
-def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
+def _named_not_stated(aligned: Aligned, changed: Container[str]) -> WordChange | None:
     """
     Find what the best sentence names without stating it, where the claim states it.
 
@@ -277,7 +278,7 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
         denials(("universal",)).intersection([w.surface.lower() for w in side])
         for side in (aligned.tokens, aligned.found)
     )
-    left_out += _widening(aligned) if general else ()
+    left_out += _universal_words(aligned) if general else ()
     if aligned.share(left_out) < _COPIED_WHOLLY:
         return None
     sentences, weights = aligned.passages.sentences, aligned.weights
@@ -294,7 +295,10 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
         takes_up = turned or any(each.stem in weights for each in words(cue[0]))
         if takes_up and not (excepts or generalises):
             continue
-        scope = _scope(sentence, cue, excepts=excepts)
+        behind = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0].split()
+        if excepts:  # what is excepted ends before a verb
+            behind = [*takewhile(lambda word: word.lower() not in _HELPING, behind)]
+        scope = " ".join(behind)
         around = sentence[: cue.end()] + sentence[cue.end() :].replace(scope, " ", 1)
         only_there = {w.stem for w in words(scope)} - {w.stem for w in words(around)}
         named = sum(weights.get(each, 0.0) for each in only_there)
@@ -304,15 +308,7 @@ def _only_named(aligned: Aligned, changed: Container[str]) -> WordChange | None:
     return None
 
 
-def _scope(sentence: str, cue: re.Match[str], *, excepts: bool) -> str:
-    """Return what stands behind *cue*: to the end of its clause, what is excepted to a verb."""
-    behind = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0].split()
-    return " ".join(
-        takewhile(lambda word: word.lower() not in _HELPING, behind) if excepts else behind
-    )
-
-
-def _widening(aligned: Aligned) -> Iterator[Word]:
+def _universal_words(aligned: Aligned) -> Iterator[Word]:
     """Yield the words with which a claim says that it always holds, such as "any circumstances"."""
     behind = False
     for word in aligned.tokens:
@@ -323,7 +319,7 @@ def _widening(aligned: Aligned) -> Iterator[Word]:
             yield word
 
 
-def _changed_places(
+def _swapped_words(
     aligned: Aligned, said: Sequence[Word], told: Sequence[Word]
 ) -> list[WordChange]:
     """Find two informative words that have changed places while what links them stays."""

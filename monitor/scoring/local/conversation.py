@@ -3,9 +3,9 @@ Judge an answer to a question that needs the turns before it.
 
 "And on Sundays?" names what is different this time, "the second one" an item of a list in an
 earlier answer, "why not?" nothing by itself. So the question is expanded: its own words, the item
-it points at, and, with less weight, the question and answer before it. Each clause of the passages
-is scored by how much it holds of these. An answer is relevant if the clause from which it is taken
-scores about as high as the best one.
+it points at, and, with less weight, the question and answer before it. Each sentence of the
+passages is scored by how much it holds of these. An answer is relevant if the sentence from which
+it is taken scores about as high as the best one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import Word, language, words
+from monitor.scoring.language import language, words
 from monitor.scoring.local.asked import (
     begins_with_yes_or_no,
     figure_asked,
@@ -30,25 +30,23 @@ from monitor.scoring.local.asked import (
     pattern,
 )
 from monitor.scoring.local.passages import PREFIX
-from monitor.scoring.local.reading import ReadClaim, Reading
+from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import DOES_AT_LEAST, DOES_NOT_AT_MOST, UNCLEAR, Settled
 
 _SHORT = 4  # content words of a question that may need the turns before it
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
 _MOST_SENTENCES, _MOST_CLAIMS = 400, 20  # bound the time
-_ENOUGH = 0.8  # share of the best clause's score
+_ENOUGH = 0.7  # share of the best sentence's score
 _NEARLY = 0.9  # share of the best alignment from which an answer may be taken from there as well
 _KNOWN = 0.2  # share of a question's information that the passages must hold to tell
 # Weight of the turns before: where the question leans on them, and where it has words of its own.
 _LEANING, _STANDING = 0.6, 0.3
 _OTHER_ITEM = -0.5
-# What a word counts that is not in the clause itself: in its sentence, in its passage. An item or
-# a topic is often named once, at the beginning.
-_OWN_LEVELS, _TOPIC_LEVELS = (0.7, 0.4), (0.9, 0.8)
+# What a word counts that is only elsewhere in the passage. An item or a topic is often named once.
+_OWN_AROUND, _TOPIC_AROUND = 0.4, 0.8
 _MOST_HEAD_WORDS = 5  # of what a colon sets before a passage
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-_CLAUSE = re.compile(r"[,;:()–—]\s+|\s+(?:and|but|while|und|aber|et|mais|y|pero)\s+")
 Keys = frozenset[str]  #: beginnings of stems, and groups of related words in brackets
 
 
@@ -68,14 +66,11 @@ class FollowUp(NamedTuple):
         return frozenset().union(*self.own)
 
 
-class Clause(NamedTuple):
-    """A clause of the passages: its keys, those around it, and its words."""
+class Evidence(NamedTuple):
+    """A sentence of the passages: its keys, and those of its whole passage."""
 
     keys: Keys
-    sentence: Keys
     passage: Keys
-    number: int  #: of its sentence
-    words: tuple[Word, ...]
     text: str
 
 
@@ -113,34 +108,34 @@ def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     """Judge by the kind of thing that is asked for, then by where the answer is taken from."""
     said = _keys(output)
     kind = figure_asked(question.query)
-    repeats = question.leans and not pattern("what_if").search(question.query)
-    if kind is None and repeats and question.keys.isdisjoint(said):
+    elliptic = question.leans and not pattern("wh").search(question.query)
+    if kind is None and elliptic and question.keys.isdisjoint(said):
         kind = figure_asked(question.before)  # "And in winter?" asks for the same once more
     has = has_figure(kind, output) if kind else None
     if has is False:
         return Settled(DOES_NOT_AT_MOST, f"It lacks the {kind} that is asked for.")
     if reason := _shortcoming(question, output, said):
         return Settled(DOES_NOT_AT_MOST, reason)
-    return _by_clauses(question, output, reading, kind if has else None)
+    return _by_evidence(question, output, reading, kind if has else None)
 
 
-def _by_clauses(question: FollowUp, output: str, reading: Reading, kind: str | None) -> Settled:
-    """Judge by the clauses that an answer is taken from; it gives a figure of *kind*, if any."""
-    said, clauses = _keys(output), _clauses(reading)
+def _by_evidence(question: FollowUp, output: str, reading: Reading, kind: str | None) -> Settled:
+    """Judge by the sentences an answer is taken from; it gives a figure of *kind*, if any."""
+    said, sentences = _keys(output), _sentences(reading)
     yes_no, answers = only_yes_or_no_is_asked(question.query), begins_with_yes_or_no(output)
-    taken = [c._replace(keys=c.keys | said) for c in _taken_from(reading, clauses)]
+    taken = [sentences[n]._replace(keys=sentences[n].keys | said) for n in _taken_from(reading)]
     if not taken:
         return Settled(DOES_AT_LEAST, "It answers yes or no.") if yes_no and answers else UNCLEAR
-    fitting = [c for c in clauses if kind and has_figure(kind, c.text)] or clauses
-    counts = Counter(key for clause in clauses for key in clause.keys)
-    weights = {key: math.log(1.0 + len(clauses) / n) for key, n in counts.items()}
+    fitting = [each for each in sentences if kind and has_figure(kind, each.text)] or sentences
+    counts = Counter(key for each in sentences for key in each.keys)
+    weights = {key: math.log(1.0 + len(sentences) / n) for key, n in counts.items()}
     ours, best = _compare(question, weights, taken, fitting)
     told = [max([weights.get(key, 0.0) for key in keys]) for keys in question.own]
-    total = sum(each or math.log(1.0 + len(clauses)) for each in told)
+    total = sum(each or math.log(1.0 + len(sentences)) for each in told)
     tells = question.item is not None or sum(told) >= _KNOWN * total
     if (tells or kind) and ours >= _ENOUGH * best > 0:
         return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
-    if tells and (question.own or question.item or not ours):
+    if tells and (question.own or question.item):
         return Settled(DOES_NOT_AT_MOST, "The passages speak of it elsewhere.")
     evades = not (
         tells or kind or question.leans or answers or pattern("conditions").search(output)
@@ -165,66 +160,54 @@ def _shortcoming(question: FollowUp, output: str, said: Keys) -> str | None:
 
 
 def _compare(
-    question: FollowUp, weights: Mapping[str, float], taken: list[Clause], clauses: list[Clause]
+    question: FollowUp, weights: Mapping[str, float], taken: list[Evidence], fit: list[Evidence]
 ) -> tuple[float, float]:
-    """Return the highest scores of the clauses an answer is taken from, and of all that fit."""
+    """Return the highest scores of the sentences an answer is taken from, and of all that fit."""
     own, item = question.keys, question.item or (frozenset(), frozenset())
     topic = (_keys(named(question.before)) | _keys(question.answered)) - own
     parts = (
-        (dict.fromkeys(own, 1.0), 1.0, _OWN_LEVELS),
-        (dict.fromkeys(topic, 1.0), _LEANING if question.leans else _STANDING, _TOPIC_LEVELS),
-        (dict.fromkeys(item[1], _OTHER_ITEM) | dict.fromkeys(item[0], 1.0), 1.0, _TOPIC_LEVELS),
+        (dict.fromkeys(own, 1.0), 1.0, _OWN_AROUND),
+        (dict.fromkeys(topic, 1.0), _LEANING if question.leans else _STANDING, _TOPIC_AROUND),
+        (dict.fromkeys(item[1], _OTHER_ITEM) | dict.fromkeys(item[0], 1.0), 1.0, _TOPIC_AROUND),
     )
-    totals = [0.0] * (len(taken) + len(clauses))
-    for signs, scale, (in_sentence, in_passage) in parts:
+    totals = [0.0] * (len(taken) + len(fit))
+    for signs, scale, around in parts:
         wanted = {key: n * weights[key] for key, n in signs.items() if key in weights}
         scores = [
             sum(
-                weight * (1.0 if k in c.keys else in_sentence if k in c.sentence else in_passage)
-                for k, weight in wanted.items()
-                if k in c.keys or k in c.passage
+                w * (1.0 if key in c.keys else around * (key in c.passage))
+                for key, w in wanted.items()
             )
-            for c in (*taken, *clauses)
+            for c in (*taken, *fit)
         ]
         if (most := max(scores)) > 0:
             totals = [t + scale * s / most for t, s in zip(totals, scores, strict=True)]
     return max(totals[: len(taken)]), max(totals[len(taken) :])
 
 
-def _clauses(reading: Reading) -> list[Clause]:
-    """Split the passages into clauses; what a colon sets before a passage belongs to all of it."""
-    sentences = reading.passages.sentences[:_MOST_SENTENCES]
-    keys = [_keys(text) for _, text in sentences]
-    passages: dict[int, Keys] = {}
+def _sentences(reading: Reading) -> list[Evidence]:
+    """Return the sentences of the passages; what a colon sets before one belongs to all of it."""
     heads: dict[int, Keys] = {}
-    for (passage, text), held in zip(sentences, keys, strict=True):
+    passages: dict[int, Keys] = {}
+    found = []
+    for n, text in reading.passages.sentences[:_MOST_SENTENCES]:
         head, colon, _ = text.partition(":")
-        heads.setdefault(
-            passage,
-            _keys(head) if colon and len(head.split()) <= _MOST_HEAD_WORDS else frozenset(),
-        )
-        passages[passage] = passages.get(passage, frozenset()) | held
-    return [
-        Clause(_keys(part) | heads[n], keys[number], passages[n], number, words(part), part)
-        for number, (n, text) in enumerate(sentences)
-        for part in _CLAUSE.split(text)
-    ]
+        short = colon and len(head.split()) <= _MOST_HEAD_WORDS
+        keys = _keys(text) | heads.setdefault(n, _keys(head) if short else frozenset())
+        passages[n] = passages.get(n, frozenset()) | keys
+        found.append((n, keys, text))
+    return [Evidence(keys, passages[n], text) for n, keys, text in found]
 
 
-def _taken_from(reading: Reading, clauses: Sequence[Clause]) -> Iterator[Clause]:
-    """Yield the clauses that hold most of each claim of an answer, within its best sentences."""
-
-    def held(claim: ReadClaim, clause: Clause) -> float:
-        weights = claim.aligned.weights
-        return sum(weights.get(stem, 0.0) for stem in {word.stem for word in clause.words})
-
+def _taken_from(reading: Reading) -> set[int]:
+    """Return the sentences of the passages, by number, that hold most of a claim of the answer."""
+    found = set[int]()
     for claim in reading.claims[:_MOST_CLAIMS]:
         aligned = claim.aligned
         numbers = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
-        best = {n for n in numbers if aligned.share(sentence=n) >= _NEARLY * aligned.shares[0]}
-        near = [(held(claim, clause), clause) for clause in clauses if clause.number in best]
-        most = max((each for each, _ in near), default=0.0)
-        yield from (clause for each, clause in near if each >= _NEARLY * most)
+        least = _NEARLY * aligned.shares[0]
+        found |= {n for n in numbers if n < _MOST_SENTENCES and aligned.share(sentence=n) >= least}
+    return found
 
 
 def _keys(*texts: str) -> Keys:
@@ -251,13 +234,8 @@ def _word_keys(text: str) -> Iterator[Keys]:
 @lru_cache(maxsize=20_000)
 def _related(word: str) -> Keys:
     """Return the groups of words that belong together which have *word*, by names no word has."""
-    return frozenset(name for name, like in _groups() if like.match(word))
-
-
-@cache
-def _groups() -> tuple[tuple[str, re.Pattern[str]], ...]:
     groups = language()["related"].items()
-    return tuple((f"({name})", re.compile(rf"(?:{like})$")) for name, like in groups)
+    return frozenset(f"({name})" for name, like in groups if re.fullmatch(like, word))
 
 
 def _item(query: str, turns: Sequence[Turn]) -> tuple[Keys, Keys] | None:
@@ -268,15 +246,9 @@ def _item(query: str, turns: Sequence[Turn]) -> tuple[Keys, Keys] | None:
         for n, place in enumerate(ordinals)
         if re.search(rf"\b(?:{place})\b(?!\W+(?:{spans}))", query, re.IGNORECASE)
     ]
-    other = not places and pattern("other", r"\b(?:{})\W*$").search(query)
-    for number, turn in reversed([*enumerate(turns)] if other or len(places) == 1 else []):
+    for turn in reversed(turns if len(places) == 1 else []):
         items = _items(turn.content[:_TURN_CHARS]) if turn.role == "assistant" else []
-        if other:  # of two, the one that was not spoken of last
-            lately = _keys(*(each.content[:_TURN_CHARS] for each in turns[number + 1 :][-2:]))
-            left = [n for n, each in enumerate(items) if each.isdisjoint(lately)]
-            at = left[0] if len(left) == 1 and len(items) == 2 else len(items)  # noqa: PLR2004
-        else:
-            at = len(items) - 1 if places[0] == len(ordinals) - 1 else places[0]
+        at = len(items) - 1 if places[0] == len(ordinals) - 1 else places[0]
         if len(items) > 1 and at < len(items):
             others = frozenset().union(*(each for n, each in enumerate(items) if n != at))
             wanted = items[at] - others

@@ -229,7 +229,7 @@ def compare(
         named = not attribute.group or not attribute.group.isdisjoint(places)
         if not named and (elsewhere or is_name):
             continue
-        said = not _denied(tokens, at)
+        said = not _negated(tokens, at)
         if said in attribute.values:
             found["agree"] += 1
         elif (not said) in attribute.values:
@@ -247,7 +247,7 @@ def compare(
     return values, (*changes.values(), *plain)
 
 
-def _denied(tokens: Sequence[Word], places: Sequence[int]) -> bool:
+def _negated(tokens: Sequence[Word], places: Sequence[int]) -> bool:
     """Return whether a denial stands close to one of the words, before the sentence turns."""
     for place in places:
         before, after = tokens[max(place - _BEFORE, 0) : place], tokens[place + 1 :][:_AFTER]

@@ -114,17 +114,17 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
     if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
-        return _worked_on(query, task, output, taken)
+        return _judge_transformed_text(query, task, output, taken)
     retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
     if (creates := pattern("create", r"(?:{})\b").match(task)) or retold:
         certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
         return None if certain else Settled(None, "instruction")
-    if _only_yes_or_no(plain, output):
+    if _bare_yes_or_no(plain, output):
         return Settled(DOES_AT_LEAST, "It answers yes or no.")
-    return None if relevance is None else _by_kind(plain, output, reading, relevance)
+    return None if relevance is None else _judge_by_type(plain, output, reading, relevance)
 
 
-def _worked_on(query: str, task: str, output: str, taken: list[float]) -> Settled:
+def _judge_transformed_text(query: str, task: str, output: str, taken: list[float]) -> Settled:
     """Judge a summary or another form of a text: of the passages, else of the request itself."""
     if not taken:
         own, said = ({w.stem for w in words(text) if w.content} for text in (query, output))
@@ -157,7 +157,7 @@ def _is_small_talk(query: str) -> bool:
     return bool(greets or pattern("talk_phrases", r"(?:{})\W*").fullmatch(query))
 
 
-def _only_yes_or_no(query: str, output: str) -> bool:
+def _bare_yes_or_no(query: str, output: str) -> bool:
     """Return whether *output* says yes or no and nothing else, to a question of that kind."""
     said, known = words(output), {word.stem for word in words(query)}
     if len(said) > _BARE or not query.endswith("?") or not begins_with_yes_or_no(output):
@@ -168,7 +168,7 @@ def _only_yes_or_no(query: str, output: str) -> bool:
     return not beyond and not asks_what
 
 
-def _by_kind(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
+def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
     """Judge by the kind of thing that is asked for: yes or no, or a figure such as a price."""
     said = words(output)
     asked = {word.stem for word in words(query) if word.content}
@@ -189,14 +189,14 @@ def _by_kind(query: str, output: str, reading: Reading, relevance: float) -> Set
         taken = max((claim.values[0] for claim in reading.claims), default=0.0)
         if taken >= _TAKEN and relevance < DOES_AT_LEAST:
             return Settled(DOES_AT_LEAST, "It answers yes or no.")
-    elif _elsewhere(query, reading):
+    elif _answers_from_elsewhere(query, reading):
         return Settled(min(relevance, _NO_FIGURE), "The passages speak of it elsewhere.")
     vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
     brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
     return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
 
 
-def _elsewhere(query: str, reading: Reading) -> bool:
+def _answers_from_elsewhere(query: str, reading: Reading) -> bool:
     """Return whether one sentence speaks of what is asked, and a brief answer is from another."""
     naming = [word for word in words(named(query)) if word.surface.lower() not in light()]
     asked = reading.passages.weigh(naming)

@@ -176,10 +176,10 @@ class LocalJudge:
         if read_claims := reading.claims:
             values = [each.values for each in read_claims]
             odds = [*map(self._claim[reading.kind].log_odds, values)]
-            supports = _held_down(odds, read_claims)
+            supports = _capped(odds, read_claims)
             pooled = self._response[reading.kind].log_odds(response_features(values, odds))
-            groundedness = probability(pooled) * most_left(read_claims, supports)
-            shifted = iter(_shifted(supports, groundedness))
+            groundedness = probability(pooled) * probability_cap(read_claims, supports)
+            shifted = iter(_shifted_to(supports, groundedness))
         claims: list[Claim] = []
         for sentence in reading.sentences:
             text, claim = sentence.text, sentence.claim
@@ -197,7 +197,7 @@ class LocalJudge:
             judged = [reading.read_part(each) for each in parts]
             if not claim.changes:  # a piece alone is nearer to what it does not copy
                 judged = [part._replace(changes=()) for part in judged]
-            above = _shifted(self._supports(judged, reading.kind), support)
+            above = _shifted_to(self._supports(judged, reading.kind), support)
             claims += map(self._verdict, parts, judged, above)
         return tuple(claims), groundedness
 
@@ -216,7 +216,7 @@ class LocalJudge:
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:
         """Return the support of claims, each by itself."""
-        return _held_down([self._claim[kind].log_odds(each.values) for each in claims], claims)
+        return _capped([self._claim[kind].log_odds(each.values) for each in claims], claims)
 
     def _verdict(self, text: str, claim: ReadClaim, support: float) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
@@ -237,7 +237,7 @@ class LocalJudge:
         return _claim(text, verdict, support, reason, aligned)
 
 
-def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
+def probability_cap(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
     """
     Return the most that is left of a response with a changed claim, or one from nowhere.
 
@@ -253,7 +253,7 @@ def most_left(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
     return 1.0
 
 
-def _held_down(odds: Iterable[float], claims: Sequence[ReadClaim]) -> list[float]:
+def _capped(odds: Iterable[float], claims: Sequence[ReadClaim]) -> list[float]:
     """Return log odds as probabilities, lowered for claims that are changed or from nowhere."""
     return [
         probability(o)
@@ -262,7 +262,7 @@ def _held_down(odds: Iterable[float], claims: Sequence[ReadClaim]) -> list[float
     ]
 
 
-def _shifted(supports: Sequence[float], least: float) -> list[float]:
+def _shifted_to(supports: Sequence[float], least: float) -> list[float]:
     """Return supports moved together in log odds, so that the least is *least*."""
     shift = log_odds(least) - log_odds(min(supports))
     return [probability(log_odds(each) + shift) for each in supports]

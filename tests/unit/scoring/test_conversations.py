@@ -80,6 +80,44 @@ def test_answer_passes_when_it_is_about_what_the_question_refers_to(query, outpu
     assert verdict(query, output) == expected
 
 
+WALL = [
+    "The wall was finished in 1961 by the city. It was painted red as red keeps bats away.",
+    "The tower beside it is 30 metres high and holds 250 people. Visitors may climb it on Sundays.",
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("By whom?", "By the city.", "pass"),
+        ("And the tower, how high is that?", "It was finished in 1961.", "fail"),
+        ("How many people fit into the tower?", "It was finished in 1961.", "fail"),
+        ("How many people fit into the tower?", "250.", "pass"),
+        ("Where can I buy tickets?", "Visitors may climb it.", "fail"),
+        ("Can I climb the tower?", "It was painted red.", "fail"),
+        ("What about the tower?", "The wall was finished in 1961.", "fail"),
+        ("Why is it red?", "Red keeps bats away.", "pass"),
+    ],
+)
+def test_answer_passes_when_it_is_from_the_sentence_that_the_question_is_about(
+    query, output, expected
+):
+    said = ["When was the wall finished?", "The wall was finished in 1961."]
+    assert verdict(query, output, said, WALL) == expected
+
+
+def test_answer_that_repeats_the_one_before_fails():
+    said = ["When was the wall finished?", "It was finished in 1961."]
+    assert verdict("And what happened next?", "In 1961.", said, WALL) == "fail"
+
+
+def test_question_in_words_that_the_passages_lack_is_not_judged_by_relevance():
+    said = turns("When was the wall finished?", "It was finished in 1961.")
+    record = {"query": "What are the opening hours?", "contexts": WALL, "history": said}
+    [[found]] = evaluate([record | {"output": "Not on Mondays."}], ["relevance"])
+    assert found.reason == "unclear_reference"
+
+
 def test_relevance_is_skipped_when_nobody_can_know_what_is_meant():
     record = {"query": "And the third one?", "output": "Thirty.", "history": turns(*TURNS)}
     [[found]] = evaluate([record], ["relevance"])
