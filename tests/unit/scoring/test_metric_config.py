@@ -83,7 +83,7 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ('[length]\ncriteria = "Long?"', "two metrics are called length: version 1 of groundwatch"),
         ('[own]\nfile = "missing.toml"', "No such file"),
         ('[own]\ncriterion = "Nice?"', "a table that makes one has function, criteria"),
-        ('[own]\ncriteria = "Nice?"\nrequires = "output"', "requires: Input should be a list"),
+        ('[own]\ncriteria = "Nice?"\nrequires = "output"', "requires: expected a list"),
         ("[own]\nweights = { lenght = 1 }", "did you mean length?"),
         ('[own]\ndeepeval = "NoSuchMetric"', "groundwatch|deepeval.metrics has no"),
     ],
