@@ -302,15 +302,6 @@ class VerdictCache:
         until_s, near = self._near.get(key, (0.0, None))
         if now_s < until_s and isinstance(near, kind):
             return near
-        found = self._read(key, kind)
-        if found is not None:
-            while len(self._near) >= _MOST_NEAR:
-                with suppress(KeyError, RuntimeError):  # another thread was faster
-                    del self._near[next(iter(self._near))]
-            self._near[key] = now_s + min(self._kept_s, _NEAR_S), found
-        return found
-
-    def _read(self, key: str, kind: type[T]) -> T | None:
         with translated():
             packed = self._redis.get(names.verdict(key))
         if packed is None:
@@ -323,6 +314,10 @@ class VerdictCache:
         if kind is Reply:
             more = {"details": found.details | {"kept_verdict": True}}
         free: T = replace(found, cost_usd=0.0, duration_ms=0.0, **more)
+        while len(self._near) >= _MOST_NEAR:
+            with suppress(KeyError, RuntimeError):  # another thread was faster
+                del self._near[next(iter(self._near))]
+        self._near[key] = now_s + min(self._kept_s, _NEAR_S), free
         return free
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
