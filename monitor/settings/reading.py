@@ -260,13 +260,12 @@ def _mistake(wrong: ErrorDetails, from_environment: Mapping[str, Any]) -> str:
     names = [part for part in place if part in TABLE_OF]
     if not names:
         return text
-    name = variable(names[-1]) if names[-1] in from_environment else f"{CONFIG_FILE}: {names[-1]}"
-    inside = ".".join(place[place.index(names[-1]) + 1 :])
-    shape = _shape(names[-1])
-    if wrong["type"].startswith(_PLAIN_MISTAKES) and shape.get("type") != "object":
-        return f"Invalid {name} {str(wrong['input'])[:80]!r}: expected {_expected(shape)}"
-    if inside:  # a part of a list of tables
-        return f"Invalid {name}: {inside}: {text}"
+    inside = place[place.index(names[0]) + 1 :]  # of a list, or of a list of tables
+    name = variable(names[0]) if names[0] in from_environment else f"{CONFIG_FILE}: {names[0]}"
+    if wrong["type"].startswith(_PLAIN_MISTAKES) and all(part.isdigit() for part in inside):
+        return f"Invalid {name} {str(wrong['input'])[:80]!r}: expected {_expected(names[0])}"
+    if inside:
+        return f"Invalid {name}: {'.'.join(inside)}: {text}"
     # An address may hold a password, so that the value is not shown.
     return f"Invalid {name}: {text}" if text.startswith("expected ") else f"{name}: {text}"
 
@@ -275,17 +274,12 @@ def _mistake(wrong: ErrorDetails, from_environment: Mapping[str, Any]) -> str:
 _PLAIN_MISTAKES = ("greater_than", "less_than", "literal_", "bool_", "int_", "float_", "finite_")
 
 
-def _shape(name: str) -> dict[str, Any]:
-    """Return the JSON schema of a setting's value, or of the items of a list."""
+def _expected(name: str) -> str:
+    """Return which values a number, choice or switch takes: "a number from 0 to 1"."""
     table = TABLE_OF[name]
     shape = (TABLES[table] if table else Fields).model_json_schema()["properties"][name]
     shape = shape.get("anyOf", [shape])[0]
-    found: dict[str, Any] = shape.get("items", shape)
-    return found
-
-
-def _expected(shape: Mapping[str, Any]) -> str:
-    """Return which values a JSON schema takes: "a number from 0 to 1"."""
+    shape = shape.get("items", shape)
     if "enum" in shape:
         *some, last = shape["enum"]
         return f"{', '.join(some)} or {last}"

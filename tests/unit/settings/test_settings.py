@@ -79,6 +79,10 @@ def test_message_names_the_part_of_a_list_that_is_wrong():
     assert mistakes(GROUNDWATCH_OBJECTIVES='[{"app": "x"}]') == [
         "Invalid GROUNDWATCH_OBJECTIVES: 0.detect: missing"
     ]
+    wrong = '[{"detect": "15 points in 2h", "false_alarms_per_month": -1}]'
+    assert mistakes(GROUNDWATCH_OBJECTIVES=wrong) == [
+        "Invalid GROUNDWATCH_OBJECTIVES: 0.false_alarms_per_month: expected a value greater than 0"
+    ]
 
 
 @pytest.mark.parametrize(
