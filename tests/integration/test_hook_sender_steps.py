@@ -183,6 +183,16 @@ def test_exit_waits_for_the_client_of_redis_until_it_is_loaded(redis_url):
     assert hook.close(60)
 
 
+@pytest.mark.parametrize("loaded", [True, False])
+def test_exit_has_its_time_whether_or_not_the_client_is_loaded_soon(monkeypatch, loaded):
+    monkeypatch.setattr("monitor.hook.sender._LOADED_WITHIN_S", 0.0)
+    recorder, _ = make("redis://127.0.0.1:1/0")
+    recorder.claim()
+    recorder.loaded = loaded
+    before = time.monotonic()
+    assert before + 5.0 <= _loaded_deadline([recorder], 5.0) <= time.monotonic() + 5.0
+
+
 def test_exit_gives_up_soon_where_redis_is_away():
     recorder, _ = make("redis://127.0.0.1:1/0")
     recorder.record({"output": "a"}, 1.0)
