@@ -135,6 +135,15 @@ def test_interaction_is_chosen_with_its_rate(rate, chosen):
     hook.close(timeout=0)
 
 
+def test_failure_within_the_hook_chooses_nothing_and_is_shown(monkeypatch):
+    hook = Hook(app="bot", sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.urandom", lambda _: 1 / 0)
+        assert (hook.chance(), hook.chosen()) == (0.0, False)
+    assert hook.stats()["last_error"] == "ZeroDivisionError in chance()"
+    assert hook.close(timeout=0)
+
+
 def test_one_thread_alone_may_be_the_sender():
     made = recorder()
     assert made.claim()
