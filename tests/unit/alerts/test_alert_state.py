@@ -123,6 +123,17 @@ def test_it_stays_pending_when_no_new_samples_come(alert):
     assert alert.state.phase is Phase.PENDING
 
 
+def test_it_fires_once_two_evaluations_saw_new_samples(alert):
+    alert.feed("c")
+    assert alert.feed("c" * 9, new=0) == []
+    assert alert.feed("c") == [AlertEvent.FIRED]
+
+
+def test_timers_of_a_policy_of_evidence_are_zero_where_nobody_sets_them():
+    timers = timers_of_evidence(TIMERS)
+    assert (timers.warning_for_s, timers.critical_for_s, timers.resolve_after_s) == (0, 0, 0)
+
+
 def test_it_fires_at_once_when_the_timer_is_zero():
     alert = Alert(AT_ONCE)
     assert alert.feed("ch") == [AlertEvent.FIRED, AlertEvent.RESOLVED]

@@ -71,6 +71,11 @@ def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("metric", ["monitor:queue_lag", "error_rate"])
+def test_a_rule_for_every_metric_is_about_answers_alone(metric):
+    assert judge_all([verdict(metric=metric)], RULE_SETS["rag"]) == []
+
+
 def test_rates_are_written_as_everywhere():
     rules = [
         ThresholdRule(name="rate", metric="groundedness", of="pass_rate", below=0.7),
