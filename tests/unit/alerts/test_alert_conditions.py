@@ -42,6 +42,7 @@ def test_nothing_is_wrong_when_nothing_is():
         ("hook_silent", {"heartbeat_age_s": 600.0, "seen": 0}, "10 min old"),
         ("traffic_stopped", {"seen": 0}, "0 requests; 900 at this time a week ago"),
         ("samples_dropped", {"dropped": {"queue_full": 9}}, "9 of 50 samples: queue_full 9"),
+        ("samples_dropped", {"dropped": {"a": 7, "b": 9, "c": 8}}, "24 of 50 samples: b 9, c 8"),
         ("coverage_low", {"scored": 2, "failed": {}, "skipped": {}}, "2 of 50"),
         ("judge_errors", {"failed": {"judge_rate_limited": 12}}, "judge_rate_limited 12"),
         ("budget_reached", {"skipped": {"budget_reached": 30}}, "30 of"),
