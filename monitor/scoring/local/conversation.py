@@ -66,7 +66,7 @@ class FollowUp(NamedTuple):
         return frozenset().union(*self.own)
 
 
-class Evidence(NamedTuple):
+class ScoredSentence(NamedTuple):
     """A sentence of the passages: its keys, and those of its whole passage."""
 
     keys: Keys
@@ -160,7 +160,10 @@ def _shortcoming(question: FollowUp, output: str, said: Keys) -> str | None:
 
 
 def _compare(
-    question: FollowUp, weights: Mapping[str, float], taken: list[Evidence], fit: list[Evidence]
+    question: FollowUp,
+    weights: Mapping[str, float],
+    taken: list[ScoredSentence],
+    fit: list[ScoredSentence],
 ) -> tuple[float, float]:
     """Return the highest scores of the sentences an answer is taken from, and of all that fit."""
     own, item = question.keys, question.item or (frozenset(), frozenset())
@@ -185,7 +188,7 @@ def _compare(
     return max(totals[: len(taken)]), max(totals[len(taken) :])
 
 
-def _sentences(reading: Reading) -> list[Evidence]:
+def _sentences(reading: Reading) -> list[ScoredSentence]:
     """Return the sentences of the passages; what a colon sets before one belongs to all of it."""
     heads: dict[int, Keys] = {}
     passages: dict[int, Keys] = {}
@@ -196,7 +199,7 @@ def _sentences(reading: Reading) -> list[Evidence]:
         keys = _keys(text) | heads.setdefault(n, _keys(head) if short else frozenset())
         passages[n] = passages.get(n, frozenset()) | keys
         found.append((n, keys, text))
-    return [Evidence(keys, passages[n], text) for n, keys, text in found]
+    return [ScoredSentence(keys, passages[n], text) for n, keys, text in found]
 
 
 def _taken_from(reading: Reading) -> set[int]:
