@@ -45,15 +45,15 @@ def render_status(report: Report) -> RenderableType:
     parts: list[RenderableType] = [_headline(report)]
     if any(app.metrics for app in report.apps):
         parts.append(status_table(report))
-        if any(
-            words.NOT_VERIFIED in words.verdict_rate(item.verdict)
-            for app in report.apps for item in app.metrics
-        ):  # fmt: skip
-            parts.append(Text(_FOOTNOTE, "dim"))
-        parts += [Text(line, style="dim") for app in report.apps for line in _notes(app, report)]
-        for app in report.apps:
-            ledger = words.ledger_sentence(app.ledger)
-            parts.append(Text(f"\n{plain_text(app.app, 40)}, all time:\n{ledger}", "dim"))
+    if any(
+        words.NOT_VERIFIED in words.verdict_rate(item.verdict)
+        for app in report.apps for item in app.metrics
+    ):  # fmt: skip
+        parts.append(Text(_FOOTNOTE, "dim"))
+    parts += [Text(line, style="dim") for app in report.apps for line in _notes(app, report)]
+    for app in report.apps:
+        ledger = words.ledger_sentence(app.ledger)
+        parts.append(Text(f"\n{plain_text(app.app, 40)}, all time:\n{ledger}", "dim"))
     return Group(*parts)
 
 

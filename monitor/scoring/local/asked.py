@@ -124,7 +124,8 @@ def has_figure(kind: str, output: str) -> bool | None:
         return True
     if kind == "moment" and pattern("moments").search(output):
         return True
-    instead = {"price": "no_price", "duration": "moments"}.get(kind, "instead")
+    others = {"price": "no_price", "duration": "moments", "moment": "conditions"}
+    instead = others.get(kind, "instead")
     return None if any(pattern(each).search(output) for each in ("instead", instead)) else False
 
 
