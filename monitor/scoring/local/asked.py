@@ -118,15 +118,20 @@ def figure_asked(query: str) -> str | None:
 
 
 def has_figure(kind: str, output: str) -> bool | None:
-    """Return whether *output* has a figure of that kind; None if it says something instead."""
+    """
+    Return whether *output* has a figure of that kind; None if what it says instead may be right.
+
+    A figure of another kind is no answer. Without any figure only "how many" is not answered:
+    "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
+    """
     fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
-    if not fitting.isdisjoint(_kinds(output[:_MOST_CHARS])):
-        return True
-    if kind == "moment" and pattern("moments").search(output):
+    said = {*_kinds(output[:_MOST_CHARS])}
+    if not fitting.isdisjoint(said) or (kind == "moment" and pattern("moments").search(output)):
         return True
     others = {"price": "no_price", "duration": "moments", "moment": "conditions"}
     instead = others.get(kind, "instead")
-    return None if any(pattern(each).search(output) for each in ("instead", instead)) else False
+    says_instead = any(pattern(each).search(output) for each in ("instead", instead))
+    return None if says_instead or (not said and kind != "number") else False
 
 
 def _kinds(text: str) -> Iterator[str]:

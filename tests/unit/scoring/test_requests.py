@@ -111,3 +111,38 @@ def test_statement_behind_a_courtesy_is_checked():
 def test_refusal_to_say_why_is_right_when_the_passages_give_no_reason():
     query, output = "Why is the bridge closed to cars?", "The documents do not say why."
     assert relevance(query=query, contexts=ARTICLE, output=output).reason == "right_refusal"
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "context"),
+    [
+        ("When may guests come?", "Guests come on weekends.", "Guests may come on weekends."),
+        (
+            "When is delivery free?",
+            "It is free above 40 euros.",
+            "Delivery is free above 40 euros.",
+        ),
+        ("When do I need a note?", "From the third day.", "A note is needed from the third day."),
+        ("How much is a plan?", "Contact sales for a plan.", "Contact sales for a plan."),
+        (
+            "How much leave do I get?",
+            "You get 28 days of leave.",
+            "Employees get 28 days of leave.",
+        ),
+    ],
+)
+def test_a_figure_that_is_asked_for_may_be_said_in_words(query, output, context):
+    found = relevance(query=query, contexts=[context], output=output)
+    assert found.score is None or found.score >= 0.2
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("How long does delivery take?", "Delivery is 40 euros."),
+        ("How much is delivery?", "Delivery takes five days."),
+        ("How many branches are there?", "The branches are near the river."),
+    ],
+)
+def test_a_figure_of_another_kind_does_not_answer(query, output):
+    assert relevance(query=query, contexts=[output], output=output).score < 0.2
