@@ -105,17 +105,6 @@ def test_verdict_of_another_program_is_no_verdict(kept, client):
     assert find(kept, make_interaction()) is None
 
 
-@pytest.mark.parametrize(("for_s", "still_there"), [(60.0, True), (0.0, False)])
-def test_verdict_that_was_read_is_at_hand_for_some_seconds(
-    kept, client, monkeypatch, for_s, still_there
-):
-    monkeypatch.setattr("monitor.scoring.limits.limiter._NEAR_S", for_s)
-    keep(kept, make_interaction())
-    first = find(kept, make_interaction())
-    client.flushall()
-    assert (find(kept, make_interaction()) == first) is still_there
-
-
 def test_judge_is_asked_once_about_the_same_texts(kept):
     inner = FixedJudge(JUDGEMENT)
     judge = LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), cache=kept))

@@ -53,8 +53,6 @@ T = TypeVar("T", Judgement, Reply)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (Judgement, Reply)}
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
-#: What was read is kept in the process as well, for texts that come again and again.
-_MOST_NEAR, _NEAR_S = 256, 10.0
 #: What answers refer to, whatever was asked: sentences, passages and the reference by number.
 _ALWAYS_SENT = frozenset({"output", "contexts", "expected", "history"})
 
@@ -282,7 +280,7 @@ def _estimated_tokens(interaction: Interaction) -> int:
 
 class VerdictCache:
     """
-    A bounded cache of answers in Redis; the oldest go first. Each process keeps some for 10 s.
+    A bounded cache of answers in Redis; the oldest go first.
 
     The key is a digest of all that an answer depends on: the judge's version, which names
     model and prompt, the texts, and the questions where they differ from call to call. The
@@ -294,14 +292,9 @@ class VerdictCache:
         self._put = self._redis.register_script(_PUT)
         self._kept_s = kept_s
         self._most = most
-        self._near: dict[str, tuple[float, Judgement | Reply]] = {}
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """Return the answer under *key*, which costs nothing now; None without one."""
-        now_s = time.monotonic()
-        until_s, near = self._near.get(key, (0.0, None))
-        if now_s < until_s and isinstance(near, kind):
-            return near
         with translated():
             packed = self._redis.get(names.verdict(key))
         if packed is None:
@@ -314,10 +307,6 @@ class VerdictCache:
         if kind is Reply:
             more = {"details": found.details | {"kept_verdict": True}}
         free: T = replace(found, cost_usd=0.0, duration_ms=0.0, **more)
-        while len(self._near) >= _MOST_NEAR:
-            with suppress(KeyError, RuntimeError):  # another thread was faster
-                del self._near[next(iter(self._near))]
-        self._near[key] = now_s + min(self._kept_s, _NEAR_S), free
         return free
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
