@@ -178,7 +178,7 @@ def test_end_of_a_silence_is_news_with_who_set_it(world, by, evaluated):
     world.tell(1, w__a=C, x__a=C, y__a=C)
     world.tell(60, **({"x__a": C} if evaluated else {}))
     with world.store.read() as connection:
-        [told] = [each for each in queries.messages(connection) if each.event == "unsilenced"]
+        [told] = [each for each in messages(connection) if each.event == "unsilenced"]
     who = "ann: known" if by == "a silence" else "maintenance:nightly"
     assert (told.verdict.app, told.note) == ("x", f"it was silenced by {who}")
 

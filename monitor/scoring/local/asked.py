@@ -121,7 +121,7 @@ def has_figure(kind: str, output: str) -> bool | None:
     """
     Return whether *output* has a figure of that kind; None if what it says instead may be right.
 
-    A figure of another kind is no answer. Without any figure only "how many" is not answered:
+    A figure of another kind does not answer. Without any figure only "how many" is not answered:
     "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
     """
     fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
