@@ -260,12 +260,17 @@ def order_of_scoring(place: Place, scale: Scale) -> dict[str, Any]:
     news_ms = back_ms - scale.day_s / 18 * 1000
     new = [received for occurred, received in rows if occurred >= news_ms]
     old_first = int((left[:, 1] < np.median(new)).sum()) if len(left) and new else 0
+    # What is taken at once has one time and no order: batches are compared, whatever their sizes.
+    order = None
+    if len(left) and len({*left[:, 1]}) > 1:
+        oldest_first = stats.spearmanr(*np.sort(left, axis=0).T).statistic
+        order = float(stats.spearmanr(left).statistic / oldest_first)
     return {
         "new_scored": len(new),
         "old_scored": len(left),
         "old_before_new": old_first,
-        # Minus 1: the rest is scored strictly from its newest end.
-        "order_of_old": float(stats.spearmanr(left).statistic) if len(left) > 1 else None,
+        # Minus 1: each batch of the rest is older than the one before it. None: it is one batch.
+        "order_of_old": order,
     }
 
 
