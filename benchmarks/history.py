@@ -32,9 +32,9 @@ from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
 from monitor.store.retention import Ages, Retention, size_bytes
 from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, roll_up
+from monitor.store.sample_filter import SampleFilter
 from monitor.store.sample_index import TERMS, facet
 from monitor.store.schema import migrate
-from monitor.store.search import SampleFilter
 from monitor.store.tables import counts, input_bins
 from monitor.web.overview import GlanceReader, PipelineState
 from workers.context import Components

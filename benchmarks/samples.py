@@ -22,11 +22,11 @@ from sqlalchemy import text
 
 from monitor.store import Sort
 from monitor.store.engine import Store
-from monitor.store.search import SampleFilter, find_samples
+from monitor.store.sample_filter import SampleFilter
+from monitor.store.search import find_samples
 
 _BATCH = 500
-_BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-_EVERY = timedelta(milliseconds=500)
+_BEGAN, _EVERY = datetime(2026, 1, 1, tzinfo=UTC), timedelta(milliseconds=500)
 
 
 def filters(count: int) -> Iterator[tuple[str, dict[str, Any], Sort]]:

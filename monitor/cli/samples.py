@@ -24,7 +24,8 @@ from monitor.store import Sort
 if TYPE_CHECKING:
     from monitor.report.sheets import Sheet
     from monitor.store.engine import Store
-    from monitor.store.search import FoundSample, SampleFilter, SamplePage
+    from monitor.store.sample_filter import SampleFilter
+    from monitor.store.search import FoundSample, SamplePage
 
 _AT_ONCE = 500
 _FOLLOW_EVERY_S = 2.0
@@ -71,7 +72,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
 
     Texts are as they were stored, masked by the app.
     """
-    from monitor.store.search import SampleFilter
+    from monitor.store.sample_filter import SampleFilter
 
     outcomes = {"failed": failed, "passed": passed, "unscored": unscored}
     asked = [name for name, wanted in outcomes.items() if wanted]

@@ -1,5 +1,5 @@
 """
-Find samples by anything that is known of them: filters, order, pages, neighbours.
+Find the samples that a filter wants, in pages, and the neighbours of one.
 
 The lists of positions that `monitor.store.sample_index` keeps for each facet intersect in order. A
 page is read by position, so the thousandth costs as much as the first.
@@ -8,20 +8,19 @@ page is read by position, so the thousandth costs as much as the first.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from sqlalchemy import Connection, select, text
 
-from monitor.errors import first_mistake
 from monitor.models.status import BINS, score_bin
 from monitor.queue.names import DOCTOR_APP
-from monitor.settings.kinds import parse_time
 from monitor.store import Sort
 from monitor.store.columns import epoch_ms, time_of
+from monitor.store.sample_filter import NO_SAMPLE, SampleFilter
 from monitor.store.sample_index import (
     FOUND,
     LATEST_MS,
@@ -34,7 +33,6 @@ from monitor.store.sample_index import (
 )
 from monitor.store.tables import evaluations, labels, samples
 
-_MOST_PHRASES = 20
 _NEAR, _FAR, _FEW, _FEWEST = 3_000, 60_000, 2_500, 300
 #: So many among the nearest say how frequent a sample is; of more than a few, a part has a page.
 _TELLING, _PARTS = 4, (100, 25, 4)
@@ -45,132 +43,6 @@ _MOST_PERIODS = 200
 _OFF = (
     "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true)"
 )
-#: A facet that no sample has.
-_NOTHING = facet()
-
-
-class SampleFilter(BaseModel):
-    """Which samples are wanted; what is empty does not matter. Texts are compared whole."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", str_max_length=500)
-
-    app: str = ""
-    metric: str = ""
-    outcome: Literal["", "passed", "failed", "scored", "unscored"] = Field(
-        "", description="Of the metric; without one: failed in any, passed in all with a score."
-    )
-    reason: str = Field("", description="Why there is no score, such as no_contexts.")
-    evaluator: str = Field("", description="Version of the evaluator; needs a metric.")
-    min_score: float | None = Field(None, ge=-1e9, le=1e9, description="Needs a metric.")
-    max_score: float | None = Field(None, ge=-1e9, le=1e9, description="Needs a metric.")
-    label: Literal["", "pass", "fail", "any", "none"] = Field("", description="What people said.")
-    segment: tuple[str, ...] = Field((), max_length=10, description="dimension=value, all of them.")
-    tag: tuple[str, ...] = Field((), max_length=10, description="name=value, all of them.")
-    release: str = ""
-    user: str = ""
-    session: str = ""
-    trace: str = ""
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-    sample: tuple[str, ...] = Field((), max_length=100, description="Ids of samples, any of them.")
-    text: str = Field("", description='Words of question or answer; "a phrase", begin*.')
-
-    @model_validator(mode="after")
-    def _needs_metric(self) -> Self:
-        scored = self.evaluator or self.min_score is not None or self.max_score is not None
-        if scored and not self.metric:
-            raise ValueError("a score range or an evaluator needs a metric")
-        return self
-
-    @classmethod
-    def parse(cls, values: Mapping[str, Sequence[str]], now: datetime) -> Self:
-        """
-        Read a filter from texts, as a query or a command line gives them; unknown names are left.
-
-        ``since`` and ``until`` are ISO 8601, in UTC unless they say otherwise, or how long ago,
-        such as 90s, 15m, 24h or 7d. Raise ValueError if a value is not one of its field; the
-        message says what was expected.
-        """
-        found: dict[str, Any] = {}
-        for name in cls.model_fields:
-            given = [value for value in values.get(name, ()) if value.strip()]
-            if given and name in {"segment", "tag", "sample"}:
-                found[name] = given
-            elif given and name in {"since", "until"}:
-                found[name] = parse_time(given[-1], now)
-            elif given:
-                found[name] = given[-1]
-        try:
-            return cls.model_validate(found)
-        except ValidationError as error:
-            raise ValueError(": ".join(first_mistake(error)).removeprefix(": ")) from None
-
-    def facets(self, one_of: Sequence[int] = ()) -> Iterator[list[int]]:
-        """Yield groups of facets: a sample has one of each, and of *one_of*, bins of the metric."""
-        for name in ("app", "release", "user", "session", "trace"):
-            if value := getattr(self, name):
-                yield [facet(name, value)]
-        yield from ([facet("segment", value)] for value in self.segment)
-        yield from ([facet("tag", value)] for value in self.tag)
-        of_metric = [list(one_of)] if one_of else []
-        if self.outcome:
-            names = ("passed", "failed") if self.outcome == "scored" else (self.outcome,)
-            of_metric.append([facet("ended", self.metric, name) for name in names])
-        if self.reason:
-            of_metric.append([facet("reason", self.metric, self.reason)])
-        if self.evaluator:
-            of_metric.append([facet("evaluator", self.metric, self.evaluator)])
-        if self.min_score is not None or self.max_score is not None:
-            lowest, highest = self._score_range()
-            bins = range(score_bin(lowest), score_bin(highest) + 1)
-            of_metric.append(self.bins(bins) or [_NOTHING])
-        # All of these imply the metric, whose own list may be as long as the store.
-        if self.metric and not of_metric:
-            of_metric = [[facet("metric", self.metric)]]
-        yield from of_metric
-
-    def bins(self, numbers: Iterable[int]) -> list[int]:
-        """Return the facets of scores in bins, of the outcome that is wanted."""
-        # One for each outcome: of two long lists without a common sample, all would be read.
-        outcomes = [name for name in ("passed", "failed") if self.outcome in {"", "scored", name}]
-        return [
-            facet("bin", self.metric, name, str(number)) for number in numbers for name in outcomes
-        ]
-
-    def _score_range(self) -> tuple[float, float]:
-        lowest = -1e9 if self.min_score is None else self.min_score
-        return lowest, 1e9 if self.max_score is None else self.max_score
-
-    def phrases(self) -> list[str]:
-        """Return the words and quoted phrases of the text; a final * stands for any ending."""
-        found = (a or b for a, b in re.findall(r'"([^"]+)"|([^\s"]+)', self.text))
-        return [phrase for phrase in found if any(map(str.isalnum, phrase))][:_MOST_PHRASES]
-
-    def conditions(self) -> tuple[list[str], dict[str, Any]]:
-        """Return what the index does not hold, as SQL over samples s: labels, exact scores."""
-        parts, values = list[str](), dict[str, Any]()
-        if self.label:
-            said = "SELECT s.position FROM groundwatch_labels l JOIN groundwatch_samples s"
-            said += " ON s.sample_id = l.sample_id WHERE s.position IS NOT NULL"
-            if self.metric:
-                said, values["label_metric"] = f"{said} AND l.metric = :label_metric", self.metric
-            if self.label in {"pass", "fail"}:
-                said += f" AND l.human_passed = {int(self.label == 'pass')}"
-            parts.append(f"{{position}} {'NOT IN' if self.label == 'none' else 'IN'} ({said})")
-        if self.sample:
-            values |= {f"id_{number}": sample_id for number, sample_id in enumerate(self.sample)}
-            ids = ", ".join(f":id_{number}" for number in range(len(self.sample)))
-            of_ids = f"SELECT position FROM groundwatch_samples WHERE sample_id IN ({ids})"  # noqa: S608  # bound
-            parts.append(f"{{position}} IN ({of_ids})")
-        if self.min_score is not None or self.max_score is not None:
-            values["lowest"], values["highest"] = self._score_range()
-            values["score_metric"] = self.metric
-            parts.append(
-                "EXISTS (SELECT 1 FROM groundwatch_samples s JOIN groundwatch_evaluations e"
-                " ON e.sample_id = s.sample_id WHERE s.position = {position}"
-                " AND e.metric = :score_metric AND e.score BETWEEN :lowest AND :highest)"
-            )
-        return parts, values
 
 
 class FoundEvaluation(BaseModel):
@@ -262,7 +134,7 @@ def _of_bins(
     limit: int,
 ) -> list[tuple[int, int]]:
     """Return bins and positions of the samples with a score in *bins*, in their order."""
-    any_of = wanted.bins(bins) or [_NOTHING]
+    any_of = wanted.bins(bins) or [NO_SAMPLE]
     found = _positions(connection, wanted, apps, any_of, Sort.NEWEST, at, limit)
     if len(bins) == 1:
         return [(bins[0], position) for position in found]
@@ -332,7 +204,7 @@ def _positions(
     """Return positions in the order of *sort*, beyond *after*."""
     groups = list(wanted.facets(one_of))
     if apps is not None:
-        groups.append([facet("app", app) for app in sorted(apps)] or [_NOTHING])
+        groups.append([facet("app", app) for app in sorted(apps)] or [NO_SAMPLE])
     phrases = wanted.phrases()
     if wanted.text.strip() and not phrases:
         return []

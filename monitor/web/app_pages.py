@@ -29,8 +29,9 @@ from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
 from monitor.store.ledger import Kind, read_volume
 from monitor.store.query import active_streams
+from monitor.store.sample_filter import SampleFilter
 from monitor.store.samples import WorstSample, worst_samples
-from monitor.store.search import FoundSample, SampleFilter, find_samples
+from monitor.store.search import FoundSample, find_samples
 from monitor.store.verdicts import read_insights
 from monitor.testsets.compare import Comparison, decide, decision
 from monitor.testsets.releases import (

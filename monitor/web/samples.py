@@ -17,14 +17,9 @@ from monitor.report.sheets import inert
 from monitor.store import Sort
 from monitor.store.feedback import feedback_of
 from monitor.store.labels import labels_of
+from monitor.store.sample_filter import SampleFilter
 from monitor.store.samples import StoredSample, read_sample, session_scores
-from monitor.store.search import (
-    FoundSample,
-    SampleFilter,
-    SamplePage,
-    find_samples,
-    neighbours,
-)
+from monitor.store.search import FoundSample, SamplePage, find_samples, neighbours
 from monitor.testsets.golden import golden_case
 from monitor.web import schema, time_range
 from monitor.web.auth import RefusedError, Role, needs, principal_of, read_number, wrong_parameter

@@ -18,7 +18,8 @@ from monitor.store import Sort
 from monitor.store.agreement import Agreement
 from monitor.store.feedback import MOST_COMMENT_CHARS
 from monitor.store.labels import LabelRecord
-from monitor.store.search import FoundSample, SampleFilter
+from monitor.store.sample_filter import SampleFilter
+from monitor.store.search import FoundSample
 from monitor.testsets.cases import TestCase
 
 

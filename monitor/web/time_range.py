@@ -206,8 +206,8 @@ def samples_path(sample_id: str = "", **wanted: object) -> str:
     """
     Address of the list of the samples that *wanted* names; of one of them, with its neighbours.
 
-    Names are those of `monitor.store.search.SampleFilter`; what is empty is left out, and times
-    may be epoch seconds.
+    Names are those of `monitor.store.sample_filter.SampleFilter`; what is empty is left out, and
+    times may be epoch seconds.
 
     Examples
     --------

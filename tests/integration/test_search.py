@@ -10,6 +10,7 @@ from sqlalchemy import event, text
 from monitor.models import Evaluation
 from monitor.store import Sort
 from monitor.store.retention import Ages, Retention, blank
+from monitor.store.sample_filter import SampleFilter
 from monitor.store.sample_index import (
     FOUND,
     PERIOD_BITS,
@@ -20,7 +21,7 @@ from monitor.store.sample_index import (
     index_older,
     write_terms,
 )
-from monitor.store.search import SampleFilter, _by_index, _positions, find_samples, neighbours
+from monitor.store.search import _by_index, _positions, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample

@@ -14,10 +14,11 @@ from monitor.errors import SettingsError, StoreError, StoreUnavailableError
 from monitor.store.columns import pack
 from monitor.store.engine import Store
 from monitor.store.reconcile import sums_of_store
+from monitor.store.sample_filter import SampleFilter
 from monitor.store.sample_index import index_older
 from monitor.store.samples import read_sample
 from monitor.store.schema import HEAD, _config, check_schema, migrate
-from monitor.store.search import SampleFilter, find_samples
+from monitor.store.search import find_samples
 from monitor.store.tables import metadata
 from monitor.testing import make_evaluation, make_interaction, make_sample
 

@@ -204,7 +204,7 @@ def late(timeout_s: float) -> JudgeUnavailableError:
 
 
 def unavailable(error: Exception, timeout_s: float) -> JudgeUnavailableError:
-    """Return our error for a transport that broke, with the name of its class and no more."""
+    """Return the judge's error for a broken connection; it names only the class of the cause."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return late(timeout_s)
     if isinstance(error, openai.APIConnectionError):
