@@ -10,11 +10,13 @@ import logging
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from ..errors import QueueError
 from ..queue.producer import Producer
@@ -88,6 +90,7 @@ class SenderLoop:
         #: Since when Redis is away, in monotonic seconds; endless once that was said.
         self._away_since: float | None = None
         self._room = QueueRoom(self._options.queue_limit, self._options.queue_limit_megabytes)
+        self._unsynced = Unsynced()
 
     def step(self, now: float) -> float | None:
         """Do what is due at *now* (monotonic); return the seconds to wait, None at the end."""
@@ -95,7 +98,12 @@ class SenderLoop:
         hurry, recorder.hurry = recorder.hurry or recorder.close_by is not None, False
         if not self._backoff.wait_s(now, hurry=hurry):
             self._fill(now)
-            if self._batch or self._feedback_waits() or self._report_is_due(now, hurry=hurry):
+            if (
+                self._batch
+                or self._feedback_waits()
+                or self._unsynced.pending
+                or self._report_is_due(now, hurry=hurry)
+            ):
                 self._send(now)
         if self._batch and now - self._batch_since >= BATCH_KEPT_S:
             self._give_up("redis_unavailable")
@@ -120,7 +128,7 @@ class SenderLoop:
         wait_s = self._backoff.wait_s(now, hurry=hurry)
         if wait_s:
             return min(wait_s, POLL_S)
-        if recorder.buffer and not recorder.full:
+        if (recorder.buffer and not recorder.full) or self._unsynced.pending:
             self._batches += 1
             return 0.0 if self._batches % BREATH_EVERY else BREATH_S
         return IDLE_POLL_S if now - self._busy_at > IDLE_AFTER_S else POLL_S
@@ -195,10 +203,9 @@ class SenderLoop:
         sampled = recorder.sampled  # before seen, which is never smaller
         counters = {
             **self._about, "seen": recorder.seen, "sampled": sampled,
-            "sent": recorder.sent + len(batch), "last_error": recorder.encoding_error, **dropped,
+            "last_error": recorder.encoding_error, **dropped,
             **{f"errored:{name}": n for name, n in recorder.errored.items()},
             **({"unseen": unseen} if (unseen := recorder.unseen) else {}),
-            **recorder.feedback.counters(len(feedback)),
         }  # fmt: skip
         try:
             if self._producer is None:
@@ -206,44 +213,50 @@ class SenderLoop:
                 home = Path(self._options.home).expanduser().absolute()
                 url = resolve_redis_url(self._options.redis_url, home)
                 self._producer = Producer(url, queue_limit=self._options.queue_limit)
-            answer = self._producer.send(
+            if self._unsynced.doubtful:
+                self._unsynced.compare(self._producer.arrived(recorder.hook_id))
+            lost = self._unsynced.lost[0] if self._unsynced.lost else None
+            sending = lost or Batch(
                 [encoded.entry for encoded in batch],
+                feedback,
+                recorder.sent + len(batch),
+                recorder.feedback.sent + len(feedback),
+                sum(encoded.size_bytes for encoded in batch),
+            )
+            answer = self._producer.send(
+                sending.entries,
                 app=self._options.app,
                 hook_id=recorder.hook_id,
-                feedback=feedback,
+                feedback=sending.feedback,
                 experiments=recorder.chooses and not self._may_not_read_shares,
-                counters=counters,
+                counters={
+                    **counters, "sent": sending.sent,
+                    **recorder.feedback.counters(sending.feedback_sent),
+                },
                 heartbeat_at_ms=time.time_ns() // 1_000_000,
-            )
+            )  # fmt: skip
         except Exception as error:  # noqa: BLE001  # whatever it is: keep the batch, try again
-            text = str(error) if isinstance(error, QueueError) else type(error).__name__
-            # Samples go before shares: where reading these is forbidden, an even split remains.
-            self._may_not_read_shares |= recorder.chooses and "NOPERM" in text
-            self._backoff.failed(time.monotonic())
-            recorder.connected, recorder.last_error = False, text
-            self._away_since = now if self._away_since is None else self._away_since
-            if self._producer is not None:
-                self._producer.close()
-            self._producer = None
-            if self._asked_rate is not None:  # nobody can end it while Redis is away
-                self._asked_rate = None
-                recorder.set_rate(self._options.sample_rate)
+            self._note_trouble(error, now)
             return
         self._backoff.succeeded()
         if self._away_since != float("inf"):
             self._away_since = None
-        self._batch, self._feedback = [], []
-        recorder.feedback.sent += len(feedback)
+        self._unsynced.confirm(sending, now)
         self._reported_at = now
-        if batch or feedback or recorder.reported != progress:
+        if sending.entries or sending.feedback or recorder.reported != progress:
             self._busy_at = now
-        recorder.sent += len(batch)
-        recorder.completed += len(batch)
-        recorder.chars_out += sum(encoded.chars for encoded in batch)
-        settled = progress.feedback + len(feedback)
-        recorder.reported = Progress(progress.seen, recorder.completed, progress.dropped, settled)
+        if lost is None:
+            self._batch, self._feedback = [], []
+            recorder.feedback.sent = sending.feedback_sent
+            recorder.sent = sending.sent
+            recorder.completed += len(batch)
+            recorder.chars_out += sum(encoded.chars for encoded in batch)
+            settled = progress.feedback + len(feedback)
+            recorder.reported = Progress(
+                progress.seen, recorder.completed, progress.dropped, settled
+            )
         recorder.connected, recorder.last_error = True, None
-        self._room.sent(len(batch), sum(encoded.size_bytes for encoded in batch))
+        self._room.sent(len(sending.entries), sending.size_bytes)
         recorder.full = self._room.look(answer.backlog)
         if answer.experiments != self._published:
             self._published = answer.experiments
@@ -251,6 +264,23 @@ class SenderLoop:
         if answer.sample_rate != self._asked_rate:
             self._asked_rate = asked = answer.sample_rate
             recorder.set_rate(self._options.sample_rate if asked is None else asked)
+
+    def _note_trouble(self, error: Exception, now: float) -> None:
+        """Drop the connection, wait longer before the next try, and doubt what was confirmed."""
+        recorder = self._recorder
+        text = str(error) if isinstance(error, QueueError) else type(error).__name__
+        # Samples go before shares: where reading these is forbidden, an even split remains.
+        self._may_not_read_shares |= recorder.chooses and "NOPERM" in text
+        self._backoff.failed(time.monotonic())
+        self._unsynced.doubtful = True
+        recorder.connected, recorder.last_error = False, text
+        self._away_since = now if self._away_since is None else self._away_since
+        if self._producer is not None:
+            self._producer.close()
+        self._producer = None
+        if self._asked_rate is not None:  # nobody can end it while Redis is away
+            self._asked_rate = None
+            recorder.set_rate(self._options.sample_rate)
 
     def _give_up(self, reason: str) -> None:
         for encoded in self._batch:
@@ -264,7 +294,8 @@ class SenderLoop:
         self._feedback = []
 
     def _all_done(self) -> bool:
-        return self._recorder.has_reported(self._recorder.goal())
+        done = self._recorder.has_reported(self._recorder.goal())
+        return done and not self._unsynced.pending
 
     def _end(self, now: float) -> None:
         """Count what did not make it, and say so, with one last batch, if Redis is there."""
@@ -277,6 +308,7 @@ class SenderLoop:
             while recorder.buffer:
                 self._settle(Draft._make(recorder.buffer.popleft()).chars, "shutdown")
             if recorder.connected:
+                self._unsynced.lost.clear()  # the counters are worth more now
                 self._feedback_waits()
                 self._send(now)
             self.abandon("shutdown")
@@ -350,6 +382,70 @@ class Complaints:
         counts = ", ".join(f"{reason} {n}{why.get(reason, '')}" for reason, n in news.items())
         parts = [f'dropped="{counts}"' if counts else "", f'redis="{error}"' if error else ""]
         return " ".join(part for part in parts if part)
+
+
+# --- what a Redis that died may have lost, although it had confirmed it ---
+
+#: A confirmed batch is kept until Redis answers so long after it. With ``appendfsync everysec``
+#: Redis confirms first and writes within a second, or three while its disk is busy.
+SYNCED_AFTER_S = 3.0
+#: At most; the oldest are forgotten first.
+_MOST_UNSYNCED_BYTES = 4_000_000
+
+
+class Batch(NamedTuple):
+    """What goes to Redis in one transaction."""
+
+    entries: list[dict[bytes, bytes]]
+    feedback: list[dict[bytes, bytes]]
+    sent: int  #: samples of this hook with which it has arrived, its own included
+    feedback_sent: int  #: the same of feedback
+    size_bytes: int
+
+    @property
+    def total(self) -> int:
+        """What Redis has received of this hook once the batch has arrived."""
+        return self.sent + self.feedback_sent
+
+
+class Unsynced:
+    """
+    Keeps the batches that Redis confirmed a moment ago, to send again what it loses.
+
+    A Redis that is killed, or replaced by its replica, comes back without its last writes. How
+    far it came is what it says of this hook: counters and samples are written together.
+    """
+
+    def __init__(self) -> None:
+        self.doubtful = False  #: whether there was trouble since Redis last answered
+        self.lost: deque[Batch] = deque()  #: to be sent again, oldest first
+        self._confirmed: deque[tuple[float, Batch]] = deque()
+        self._bytes = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether something may have to be sent again."""
+        return self.doubtful or bool(self.lost)
+
+    def confirm(self, batch: Batch, now: float) -> None:
+        """Note that Redis has answered at *now*, in monotonic seconds, and received a batch."""
+        if self.lost:
+            self.lost.popleft()
+        if batch.entries or batch.feedback:
+            self._confirmed.append((now, batch))
+            self._bytes += batch.size_bytes
+        while self._confirmed and (
+            self._bytes > _MOST_UNSYNCED_BYTES or now - self._confirmed[0][0] >= SYNCED_AFTER_S
+        ):
+            self._bytes -= self._confirmed.popleft()[1].size_bytes
+
+    def compare(self, arrived: int) -> None:
+        """Find what is lost in a Redis that has received *arrived* samples and feedback of ours."""
+        again = [batch for _, batch in self._confirmed if batch.total > arrived]
+        self.lost.extendleft(reversed(again))
+        self._confirmed = deque(item for item in self._confirmed if item[1].total <= arrived)
+        self._bytes = sum(batch.size_bytes for _, batch in self._confirmed)
+        self.doubtful = False
 
 
 # --- whether there is room in Redis: by the number of samples that wait, and by their size ---

@@ -171,12 +171,12 @@ class FeedbackBuffer:
         """How many were sent or dropped."""
         return self.sent + sum(self._dropped.so_far().values())
 
-    def counters(self, sending: int) -> dict[str, int]:
-        """Return the counters as Redis keeps them, *sending* more counted as sent."""
+    def counters(self, sent: int) -> dict[str, int]:
+        """Return the counters as Redis keeps them, *sent* of all counted as sent."""
         if not self.given:
             return {}
         dropped = {f"feedback:{reason}": n for reason, n in self._dropped.so_far().items()}
-        return {"feedback:given": self.given, "feedback:sent": self.sent + sending, **dropped}
+        return {"feedback:given": self.given, "feedback:sent": sent, **dropped}
 
     def stats(self) -> dict[str, Any]:
         """Return where all feedback is."""

@@ -221,7 +221,7 @@ def test_counters_of_feedback_hold_what_is_on_its_way():
     waiting.sent = 1
     waiting.drop("encode_failed", 1)
     expected = {"feedback:given": 3, "feedback:sent": 2, "feedback:encode_failed": 1}
-    assert waiting.counters(1) == expected
+    assert waiting.counters(2) == expected
     waiting.abandon()
     assert waiting.stats()["dropped"] == {"encode_failed": 1, "shutdown": 3}
 
