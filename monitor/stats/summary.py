@@ -156,14 +156,14 @@ def robust_trend(
 
     *days*: times of the points, in days from any origin. *passed* and *n*: passes and scores of
     each point, 0 <= passed <= n; points with n = 0 are left out. None with fewer than 6 points or
-    60 scores.
+    60 scores, or where all points are of one time.
 
     Source: R. DerSimonian, N. Laird, "Meta-analysis in clinical trials", Controlled Clinical
     Trials 7 (1986), 177-188.
     """
     t, y, size = (np.asarray(values, dtype=float) for values in (days, passed, n))
     t, y, size = t[size > 0], y[size > 0], size[size > 0]
-    if len(t) < _LEAST_POINTS or size.sum() < _LEAST_N:
+    if len(t) < _LEAST_POINTS or size.sum() < _LEAST_N or not np.ptp(t) > 0:
         return None
     rate = y / size
     overall = (y.sum() + 0.5) / (size.sum() + 1)
@@ -171,8 +171,6 @@ def robust_trend(
     weights = size / noise
     middle = float((weights * t).sum() / weights.sum())
     spread = float((weights * (t - middle) ** 2).sum())
-    if spread <= 0:
-        return None
     level = float((weights * rate).sum() / weights.sum())
     slope = float((weights * (t - middle) * (rate - level)).sum() / spread)
     rest = rate - level - slope * (t - middle)

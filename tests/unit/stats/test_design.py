@@ -65,3 +65,52 @@ def test_estimates_that_vary_more_than_a_pass_are_worth_less():
 
 def test_kish_decides_when_all_passed():
     assert size_of(np.array([1.0, 3.0]), np.ones(2)) == pytest.approx(16 / 10)
+
+
+def alternating(width, high, low, n, blocks=40):
+    """Return buckets of *n* samples whose pass rate changes from block to block of that width."""
+    bucket = np.arange(width * blocks)
+    rate = np.where(bucket // width % 2, low, high)
+    return bucket, rate * n, np.full(bucket.size, float(n))
+
+
+@pytest.mark.parametrize(("width", "n"), [(15, 1), (15, 6)])
+def test_factor_is_the_mean_square_of_successive_differences_over_its_expectation(width, n):
+    """Two blocks of 15 n samples each differ by 4 points, at a rate of 90 %, every time."""
+    found = design_effect(*alternating(width, 0.92, 0.88, n))
+    expected = 0.04**2 / (2 / (15 * n) * 0.9 * 0.1)
+    noise = 1 + 2.33 * np.sqrt(3 / 40)
+    assert found == (pytest.approx(expected) if expected > noise else 1.0, True)
+
+
+def test_young_stream_has_the_measured_factor_only_where_it_is_above_the_usual():
+    steady, jumping = (
+        design_effect(*alternating(15, *rates, n=10, blocks=29)) for rates in
+        ((0.9, 0.9), (0.93, 0.85))
+    )  # fmt: skip
+    assert steady == (USUAL_EFFECT, False)
+    mean = (15 * 0.93 + 14 * 0.85) / 29
+    assert jumping == (pytest.approx(0.08**2 / (2 / 150 * mean * (1 - mean))), False)
+
+
+def test_factor_is_ten_at_most():
+    assert design_effect(*alternating(15, 1.0, 0.5, n=50)).factor == 10.0
+
+
+def test_gaps_in_time_make_no_blocks():
+    """Forty blocks of which every second one is empty are twenty."""
+    bucket, passed, n = alternating(15, 0.9, 0.9, n=5, blocks=58)
+    some = bucket // 15 % 2 == 0
+    assert not design_effect(bucket[some], passed[some], n[some]).known
+    assert design_effect(bucket, passed, n).known
+
+
+@pytest.mark.parametrize(("beyond", "bounded"), [(1.05, 1.0), (-0.05, 0.0), (1.0, 1.0)])
+def test_rate_beyond_certainty_is_worth_what_its_variance_says_two_samples_further_in(
+    beyond, bounded
+):
+    """Eight samples that count alike, whose estimates lie a half above and below their mean."""
+    y = beyond + np.tile([0.5, -0.5], 4)
+    drawn = (bounded * 8 + 2) / (8 + 4)
+    assert size_of(np.ones(8), y) == pytest.approx(min(8, drawn * (1 - drawn) / (0.25 / 8)))
+    assert size_of(np.full(8, 20.0), y) == pytest.approx(size_of(np.ones(8), y))

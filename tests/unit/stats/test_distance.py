@@ -2,9 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from monitor.stats.distance import kolmogorov_smirnov, population_stability_index
+from monitor.stats.distance import (
+    kolmogorov_smirnov,
+    merge_equal_mass,
+    population_stability_index,
+)
 
 
 def counts(values):
@@ -44,3 +50,31 @@ def test_psi_is_finite_when_bins_are_empty():
 def test_empty_histogram_is_refused(distance):
     with pytest.raises(ValueError, match="empty"):
         distance(np.zeros(101), counts([1]))
+
+
+def test_bins_are_merged_to_ten_of_equal_mass_in_the_reference():
+    """Two hundred bins of one score each: ten groups of twenty."""
+    first, second = merge_equal_mass(np.ones(200), np.arange(200.0))
+    assert first.tolist() == [20] * 10
+    assert second.tolist() == np.arange(200.0).reshape(10, 20).sum(axis=1).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=101))
+def test_merging_loses_no_score_and_leaves_no_group_empty(bins):
+    reference, current = np.array(bins, dtype=float).T
+    assume(reference.sum() and current.sum())
+    first, second = merge_equal_mass(reference, current)
+    assert (first.sum(), second.sum()) == (reference.sum(), current.sum())
+    assert len(first) == len(second) <= 10
+    assert (first + second).min() > 0
+
+
+def test_bin_that_holds_much_keeps_a_group_of_its_own():
+    first, second = merge_equal_mass(np.array([5.0, 90.0, 5.0]), np.array([1.0, 2.0, 3.0]))
+    assert (first.tolist(), second.tolist()) == ([5, 90, 5], [1, 2, 3])
+
+
+@pytest.mark.parametrize("other", [np.ones(100), np.ones(102)])
+def test_histograms_of_different_shapes_are_refused(other):
+    with pytest.raises(ValueError, match="shapes differ"):
+        kolmogorov_smirnov(np.ones(101), other)

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy import stats
 
 from monitor.stats.distance import (
@@ -17,6 +19,7 @@ from monitor.stats.distance import (
 from monitor.stats.multiplicity import (
     benjamini_hochberg,
     e_detector_bh,
+    holm,
     stream_shares,
 )
 
@@ -157,3 +160,73 @@ def test_shares_use_up_the_budget_once():
     root, segment = stream_shares(4, 50)
     assert 4 * root + 50 * segment == pytest.approx(1)
     assert stream_shares(4, 0)[0] * 4 == 1
+
+
+@given(st.integers(1, 4), st.floats(0.1, 0.9), st.floats(0.1, 0.9), st.integers(2, 60))
+def test_interval_of_a_difference_of_means_is_the_estimate_and_1_96_errors(effect, a, b, n):
+    first, second = Moments(n, a, 0.01 * effect), Moments(2 * n, b, 0.02)
+    found = standardized_difference(first, second)
+    half = 1.96 * math.sqrt(0.01 * effect / n + 0.02 / (2 * n))
+    assert found.difference == pytest.approx(b - a)
+    assert found.interval == pytest.approx((b - a - half, b - a + half))
+
+
+@pytest.mark.parametrize("least", [1.0, 0.5, 0.0])
+def test_a_mean_of_one_score_or_none_is_refused_on_either_side(least):
+    few, many = Moments(least, 0.5, 0.1), Moments(10, 0.5, 0.1)
+    for pair in ((few, many), (many, few)):
+        with pytest.raises(ValueError, match="more than one"):
+            standardized_difference(*pair)
+    assert standardized_difference(Moments(1.5, 0.4, 0.1), many).difference == pytest.approx(0.1)
+
+
+def test_samples_that_depend_on_each_other_are_less_sure_of_a_shift():
+    """A design effect of four is a standard error of two."""
+    first, second = two_samples(2)
+    plain, dependent = (
+        stats.norm.isf(
+            mann_whitney(counts(first), counts(second), design_effect=effect).p_value / 2
+        )
+        for effect in (1.0, 4.0)
+    )
+    assert dependent == pytest.approx(plain / 2)
+
+
+def test_ranks_that_balance_are_no_evidence():
+    """Within the half rank of the continuity correction, the p-value is one and no more."""
+    assert mann_whitney(counts([40, 60]), counts([50, 50])).p_value == 1.0
+    assert mann_whitney(counts([40]), counts([60])).p_value == pytest.approx(1.0)
+
+
+def test_largest_sample_whose_ks_p_value_is_exact_has_six_hundred():
+    def exact(n):
+        spread = np.zeros(101)
+        spread[:60] = n / 60
+        return ks_test(spread, counts([70] * 2_000)).exact
+
+    assert (exact(600), exact(660)) == (True, False)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_the_step_down_rule(p_values):
+    """Adjusted, each is the largest of what it and the smaller ones had to pass."""
+    found = holm(p_values)
+    ranked = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    worst = 0.0
+    for rank, i in enumerate(ranked):
+        worst = max(worst, min(1.0, p_values[i] * (len(p_values) - rank)))
+        assert found[i] == pytest.approx(worst)
+
+
+@given(st.lists(st.floats(0.001, 200), min_size=1, max_size=10), st.sampled_from([0.05, 0.5]))
+def test_e_values_are_chosen_as_their_inverses_would_be(levels, budget):
+    """The e-BH rule is Benjamini and Hochberg's on one over each."""
+    inverse = [1 / level for level in levels]
+    n = len(levels)
+    assume(all(abs(p * n / k - budget) > 1e-9 for p in inverse for k in range(1, n + 1)))
+    assert e_detector_bh(levels, looks=1, budget=budget) == benjamini_hochberg(inverse, budget)
+
+
+def test_budget_of_one_app_is_whole_and_of_none_is_as_of_one():
+    assert stream_shares(1, 0) == stream_shares(0, 0) == (1.0, 0.0)
+    assert stream_shares(0, 2) == (0.5, 0.25)

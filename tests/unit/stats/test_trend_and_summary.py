@@ -1,7 +1,11 @@
 """Trend and aggregate figures: the worked examples of the seeds, numpy, and noise."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from monitor.models import Tally
 from monitor.rolling.tallies import figures_of, tally_of, total, trend_of
@@ -133,3 +137,93 @@ def test_trend_is_never_surer_than_its_samples_allow():
 @pytest.mark.parametrize(("scores", "stability"), [([0.0, 0.5], 0.0), ([0.0, 0.0], 1.0)])
 def test_scores_that_begin_at_zero_are_stable_only_if_they_stay(scores, stability):
     assert plain_trend(scores).stability_score == stability
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=30), st.integers(1, 3))
+def test_figures_of_any_scores_are_numpys(thousandths, times):
+    """Counted by hundredths, a score that came several times is as many scores."""
+    scores = [each / 1000 for each in thousandths]
+    found, values = summarise(scores), np.array(scores)
+    assert (found.n, found.mean) == (len(scores), pytest.approx(values.mean()))
+    spread = values.std(ddof=1) if values.size > 1 else 0.0
+    expected = (*np.quantile(values, [0.5, 0.95, 0.0, 1.0]), spread)
+    shown = (found.median, found.percentile_95, found.min, found.max, found.std_dev)
+    assert shown == pytest.approx(expected)
+    hundredths = [round(100 * score) for score in scores] * times
+    counted = summarise_bins(Counter(hundredths))
+    plain = summarise([position / 100 for position in hundredths])
+    assert counted.histogram == plain.histogram
+    assert counted[:-1] == pytest.approx(plain[:-1])
+    assert summarise_bins({101: 0} | Counter(hundredths)) == counted
+
+
+@given(st.integers(0, 100))
+def test_each_hundredth_lies_in_the_tenth_that_its_first_digit_names(position):
+    tenth = min(9, position // 10)
+    name = f"{tenth / 10:.1f}-{(tenth + 1) / 10:.1f}"
+    assert summarise([position / 100]).histogram == ((name, 1),)
+
+
+@pytest.mark.parametrize("figures", [lambda: summarise([]), lambda: summarise_bins({40: 0})])
+def test_no_scores_have_no_figures(figures):
+    with pytest.raises(ValueError, match="at least one score"):
+        figures()
+
+
+@pytest.mark.parametrize(("passed", "low", "high"), [(49, 0.9412, 1.0), (1, 0.0, 0.0588)])
+def test_normal_interval_is_cut_to_rates(passed, low, high):
+    assert normal_interval(passed, 50) == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("last", "trend"),
+    [(0.519, "stable"), (0.521, "improving"), (0.481, "stable"), (0.479, "declining")],
+)
+def test_plain_trend_is_stable_up_to_a_point_a_score(last, trend):
+    """The whole change over the number of scores: two here."""
+    found = plain_trend([0.5, last])
+    assert (found.trend, found.change_rate) == (trend, pytest.approx((last - 0.5) / 2))
+    assert plain_trend([0.5, last], tolerance=0.03).trend == "stable"
+
+
+def test_plain_trend_needs_a_score_and_is_never_less_than_unstable():
+    assert plain_trend([0.1, 0.9]).stability_score == 0.0
+    with pytest.raises(ValueError, match="at least one score"):
+        plain_trend([])
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.integers(20, 300)), min_size=6, max_size=12),
+    st.floats(-0.04, 0.04), st.integers(0, 99),
+)  # fmt: skip
+def test_trend_is_weighted_least_squares_with_an_error_that_grows_with_scatter(points, slope, seed):
+    days, n = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    assume(np.ptp(days) > 0.1)
+    passed = np.random.default_rng(seed).binomial(n.astype(int), 0.8 + slope * days / 3)
+    found = robust_trend(days, passed, n)
+    rate, overall = passed / n, (passed.sum() + 0.5) / (n.sum() + 1)
+    noise = overall * (1 - overall)
+    (fitted, level), covariance = np.polyfit(days, rate, 1, w=np.sqrt(n / noise), cov="unscaled")
+    chi2 = float((n / noise * (rate - level - fitted * days) ** 2).sum())
+    freedom = len(n) - 2
+    half = 1.96 * np.sqrt(covariance[0, 0] * max(1.0, chi2 / freedom))
+    assert found[1:4] == pytest.approx((fitted, fitted - half, fitted + half), rel=1e-6, abs=1e-9)
+    tau = np.sqrt(max(0.0, (chi2 - freedom) * noise / (n.sum() - (n**2).sum() / n.sum())))
+    assert found.stability == pytest.approx(np.exp(-tau / 0.05), rel=1e-6)
+    assert (found.points, found.n) == (len(n), n.sum())
+    certain = abs(fitted) > half and abs(fitted) >= 0.02
+    expected = ("improving" if fitted > 0 else "declining") if certain else (
+        "uncertain" if half > 0.1 else "stable"
+    )  # fmt: skip
+    assert found.direction == expected
+
+
+def test_trend_begins_with_six_points_and_sixty_scores():
+    days = list(range(6))
+    assert robust_trend(days, [8] * 6, [10] * 6).points == 6
+    assert robust_trend(days[:5], [18] * 5, [20] * 5) is None
+    assert robust_trend(days, [8] * 6, [9] + [10] * 5) is None
+    assert robust_trend([*days, 9], [8] * 6 + [0], [10] * 6 + [0]).points == 6
+    assert robust_trend([3] * 6, [8] * 6, [10] * 6) is None
