@@ -80,6 +80,11 @@ def some_happening(rng):
         events=events,
         silenced=silenced,
         members=members,
+        recovered=[
+            grouping.Member(f"bot-{metric}", snapshot(metric).key, level(rng), silenced=False)
+            for metric in "abef"
+            if rng.random() < 0.3
+        ],
         known_names={name for name in "abcd" if rng.random() < 0.3},
     )
 
@@ -171,10 +176,14 @@ def news_is_right(module, rng):
     if event is None:
         return news is None and (after.told_at, after.sequence) == (group.told_at, group.sequence)
     told_at = None if ends else NOW
-    others = tuple(m for m in happened.members if m.incident_id != lead.incident_id)
+    others, recovered = (
+        tuple(member for member in members if member.incident_id != lead.incident_id)
+        for members in (happened.members, happened.recovered)
+    )
     return (
         news is not None
-        and (news.event, news.lead, news.others, news.group) == (event, lead, others, after)
+        and (news.event, news.lead, news.group) == (event, lead, after)
+        and (news.others, news.recovered) == (others, recovered)
         and (after.told_at, after.sequence) == (told_at, group.sequence + 1)
     )
 
@@ -256,3 +265,57 @@ def test_a_group_is_over_when_nothing_fires_and_nothing_is_held_back():
     group = group_named("g", "bot")
     assert grouping.is_over(group, [])
     assert not grouping.is_over(group, [member])
+
+
+def some_members(rng, names):
+    peaks = {name: level(rng) for name in names}
+    return tuple(
+        grouping.Member(f"i-{name}", snapshot(name).key, rng.choice([Severity.WARNING, peak]),
+                        silenced=False, peak=peak)
+        for name, peak in peaks.items()
+    )  # fmt: skip
+
+
+def some_news(rng):
+    """Draw a message about a group that holds up to fifteen other alerts of each sort."""
+    hours = [NOW - timedelta(hours=rng.randint(1, 9)) for _ in range(3)]
+    peak = level(rng)
+    lead = snapshot("lead", level=rng.choice([Severity.WARNING, peak])).model_copy(
+        update={"peak": peak, "opened_at": hours[0], "since": hours[0] - timedelta(minutes=5)}
+    )
+    group = grouping.AlertGroup(
+        group_id="g", app="bot", cause=rng.choice([None, "the judge"]), opened_at=hours[1],
+        level=rng.choice([None, Severity.WARNING, Severity.CRITICAL]), sequence=rng.randint(1, 9),
+    )  # fmt: skip
+    kind = rng.choice([E.FIRED, E.JOINED, E.REPEATED, E.RESOLVED, E.SETTLED])
+    sides = (some_members(rng, rng.sample("abcdefghijklmnop", rng.randint(0, 15))) for _ in "12")
+    others, recovered = sides
+    return grouping.News(group=group, event=kind, lead=lead, others=others, recovered=recovered)
+
+
+def named(members, levels):
+    """Name the first ten, the worst first and those of one level by name."""
+    found = [(members[i].key.metric, levels[i]) for i in range(len(members))]
+    return sorted(found, key=lambda one: (one[1] is not Severity.CRITICAL, one[0]))[:10]
+
+
+def test_message_about_a_group_is_that_of_its_lead_with_the_times_and_levels_of_all():
+    rng = random.Random(3)
+    for _ in range(300):
+        news = some_news(rng)
+        found, group, lead = news.snapshot(), news.group, news.lead
+        ends = news.event in {E.RESOLVED, E.SETTLED}
+        assert news.level == (group.level or lead.peak)
+        assert (found.incident_id, found.sequence, found.event) == ("g", group.sequence, news.event)
+        assert found.level == (lead.level if ends else news.level)
+        bad = [lead.peak, news.level, *(member.peak for member in news.recovered)]
+        assert found.peak == worst(bad)
+        first = min(lead.opened_at, group.opened_at) if ends else lead.opened_at
+        assert (found.opened_at, found.since) == (first, min(lead.since, first))
+        assert found.cause == group.cause
+        others = named(news.others, [member.level for member in news.others])
+        recovered = named(news.recovered, [member.peak for member in news.recovered])
+        assert [(other.metric, other.level) for other in found.others] == others
+        assert [(other.metric, other.level) for other in found.recovered] == recovered
+        assert found.more == max(0, len(news.others) - 10)
+        assert found.verdict == lead.verdict

@@ -1,6 +1,6 @@
 """Matchers, hours and routes: who hears of what, and why."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -8,8 +8,10 @@ from alerts.routing import (
     Hours,
     Maintenance,
     Matcher,
+    Recipient,
     Route,
     RoutingConfig,
+    Silence,
     all_match,
     parse_all,
     silence_for,
@@ -200,3 +202,89 @@ def test_each_route_says_why_it_does_not_match():
 def test_a_channel_is_no_fallback_of_itself():
     (fallback,) = plan([route("mail", fallback="mail")]).recipients(LABELS, NOW).values()
     assert fallback is None
+
+
+@pytest.mark.parametrize(
+    ("hours", "moment", "end"),
+    [
+        (("08:00", "18:00", "Europe/Stockholm"), "2026-03-02T08:00", "2026-03-02T17:00"),
+        (("22:00", "06:00", "Europe/Stockholm"), "2026-03-02T23:00", "2026-03-03T05:00"),
+        (("22:00", "06:00", "Europe/Stockholm"), "2026-03-03T05:59", "2026-03-03T05:00"),
+        (("09:00", "09:00", "Europe/Stockholm"), "2026-03-03T08:59", "2026-03-03T08:00"),
+        (("02:00", "04:00", "Europe/Stockholm"), "2026-10-25T02:30", "2026-10-25T03:00"),
+    ],
+)
+def test_hours_say_in_utc_when_they_end(hours, moment, end):
+    until = Hours.parse(*hours).until(at(moment))
+    assert (until, until.tzinfo) == (datetime.fromisoformat(end).replace(tzinfo=UTC), UTC)
+
+
+def test_hours_are_written_as_people_read_them():
+    for days, written in (((), "every day"), ("mon-tue, sun", "mon tue sun")):
+        hours = Hours.parse("08:00", "24:00", "Europe/Stockholm", days)
+        assert str(hours) == f"{written} 08:00-00:00 Europe/Stockholm"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_default"),
+    [
+        ({}, True),
+        ({"min_severity": Severity.CRITICAL}, False),
+        ({"active_hours": Hours.parse("08:00", "18:00", "UTC")}, False),
+        ({"matchers": parse_all(["app=x"])}, False),
+    ],
+)
+def test_default_route_takes_everything_at_any_time(options, is_default):
+    assert Route(name="x", channels=("out",), **options).is_default is is_default
+
+
+def test_critical_only_route_says_so():
+    (_, refusal), *_ = plan([route("pager", min_severity=Severity.CRITICAL)]).explain(
+        LABELS | {"severity": "warning"}, NOW
+    )
+    assert refusal == "it takes critical alerts only"
+
+
+def test_silence_holds_from_its_first_moment_up_to_its_last():
+    silence = Silence(
+        silence_id="s", matchers=parse_all(["team=search"]), starts_at=NOW,
+        ends_at=NOW + timedelta(hours=1), author="ann", comment="rollout",
+    )  # fmt: skip
+    covered = [silence.covers(LABELS, NOW + timedelta(seconds=s)) for s in (-1, 0, 3599, 3600)]
+    assert covered == [False, True, True, False]
+    assert not silence.covers(LABELS | {"team": "ads"}, NOW)
+
+
+def test_without_routes_everyone_gets_everything_once():
+    ann, bob, slack = Recipient("mail", "ann@x"), Recipient("mail", "bob@x"), Recipient("slack")
+    config = RoutingConfig.everyone([ann, slack, bob, ann])
+    assert config.addresses == {"mail": ("ann@x", "bob@x"), "slack": ("",)}
+    assert config.recipients({}, NOW) == dict.fromkeys([ann, bob, slack])
+    assert config.group_wait_s == 0.0
+
+
+def test_fallback_is_that_of_the_first_route_and_later_labels_of_an_app_win():
+    routes = [
+        Route(name="a", channels=("mail",), fallback="slack", goes_on=True),
+        Route(name="b", channels=("mail", "slack"), fallback="sms"),
+    ]
+    config = RoutingConfig(
+        routes=routes, addresses={"mail": ("x",), "slack": ("",)},
+        app_labels={"*": {"team": "all", "tier": "1"}, "shop": {"team": "ads"}},
+    )  # fmt: skip
+    expected = {Recipient("mail", "x"): "slack", Recipient("slack"): "sms"}
+    assert config.recipients({}, NOW) == expected
+    assert config.labels_of_app("shop") == {"team": "ads", "tier": "1"}
+    assert config.labels_of_app("bot") == {"team": "all", "tier": "1"}
+
+
+def test_alert_about_the_monitor_is_of_another_kind():
+    verdict = make_verdict(Status.WARNING, NOW, metric="monitor:blind")
+    assert plan([]).labels(verdict, Severity.WARNING)["kind"] == "monitor"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [(' app = "a b" ', "a b"), ('app="a\nb"', "a\nb"), ("app=~a.b", "a\nb")]
+)
+def test_value_may_hold_spaces_and_lines(text, value):
+    assert Matcher.parse(text).matches({"app": value})
