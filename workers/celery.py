@@ -25,6 +25,7 @@ from kombu.transport import redis as redis_transport
 from monitor.errors import GroundwatchError
 from monitor.queue import names
 from monitor.queue.producer import place_of
+from monitor.scoring.registry import small_budgets
 from monitor.settings import Settings
 from workers.context import configure_logs, forget_inherited, leave, worker_context
 from workers.waker import RUN_FOR_S, RunLease, Waker
@@ -119,6 +120,8 @@ def _check_before_work(**_: Any) -> None:
         worker_context().check()
     except GroundwatchError as error:
         sys.exit(f"groundwatch: {error}")
+    for words in small_budgets(worker_context().settings):
+        log.warning("judge_budget_small", message=words)
 
 
 @worker_process_init.connect

@@ -111,7 +111,7 @@ class JudgeWatch:
         budget, said, until = None, "", ""
         if reached is not None:
             setting = f"GROUNDWATCH_BUDGET_USD_PER_{reached.cap.period.upper()}"
-            said = f"{reached.words} is reached"
+            said = f"{reached.cap.words} is reached"
             until = f"for the next {duration(reached.left_s)}; {setting} raises it"
             budget = f"{said} {until}"
         if away is not None:

@@ -176,6 +176,7 @@ def check_redis(settings: Settings) -> Iterator[CheckResult]:
     """Check Redis: its data, room and queue, its workers, and what they say of the judge."""
     from monitor.queue.consumer import backlog, connect, live_workers, translated
     from monitor.queue.snapshot import read_events, read_stalls
+    from monitor.scoring.registry import small_budgets
     from monitor.settings import masked_url
     from workers.self_monitoring import JudgeWatch
 
@@ -244,7 +245,8 @@ def check_redis(settings: Settings) -> Iterator[CheckResult]:
             optional=True,
         )
     if settings.asks_judge:
-        judge = JudgeWatch.make(settings, client).look()
+        watch = JudgeWatch.make(settings, client)
+        judge = watch.look()
         yield CheckResult(
             "judge",
             ok=judge.trouble is None,
@@ -254,6 +256,9 @@ def check_redis(settings: Settings) -> Iterator[CheckResult]:
             or "no outage and no reached cap reported",
             advice="no sample is lost while the judge is away" if judge.away else "",
         )
+        usual_microusd = watch.budget.usual_microusd() if watch.budget is not None else None
+        for words in small_budgets(settings, usual_microusd):
+            yield CheckResult("judge budget", ok=False, found=words, optional=True)
 
 
 def check_store(settings: Settings) -> Iterator[CheckResult]:

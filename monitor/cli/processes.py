@@ -103,7 +103,7 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     from rich.table import Table
 
     from monitor.scoring.metric_config import unmet_needs
-    from monitor.scoring.registry import describe_scorer, resolve_metrics
+    from monitor.scoring.registry import describe_scorer, resolve_metrics, small_budgets
     from monitor.settings import masked_url
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -114,6 +114,8 @@ def _what_runs(settings: Settings, stack: Stack, where: str) -> Table:
     table.add_row("scorer", f"{', '.join(settings.metrics)} by {describe_scorer(settings)}")
     for name, needs in unmet_needs(resolve_metrics(settings), settings).items():
         table.add_row(name, f"needs {needs} to be scored", style="yellow")
+    for words in small_budgets(settings):
+        table.add_row("judge budget", words, style="yellow")
     table.add_row("alerts to", alert_recipients(settings))
     table.add_row("", "")
     table.add_row("in your app", 'groundwatch.init(app="NAME", sample_rate=1.0)')

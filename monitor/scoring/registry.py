@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,8 +33,9 @@ from monitor.scoring.declaration import (
     Similarity,
 )
 from monitor.scoring.judges.prices import Prices
-from monitor.scoring.limits.budget import Meter, caps_from
+from monitor.scoring.limits.budget import caps_from, microusd_up
 from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
+from monitor.scoring.limits.meter import USUAL_TOKENS, Meter
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metric_config import MAKES, metrics_of_entry, own_metric, read_toml
@@ -68,6 +70,26 @@ def describe_scorer(settings: Settings) -> str:
     if settings.scorer == "judge":
         return f"judge: sees {judge}; its level is not verified against people {verify}"
     return f"nli: sees sentences that no passage entails; level not verified {verify}"
+
+
+def small_budgets(settings: Settings, call_microusd: int | None = None) -> list[str]:
+    """
+    Describe the judge's budgets of which one call reserves more than a tenth.
+
+    *call_microusd* is what calls have reserved so far; None: what a sample of 2.5 kB would.
+    """
+    caps = caps_from(settings) if settings.asks_judge else ()
+    price_usd = Prices.from_settings(settings).cost_usd(settings.judge_model, *USUAL_TOKENS)
+    usual = microusd_up(price_usd or 0.0) if call_microusd is None else call_microusd
+    enough_usd = math.ceil(usual / 1_000) / 100
+    return [
+        f"a usual call reserves ${usual / 1e6:.4f}, {100 * usual / cap.microusd:.0f} % of"
+        f" {cap.words}, and calls stop when less is left: set"
+        f" {variable(f'budget_usd_per_{cap.period}')} to {enough_usd:.2f} or more to use nine"
+        " tenths"
+        for cap in caps
+        if 10 * usual > cap.microusd
+    ]
 
 
 def budget_client(settings: Settings) -> redis.Redis | None:

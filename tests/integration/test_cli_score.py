@@ -169,7 +169,7 @@ def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
 
 
 def test_run_waits_for_budget_that_calls_under_way_hold(records, scores, redis_url, monkeypatch):
-    monkeypatch.setattr("monitor.scoring.limits.budget._BUSY_WAIT_S", 0.001)
+    monkeypatch.setattr("monitor.scoring.limits.meter._BUSY_WAIT_S", 0.001)
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "1")
     with connect(redis_url) as client, JudgeServer() as server:

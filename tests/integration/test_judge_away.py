@@ -141,6 +141,19 @@ def test_doctor_names_what_the_judge_answers(make_context, server):
     assert found.advice
 
 
+def test_doctor_says_when_one_call_is_much_of_a_budget(make_context):
+    context = make_context(budget_usd_per_day=0.01, budget_usd_per_month=1)
+    put(context, 1)
+    run(context)
+    found = [f for f in check_redis(context.settings) if f.what == "judge budget"]
+    assert [item.ok for item in found] == [False]
+    call = Budget(context.redis, []).usual_microusd()
+    assert found[0].found.startswith(
+        f"a usual call reserves ${call / 1e6:.4f}, {call / 100:.0f} % of the judge's budget of"
+    )
+    assert "GROUNDWATCH_BUDGET_USD_PER_DAY" in found[0].found
+
+
 def test_local_scorer_has_no_judge_to_miss(make_context):
     context = make_context(scorer="local")
     assert not context.judge_unavailable()

@@ -30,15 +30,9 @@ from monitor.queue.consumer import connect
 from monitor.scoring.judges.openai_client import RetryPolicy
 from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.prices import Price, Prices
-from monitor.scoring.limits.budget import (
-    Budget,
-    Cap,
-    JudgeBusyError,
-    Meter,
-    microusd_up,
-    most_tokens,
-)
+from monitor.scoring.limits.budget import Budget, Cap, JudgeBusyError, microusd_up
 from monitor.scoring.limits.limiter import SharedLimits
+from monitor.scoring.limits.meter import Meter, most_tokens
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -276,8 +270,8 @@ class SlowBudget(Budget):
         super().__init__(*of)
         self.reserved, self.given_up = threading.Event(), threading.Event()
 
-    def reserve(self, microusd):
-        made = super().reserve(microusd)
+    def reserve(self, *microusd):
+        made = super().reserve(*microusd)
         self.reserved.set()
         assert self.given_up.wait(100)
         return made
@@ -391,26 +385,71 @@ def test_what_was_paid_before_the_budget_was_reached_is_on_record(client, policy
     assert found.cost_usd > 0
 
 
+MISHAPS = "ok", "refusal", "null", "empty_choices", "malformed", "content_filter", "503"
+
+
 @pytest.mark.parametrize(
-    "behaviours",
+    ("behaviours", "cap", "in_flight"),
     [
-        ("ok",),
-        ("ok", "refusal", "null", "empty_choices", "malformed", "content_filter", "503"),
-        ("ok", "ok", "no_usage", "error_in_200", "html", "503"),
+        (("ok",), 10_000_000, 1),
+        (MISHAPS, 10_000_000, 1),
+        (("ok", "ok", "no_usage", "error_in_200", "html", "503"), 20_000_000, 1),
+        (("ok",), 4_000_000, 10),  # three times the worst price of a call
+        (MISHAPS, 4_000_000, 1),
+        (MISHAPS, 4_000_000, 10),
     ],
 )
-def test_nine_tenths_of_a_cap_are_really_spent_before_it_stops(behaviours, client):
-    cap = 20_000_000
+def test_nine_tenths_of_a_cap_are_really_spent_before_it_stops(behaviours, cap, in_flight, client):
     budget = Budget(client, [Cap("day", cap)])
     with Vendor(*behaviours) as vendor:
         judge = judge_for(vendor, budget, timeout_s=30.0)
-        for turn in range(2_000):
-            try:
-                judge.judge(make_interaction(query=f"{turn}?"))
-            except BudgetReachedError:
-                break
-            except PASSING:
-                continue
+
+        def ask(number):
+            for turn in range(2_000):
+                try:
+                    judge.judge(make_interaction(query=f"{number} {turn}?"))
+                except BudgetReachedError:
+                    return
+                except (JudgeBusyError, *PASSING):
+                    continue
+
+        with ThreadPoolExecutor(in_flight) as pool:
+            list(pool.map(ask, range(in_flight)))
         judge.close()
     assert vendor.billed_microusd <= charged(budget)[0] <= cap
     assert vendor.billed_microusd >= 0.9 * cap
+
+
+def test_answers_are_limited_only_when_money_is_short_and_by_what_they_have_needed(client):
+    with JudgeServer() as server:
+        limits = {}
+        for cap in (CAP, 4_000_000):
+            client.flushdb()
+            judge = judge_for(server, Budget(client, [Cap("day", cap)]))
+            server.requests.clear()
+            for turn in range(12):
+                judge.judge(make_interaction(query=f"{turn}?"))
+            judge.close()
+            limits[cap] = [request["max_tokens"] for request in server.requests]
+        used = completion(json.dumps(judge_by_overlap(server.requests[0])), {}, "m")["usage"]
+    assert limits[CAP] == [2_200] * 12
+    assert limits[4_000_000][:10] == [2_200] * 10
+    assert all(
+        used["completion_tokens"] < limit < 3 * used["completion_tokens"]
+        for limit in limits[4_000_000][10:]
+    )
+
+
+@pytest.mark.parametrize(("counted", "limit"), [((250, 20), 40), ((0, 20), 100), ((250, 0), 100)])
+def test_only_plausible_counts_limit_an_answer(counted, limit, client):
+    meter = Meter(budget=Budget(client, [Cap("day", CAP)]), price=lambda *tokens: tokens[1] * 0.1)
+    request = {"messages": [{"content": "a" * 900}, {"content": "b" * 90}], "max_tokens": 100}
+    usage = dict(zip(("prompt_tokens", "completion_tokens"), counted, strict=True))
+
+    async def sent():
+        for _ in range(11):
+            async with meter.attempt(request) as attempt:
+                attempt.body = json.dumps({"usage": usage}).encode()
+        return attempt.request["max_tokens"]
+
+    assert asyncio.run(sent()) == limit

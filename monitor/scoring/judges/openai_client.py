@@ -33,7 +33,8 @@ from monitor.scoring.judges.openai_errors import (
 )
 from monitor.scoring.judges.reply import Envelope, read_content, read_envelope
 from monitor.scoring.judges.request import Request
-from monitor.scoring.limits.budget import CallAbandonedError, Meter
+from monitor.scoring.limits.budget import CallAbandonedError
+from monitor.scoring.limits.meter import Meter
 
 _T = TypeVar("_T")
 _NO_KEY = "not-needed"
@@ -218,7 +219,7 @@ async def _exchange(
     async with meter.attempt(arguments) as attempt:
         try:
             completions = client.chat.completions.with_streaming_response
-            async with completions.create(**arguments, timeout=timeout_s) as response:
+            async with completions.create(**attempt.request, timeout=timeout_s) as response:
                 attempt.headers = response.headers
                 body = await _read(response.iter_bytes(), _LARGEST_BODY)
         except Exception as error:

@@ -17,7 +17,7 @@ from monitor.errors import (
     JudgeUnavailableError,
 )
 from monitor.retry import retry_after_s
-from monitor.scoring.limits.budget import MAY_BE_BILLED
+from monitor.scoring.limits.meter import MAY_BE_BILLED
 
 _WRONG_ARGUMENT = frozenset({400, 422})
 _REDIRECTS = range(300, 400)

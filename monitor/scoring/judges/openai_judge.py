@@ -32,7 +32,7 @@ from monitor.scoring.judges.reply import (
 )
 from monitor.scoring.judges.request import Case, Request, reference_of
 from monitor.scoring.language import storable, words
-from monitor.scoring.limits.budget import Meter
+from monitor.scoring.limits.meter import Meter
 from monitor.scoring.prompts import load_prompt
 from monitor.settings import Settings
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from monitor.errors import JudgeRefusedError, JudgeReplyError
 from monitor.scoring.declaration import Criterion, CriterionAnswer, Form
 from monitor.scoring.language import storable
-from monitor.scoring.limits.budget import Usage, read_usage
+from monitor.scoring.limits.meter import Usage, read_usage
 
 _LONGEST_MODEL = 200
 _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")

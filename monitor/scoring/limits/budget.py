@@ -2,34 +2,31 @@
 The judge's budget: what it may cost an hour, a day, a month, whichever worker asks it.
 
 Money is reserved before a request, at its worst price, and the rest is given back after
-it. What a dead worker had reserved stays charged, as spent in doubt. So the sum of what
-was really spent never exceeds a cap, however many ask and whatever fails. The periods
-are those of Redis's clock, in UTC; a request belongs to the period in which it began.
+it (`monitor.scoring.limits.meter`). What a dead worker had reserved stays charged, as spent
+in doubt. So the sum of what was really spent never exceeds a cap, however many ask and
+whatever fails. The periods are those of Redis's clock, in UTC; a request belongs to the
+period in which it began.
 
 The cap holds as long as Redis keeps its data: an emptied Redis has spent nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import math
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import redis
-import structlog
 
 from monitor.errors import BudgetReachedError, JudgeOutageError, QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import translated
-from monitor.scoring.limits.rate import Concurrency, RateLimiter
 from monitor.settings import Settings
 
 _MICRO = 1_000_000
@@ -39,20 +36,9 @@ _LEAST_HELD_S = 300
 _TO_SETTLE_S = 60
 _FRESH_S = 1.0  # of what is known of the charges
 _STEEPNESS = 4
-_BUSY_TRIES, _BUSY_WAIT_S = 5, 0.3
-_TOO_MANY, _OVERLOADED = 429, frozenset({429, 502, 503, 504, 529})
-#: Statuses of a gateway that gave up waiting: the model may have answered, and is paid for that.
-MAY_BE_BILLED = frozenset({408, 504, 524})
-_FRAME_TOKENS = 1_000  # roles, separators and the schema, which endpoints count too
-#: Longest answer of a request that names no limit; the caller's deadline ends it before that.
-_UNLIMITED_TOKENS = 32_000
-_MOST_TOKENS = 1_000_000_000
-_MARGIN = 1.1  # over the tokens a byte that an endpoint has counted
-
-log = structlog.get_logger("groundwatch.scoring")
 
 _RESERVE = """
-local now, id, amount = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local now, id, most, least = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local held = 0
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
@@ -63,29 +49,28 @@ for i = 1, #all, 2 do
     held = held + what
   end
 end
-local usual = tonumber(redis.call('HGET', KEYS[1], 'usual') or amount)
-local answer = {'granted', 0}
+local usual = tonumber(redis.call('HGET', KEYS[1], 'usual') or least)
+usual = usual + (math.min(least, 4 * math.max(usual, 1)) - usual) / 20
+local answer, room = {'granted', 0}, math.huge
 for i = 2, #KEYS do
-  local period, cap = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
+  local period, cap = tonumber(ARGV[2 * i + 2]), tonumber(ARGV[2 * i + 3])
   local known = tonumber(redis.call('HGET', KEYS[i], 'period') or '-1')
   if period > known then redis.call('HSET', KEYS[i], 'period', period, 'charged', 0) end
-  local charged = tonumber(redis.call('HGET', KEYS[i], 'charged'))
-  if charged + amount > cap then
-    if charged - held + amount > cap then
-      -- One call that is far larger than others does not end the period for them.
-      if amount <= 4 * usual or charged - held > cap / 2 then
-        redis.call('HSET', KEYS[i], 'reached', period)
-      end
-      return {'reached', i - 1}
-    end
-    answer = {'crowded', i - 1}
+  local left = cap - redis.call('HGET', KEYS[i], 'charged')
+  room = math.min(room, left)
+  if least > left + held then
+    -- A call that needs more than others do does not end the period for them.
+    if left + held < usual then redis.call('HSET', KEYS[i], 'reached', period) end
+    redis.call('HSET', KEYS[1], 'usual', usual)
+    return {'reached', i - 1}
   end
+  if least > left then answer = {'crowded', i - 1} end
 end
 if answer[1] == 'granted' then
-  usual = string.format('%d', usual + (amount - usual) / 20)
-  redis.call('HSET', KEYS[1], 'usual', usual)
+  local amount = 10 * most <= room and most or least
+  redis.call('HSET', KEYS[1], 'usual', usual, id, string.format('%d:%d', amount, ARGV[5]))
   for i = 2, #KEYS do redis.call('HINCRBY', KEYS[i], 'charged', amount) end
-  redis.call('HSET', KEYS[1], id, string.format('%d:%d', amount, ARGV[4]))
+  answer[2] = amount
 end
 return answer
 """
@@ -107,6 +92,12 @@ class Cap(NamedTuple):
     period: str  #: hour, day or month
     microusd: int
 
+    @property
+    def words(self) -> str:
+        """The cap in words for people."""
+        article = "an" if self.period == "hour" else "a"
+        return f"the judge's budget of ${self.microusd / _MICRO:,.2f} {article} {self.period}"
+
 
 class Charge(NamedTuple):
     """What is spent or reserved of a cap, and how much of its period is left."""
@@ -115,15 +106,7 @@ class Charge(NamedTuple):
     charged_microusd: int
     left_s: float
     length_s: float
-    reached: bool = False  #: a call was refused, so none is made in the rest of this period
-
-    @property
-    def words(self) -> str:
-        """The cap in words for people."""
-        article = "an" if self.cap.period == "hour" else "a"
-        return (
-            f"the judge's budget of ${self.cap.microusd / _MICRO:,.2f} {article} {self.cap.period}"
-        )
+    reached: bool = False  #: no room for a usual call: none is made in the rest of this period
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +166,17 @@ class Budget:
         self._reserve = self._redis.register_script(_RESERVE)
         self._settle = self._redis.register_script(_SETTLE)
 
-    def reserve(self, microusd: int) -> Reservation:
+    def reserve(self, microusd: int, least_microusd: int | None = None) -> Reservation:
         """
-        Reserve money for a call.
+        Reserve money for a call: *microusd* up to a tenth of what is left, else *least_microusd*.
+
+        A cap is reached for all calls when it has no room for a usual one, and until then only
+        for those that need more.
 
         Raises
         ------
         BudgetReachedError
-            If a cap would be exceeded by what is spent already.
+            If what is spent already leaves too little of a cap.
         JudgeBusyError
             If it would be only because of calls under way: trying again soon can help.
         """
@@ -199,18 +185,17 @@ class Budget:
         limits = [
             x for pair in zip(periods, self._caps, strict=True) for x in (pair[0], pair[1][1])
         ]
-        made = Reservation(uuid.uuid4().hex, microusd, periods)
-        now_s = int(now.timestamp())
-        arguments: list[Any] = [now_s, made.reservation_id, microusd, now_s + self._held_s, *limits]
+        name, now_s = uuid.uuid4().hex, int(now.timestamp())
+        least = microusd if least_microusd is None else least_microusd
+        arguments: list[Any] = [now_s, name, microusd, least, now_s + self._held_s, *limits]
         with translated():
-            answer, which = self._reserve(keys=self._keys, args=arguments)
+            answer, number = self._reserve(keys=self._keys, args=arguments)
         if answer == b"granted":
-            return made
-        cap = self._caps[int(which) - 1]
-        words = Charge(cap, 0, 0, 0).words
+            return Reservation(name, int(number), periods)
+        cap = self._caps[int(number) - 1]
         if answer == b"crowded":
-            raise JudgeBusyError(f"{words} is reserved by calls under way", retry_after_s=1.0)
-        raise BudgetReachedError(f"{words} is reached")
+            raise JudgeBusyError(f"{cap.words} is reserved by calls under way", retry_after_s=1.0)
+        raise BudgetReachedError(f"{cap.words} is reached")
 
     def settle(self, reservation: Reservation, microusd: int) -> None:
         """Replace what was reserved by what was spent; a second time changes nothing."""
@@ -240,6 +225,12 @@ class Budget:
                 )
             )
         return charges
+
+    def usual_microusd(self) -> int | None:
+        """Return what a usual call reserves at least; None before the first one."""
+        with translated():
+            usual = self._redis.hget(self._keys[0], "usual")
+        return None if usual is None else math.ceil(float(usual))
 
     def _now(self) -> datetime:
         with translated():
@@ -303,184 +294,3 @@ class BudgetWatch:
                 with suppress(QueueUnavailableError):
                     self._charges = self.budget.charges()
             return self._charges
-
-
-#: What input and output tokens cost, in US dollars, cached ones (part of the input) third and
-#: optional; None when the price is not known.
-TokenPrice = Callable[..., float | None]
-
-
-@dataclass(slots=True)
-class Attempt:
-    """What the caller notes of one request as it goes on."""
-
-    status: int | None = (
-        None  #: of an error, which costs nothing unless it is one of `MAY_BE_BILLED`
-    )
-    headers: Mapping[str, str] | None = None  #: of the answer, whatever it is
-    retry_after_s: float | None = None
-    body: bytes | None = None  #: the whole answer
-
-
-class Meter:
-    """
-    Pays for each request to a judge, and passes on what the answer says of its rate limits.
-
-    Its calls to Redis are blocking ones on other threads, so that the event loop of
-    the calls never waits for them.
-    """
-
-    def __init__(
-        self,
-        *,
-        budget: Budget | None = None,
-        price: TokenPrice | None = None,
-        rate: RateLimiter | None = None,
-        concurrency: Concurrency | None = None,
-    ) -> None:
-        self._budget = budget
-        self._price = price
-        self._rate = rate
-        self._concurrency = concurrency
-        #: The most tokens counted so far: input over the most it can be, output a byte of answer.
-        self._shares: tuple[float, ...] = (0.0, 0.0)
-
-    @asynccontextmanager
-    async def attempt(self, request: Mapping[str, Any]) -> AsyncIterator[Attempt]:
-        """
-        Make one attempt; if nothing is noted of how it ended, it counts as paid in full.
-
-        Raises
-        ------
-        BudgetReachedError
-            If the budget does not allow it.
-        JudgeOutageError
-            If calls under way hold the budget, or Redis, which keeps it, cannot be reached.
-        """
-        reservation = await self._reserve(request)
-        attempt = Attempt()
-        try:
-            yield attempt
-        finally:
-            # Shielded: a call that is given up must still be settled.
-            await asyncio.shield(asyncio.to_thread(self._settle, request, reservation, attempt))
-
-    async def _reserve(self, request: Mapping[str, Any]) -> Reservation | None:
-        budget = self._budget
-        if budget is None or self._price is None:
-            return None
-        worst = microusd_up(self._price(*most_tokens(request)) or 0.0)
-
-        def undo(reserving: asyncio.Future[Reservation]) -> None:
-            if not reserving.cancelled() and reserving.exception() is None:
-                loop = asyncio.get_running_loop()
-                loop.run_in_executor(None, budget.settle, reserving.result(), 0)
-
-        for tries_left in reversed(range(_BUSY_TRIES)):
-            reserving = asyncio.ensure_future(asyncio.to_thread(budget.reserve, worst))
-            try:
-                return await asyncio.shield(reserving)
-            except asyncio.CancelledError:
-                # Given up before the request was sent: what is reserved meanwhile goes back.
-                reserving.add_done_callback(undo)
-                raise
-            except JudgeBusyError:
-                if not tries_left:
-                    raise
-                await asyncio.sleep(_BUSY_WAIT_S)
-            except QueueUnavailableError:
-                raise JudgeOutageError(
-                    "Redis, which keeps the judge's budget, cannot be reached: judge calls are"
-                    " paused",
-                    retry_after_s=1.0,
-                ) from None
-        raise AssertionError
-
-    def _settle(
-        self, request: Mapping[str, Any], reservation: Reservation | None, attempt: Attempt
-    ) -> None:
-        if self._concurrency is not None and attempt.status in _OVERLOADED:
-            self._concurrency.shrink()
-        try:
-            if self._budget is not None and reservation is not None:
-                spent = self._spent_microusd(request, attempt)
-                # In doubt it is spent.
-                self._budget.settle(reservation, reservation.microusd if spent is None else spent)
-            if self._rate is not None and attempt.headers is not None:
-                pause_s = attempt.retry_after_s if attempt.status == _TOO_MANY else None
-                self._rate.learn(attempt.headers, pause_s=pause_s)
-        except QueueUnavailableError as error:
-            # What was reserved stays charged: too much rather than too little.
-            log.warning("judge_call_not_settled", message=str(error))
-
-    def _spent_microusd(self, request: Mapping[str, Any], attempt: Attempt) -> int | None:
-        """Price what an attempt has used; None when that cannot be known."""
-        if attempt.status is not None:
-            return None if attempt.status in MAY_BE_BILLED else 0
-        if attempt.body is None:  # it broke off: anything may have been billed
-            return None
-        try:
-            answer = json.loads(attempt.body)
-        except (ValueError, RecursionError):
-            answer = None
-        usage = read_usage(answer) if isinstance(answer, dict) else Usage(None, None, 0)
-        most_input, most_output = most_tokens(request)
-        size = max(1, len(attempt.body))
-        used: tuple[int, int, int] | None = None
-        if usage.input_tokens is not None and usage.output_tokens is not None:
-            used = usage.input_tokens, usage.output_tokens, usage.cached_tokens
-            shares = usage.input_tokens / most_input, usage.output_tokens / size
-            self._shares = tuple(map(max, self._shares, shares))
-        elif "max_tokens" in request:
-            # A whole answer, be it empty or a refusal: it took at most a token a byte, and no
-            # more than this endpoint has counted before; models that think unseen are asked
-            # with another limit.
-            given, made = (min(1.0, _MARGIN * share or 1.0) for share in self._shares)
-            used = math.ceil(given * most_input), min(most_output, math.ceil(made * size)), 0
-        cost_usd = self._price(*used) if used is not None and self._price is not None else None
-        return None if cost_usd is None else microusd_up(cost_usd)
-
-
-def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
-    """
-    Return the most tokens that a request can use, input and output.
-
-    A token is at least one byte of text, so the bytes of all texts are never too few.
-    """
-    schema = len(json.dumps(request.get("response_format")).encode())
-    texts = sum(len(str(m.get("content", "")).encode()) for m in request.get("messages", ()))
-    limit = request.get("max_tokens") or request.get("max_completion_tokens")
-    return texts + schema + _FRAME_TOKENS, int(limit or _UNLIMITED_TOKENS)
-
-
-class Usage(NamedTuple):
-    """Tokens of one answer; None where the endpoint does not say."""
-
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_tokens: int  #: part of the input that the endpoint already had, at a lower price
-
-
-def read_usage(payload: dict[str, Any]) -> Usage:
-    """
-    Read the usage in the body of an answer, as OpenAI and vLLM write it, or as DeepSeek does.
-
-    Some vendors (xAI, Gemini) bill thoughts as output, and count them in the total alone.
-    """
-    usage = payload.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    total = _count(usage.get("total_tokens"))
-    if given is not None and made is not None and total is not None:
-        made = max(made, total - given)
-    details = usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
-    if cached is None:
-        cached = _count(usage.get("prompt_cache_hit_tokens")) or 0
-    return Usage(given, made, min(cached, given or 0))
-
-
-def _count(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= _MOST_TOKENS else None

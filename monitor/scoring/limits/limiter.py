@@ -3,7 +3,7 @@ What a call to the judge passes on its way, for all that asks one endpoint.
 
 `JudgeLimiter.answer` reads top-down: the verdict cache, a place among the calls in flight,
 the circuit breaker, the endpoint's rate limit, and then the call itself. Each request of
-the call is paid for in `monitor.scoring.limits.budget`.
+the call is paid for in `monitor.scoring.limits.meter`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from monitor.scoring.limits.budget import (
     BudgetWatch,
     CallAbandonedError,
     JudgeBusyError,
-    TokenPrice,
     caps_from,
 )
+from monitor.scoring.limits.meter import TokenPrice
 from monitor.scoring.limits.rate import FRESH_S, CircuitBreaker, Concurrency, RateLimiter
 from monitor.settings import Settings, variable
 

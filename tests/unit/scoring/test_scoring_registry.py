@@ -6,7 +6,7 @@ from monitor.errors import SettingsError
 from monitor.models.evaluation import PassRule
 from monitor.scoring.declaration import JudgementMetric
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.registry import describe_scorer, make_scorer, resolve_metrics
+from monitor.scoring.registry import describe_scorer, make_scorer, resolve_metrics, small_budgets
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 
@@ -90,3 +90,19 @@ def test_line_that_a_user_sets_wins_over_the_apps_own(tmp_path):
     by_setting = resolve_metrics(Settings(pass_score=0.7))
     assert [each.rule for each in by_file] == [PassRule(0.9), PassRule(0.2)]
     assert [each.rule for each in by_setting] == [PassRule(0.7), PassRule(0.7)]
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"budget_usd_per_day": 0.02}, ["PER_DAY to 0.03 or more"]),
+        ({"budget_usd_per_day": 0.03}, []),
+        ({"budget_usd_per_hour": 0.01, "budget_usd_per_day": 5}, ["PER_HOUR to 0.03 or more"]),
+        ({"budget_usd_per_day": 0.02, "scorer": "local"}, []),
+    ],
+)
+def test_budgets_of_which_one_call_takes_more_than_a_tenth_are_named(given, advice):
+    settings = Settings(**{"scorer": "judge", "judge_model": "gpt-4.1-mini"} | given)
+    said = small_budgets(settings)
+    assert len(said) == len(advice)
+    assert all(words in text for words, text in zip(advice, said, strict=True))
