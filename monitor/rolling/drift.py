@@ -312,9 +312,11 @@ def take_in(
     those before *to_s* are settled.
     """
     from_s = state.at_s
-    n = max(0, -(-(to_s - from_s) // bucket_s))
+    n = -(-(to_s - from_s) // bucket_s)
+    if n <= 0:
+        return state, []
     state = replace(state, at_s=from_s + n * bucket_s)
-    if n == 0 or state.baseline.n < LEAST_REFERENCE:
+    if state.baseline.n < LEAST_REFERENCE:
         return state, []
     counts = np.zeros((n, BINS))
     for start_s, bins in buckets.items():

@@ -255,7 +255,7 @@ def effective_size(
     if 0 < rate < 1:
         return min(float(n), rate * (1 - rate) / variance) if variance > 0 else kish
     # Sums of equal numbers differ by rounding alone.
-    if variance <= 1e-12 * sum_w2 / (sum_w * sum_w):
+    if squares <= 1e-12 * sum_w2:
         return kish
     bounded = min(1.0, max(0.0, rate))
     drawn = (bounded * kish + _BOUNDARY / 2) / (kish + _BOUNDARY)

@@ -162,7 +162,7 @@ def robust_trend(
     Trials 7 (1986), 177-188.
     """
     t, y, size = (np.asarray(values, dtype=float) for values in (days, passed, n))
-    t, y, size = t[size > 0], y[size > 0], size[size > 0]
+    t, y, size = np.stack([t, y, size])[:, size > 0]
     if len(t) < _LEAST_POINTS or size.sum() < _LEAST_N or not np.ptp(t) > 0:
         return None
     rate = y / size

@@ -181,3 +181,47 @@ def test_payoffs_keep_their_mean_whatever_a_sample_is_taken_to_be_worth():
         for p, y in ((0.85, 1), (0.15, 0))
     )
     assert mean == pytest.approx(1.0)
+
+
+@given(LOG_P, st.floats(0.86, 0.99), st.floats(0.01, 0.99))
+def test_quantile_lies_between_the_edges_of_its_cell_in_proportion(log_p, top, level):
+    between = 0.85 + (top - 0.85) * np.array([0.2, 0.4, 0.6, 0.8, 1.0])
+    edges = [0.0]
+    for middle in GRID.below:  # each lies halfway between two edges
+        edges.append(2 * middle - edges[-1])
+    weights = np.exp(np.array(log_p))
+    reached = np.r_[0.0, np.cumsum(weights) / weights.sum()]
+    expected = np.interp(level, reached, np.r_[edges, between])
+    found = float(GRID.quantile(np.array(log_p), np.asarray(top), level))
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+@given(LOG_P)
+def test_upper_bound_is_nine_in_ten_and_for_critical_nineteen_in_twenty(log_p):
+    log_p, top = np.array(log_p), np.asarray(0.95)
+    usual, strict = (float(GRID.quantile(log_p, top, level)) for level in (0.90, 0.95))
+    expected = strict if strict < 0.70 else max(usual, 0.70)
+    assert float(GRID.upper(log_p, top)) == pytest.approx(expected)
+
+
+def test_grid_without_a_reference_ends_a_tenth_above_the_threshold_or_halfway_to_one():
+    known, unknown = GRID.top(np.array([0.93, np.nan]))
+    assert (known, unknown) == (0.93, pytest.approx(0.925))
+    assert rate_grid(0.6, 0.5).top(np.array(np.nan)) == pytest.approx(0.7)
+
+
+@given(st.lists(st.floats(-40, 40), min_size=1, max_size=8))
+def test_log_mean_is_the_log_of_the_mean(values):
+    expected = np.log(np.mean(np.exp(values)))
+    assert float(log_mean(np.array(values))) == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.floats(0.05, 1.0), st.floats(0.05, 0.95), st.floats(0.05, 1.0))
+def test_gain_of_a_share_is_the_ratio_of_the_variances_of_an_estimate(left, usual, share):
+    """A part that the prediction leaves whoever is asked, and a part that falls with the share."""
+
+    def variance(asked):
+        return left + (1 - left) / asked
+
+    found = gain_of_share(1 / variance(usual), usual, np.array([share, usual]))
+    assert found == pytest.approx([variance(usual) / variance(share), 1.0])

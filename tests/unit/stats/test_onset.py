@@ -57,3 +57,33 @@ def test_evidence_of_a_change_is_the_bayes_factor_of_the_integrals(reference_pas
     found = locate_change(passed, n, reference_passed=reference_passed, reference_n=reference_n)
     assert found.evidence == pytest.approx(np.log(change / mean(passed.sum(), bad.sum(), *known)))
     assert (found.bucket, found.rate_after) == (2, 0.1)
+
+
+def test_long_reference_counts_as_two_thousand_samples():
+    passed, n = np.array([4.0, 3.0, 0.0, 1.0]), np.full(4, 5.0)
+    long, short = (
+        locate_change(passed, n, reference_passed=0.9 * size, reference_n=size)
+        for size in (50_000.0, 2_000.0)
+    )
+    shorter = locate_change(passed, n, reference_passed=900.0, reference_n=1_000.0)
+    assert long == pytest.approx(short)
+    assert shorter.evidence != pytest.approx(short.evidence, abs=1e-4)
+
+
+def test_range_of_a_change_is_the_least_set_of_buckets_that_holds_95_of_100():
+    start_s, passed, n = fall(np.random.default_rng(6), 0.75)
+    from scipy.special import betaln
+
+    before, after = np.cumsum(passed) - passed, passed[::-1].cumsum()[::-1]
+    size, rest = np.cumsum(n) - n, n[::-1].cumsum()[::-1]
+    log = betaln(0.5 + before, 0.5 + size - before) + betaln(0.5 + after, 0.5 + rest - after)
+    weight = np.exp(log - log.max()) * (before * rest > after * size)
+    ranked = np.argsort(-weight)
+    inside = ranked[: 1 + int((np.cumsum(weight[ranked]) < 0.95 * weight.sum()).sum())]
+    assert find_onset(start_s, passed, n) == (
+        start_s[ranked[0]], start_s[inside.min()], start_s[inside.max()],
+    )  # fmt: skip
+
+
+def test_nothing_scored_has_no_change():
+    assert locate_change(np.zeros(3), np.zeros(3)) is None

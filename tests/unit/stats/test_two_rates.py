@@ -4,7 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom, binomtest, ttest_1samp
 
 from monitor.stats.evidence import bernoulli_kl
 from monitor.stats.two_rates import (
@@ -13,7 +16,9 @@ from monitor.stats.two_rates import (
     drop_evidence,
     expected_gain,
     no_drop_evidence,
+    paired_fall,
     pairs_needed,
+    sign_test,
 )
 
 RATES = np.linspace(0.02, 0.99, 9)
@@ -90,3 +95,49 @@ def test_half_the_width_needs_four_times_the_pairs_and_never_fewer_than_there_ar
     assert pairs_needed(fall, 0.1) == 80
     assert pairs_needed(fall, 0.4) == 20
     assert pairs_needed(PairedFall(1, 0.1, np.inf), 0.1) is None
+
+
+def test_block_with_one_side_only_is_no_evidence_of_no_drop_either():
+    """Not even at the edge, where no rate before lies a tenth above the one after."""
+    some = blocks(*[(0, 0, 200, 200)] * 4, *[(0, 200, 0, 0)] * 4)
+    assert no_drop_evidence(some, below=0.1, bets=[0.0, -0.1]) == pytest.approx(0.0, abs=1e-12)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=20), st.sampled_from([0.025, 0.05, 0.2]))
+def test_paired_fall_is_students_interval(differences, alpha):
+    assume(np.std(differences) > 1e-3)
+    found = paired_fall(differences, alpha=alpha)
+    expected = ttest_1samp(differences, 0.0).confidence_interval(1 - 2 * alpha)
+    assert found.n == len(differences)
+    bounds = found.mean - found.half_width, found.mean + found.half_width
+    assert bounds == pytest.approx((expected.low, expected.high))
+
+
+def test_differences_that_are_all_equal_leave_no_doubt_and_one_leaves_all():
+    assert paired_fall([0.1] * 7).half_width == 0.0
+    assert paired_fall([0.1]) == (1, 0.1, np.inf)
+    assert paired_fall([0.1, 0.3, 0.2]) == paired_fall([0.1, 0.3, 0.2], alpha=0.05)
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_sign_test_is_scipys_binomial_test(worse, better):
+    expected = 1.0
+    if worse + better:
+        expected = binomtest(worse, worse + better, alternative="greater").pvalue
+    assert sign_test(worse, better) == pytest.approx(expected)
+
+
+@given(
+    st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(-0.2, 0.2), st.floats(0.2, 5)
+)  # fmt: skip
+def test_gain_is_the_information_that_parts_two_rates_from_the_nearest_pair_of_the_null(
+    before, after, null, ratio
+):
+    def information(t):
+        return ratio * bernoulli_kl(before, t) + bernoulli_kl(after, t - null)
+
+    edges = max(0.001, 0.001 + null), min(0.999, 0.999 + null)
+    assume(min(before, after + null) > edges[0] and max(before, after + null) < edges[1])
+    nearest = minimize_scalar(information, bounds=edges, method="bounded", options={"xatol": 1e-9})
+    found = expected_gain(before, after, null=null, ratio=ratio)
+    assert found == pytest.approx(nearest.fun, abs=1e-6)
