@@ -70,8 +70,8 @@ class Maker:
     def __init__(self, shape: Shape, seed: int = 1) -> None:
         self._shape, self._chance, self._numbers = shape, random.Random(seed), count()
 
-    def result(self, at: datetime, release: str = "v0") -> Result:
-        """Make a sample of that moment with two scores."""
+    def result(self, at: datetime, release: str = "v0", good: float = 8.0) -> Result:
+        """Make a sample of that moment with two scores; below 8 *good* makes them worse."""
         shape, chance, number = self._shape, self._chance, next(self._numbers)
         made = realistic(number)
         asked, said, *read = [
@@ -88,7 +88,7 @@ class Maker:
         scores = [
             Evaluation(
                 target_event_id=interaction.id, evaluator_name=name, evaluator_version="local-1",
-                score=round(chance.betavariate(8, 1.2), 3), explanation=shape.explanation,
+                score=round(chance.betavariate(good, 1.2), 3), explanation=shape.explanation,
                 confidence=0.9, duration_ms=1.0, timestamp=at,
             )
             for name in ("groundedness", "relevance")

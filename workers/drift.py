@@ -133,12 +133,12 @@ class References:
         A release has no segments of its own; there the time before serves.
         """
         described, spans = self._spans(stream, window)
-        found: dict[int, Tally] = {}
+        found: dict[int, list[Tally]] = defaultdict(list)
         for span in spans:
             sums = self.sums(stream.key.app, *span, segment=None, histograms=False)
             for stream_id, tally in sums.items():
-                found[stream_id] = found.get(stream_id, Tally()) + tally
-        return described, found
+                found[stream_id].append(tally)
+        return described, {key: Tally.total(parts) for key, parts in found.items()}
 
     def sums(
         self, app: str, from_s: int, to_s: int | None = None, *, segment: str | None = ROOT,
@@ -188,11 +188,8 @@ class References:
     def _total(self, stream: Stream, spans: Sequence[ReferenceSpan]) -> Tally:
         # Whole apps are asked about every time, their segments a few times a day.
         segment = ROOT if stream.key.segment == ROOT else None
-        total = Tally()
-        for span in spans:
-            sums = self.sums(stream.key.app, *span, segment=segment)
-            total += sums.get(stream.stream_id, Tally())
-        return total
+        sums = (self.sums(stream.key.app, *span, segment=segment) for span in spans)
+        return Tally.total([each[stream.stream_id] for each in sums if stream.stream_id in each])
 
 
 #: So strong must the evidence be before a time is given.
@@ -232,15 +229,36 @@ _LOOK_BACK_BUCKETS = 48 * 60
 _MOST_AT_ONCE = 100_000
 
 
-class Watched(NamedTuple):
-    """What a look at all streams gave: where they stand now, and what was found."""
+class Looked(NamedTuple):
+    """A stream's state, and up to when it was looked at: from ``state.at_s`` on all is empty."""
 
-    states: dict[int, dict[str, Any]]
+    state: ScoreDriftState
+    to_s: int
+
+
+@dataclass(slots=True)
+class DriftMemory:
+    """Where the detectors stand, kept between looks for as long as one lease lasts."""
+
+    looked: dict[int, Looked] = field(default_factory=dict)
+    chunked_to_s: int = 0  #: chunks that close by then were tested
+
+
+class Watched(NamedTuple):
+    """What a look at all streams gave: where they stand now, which moved, and what was found."""
+
+    memory: DriftMemory
+    changed: dict[int, ScoreDriftState]
     findings: list[DriftFinding]
 
 
 class DriftWatch:
-    """One look at all streams, within the transaction that reads them."""
+    """
+    One look at all streams, within the transaction that reads them.
+
+    A stream to which nothing came stays as it is: empty buckets are taken in with the next score,
+    or before its reference is taken again.
+    """
 
     def __init__(
         self,
@@ -249,9 +267,11 @@ class DriftWatch:
         references: References,
         streams: Sequence[Stream],
         now_s: float,
+        memory: DriftMemory,
     ) -> None:
         self._connection = connection
         self._references = references
+        self._memory = memory
         self._streams = streams
         self._known: dict[StreamKey, tuple[float, bool]] = {}
         self._bucket_s = settings.windows.bucket_s
@@ -266,28 +286,40 @@ class DriftWatch:
 
     def look(self) -> Watched:
         """Take in what is new, and tell what was found in it."""
-        stored = read_states(self._connection, [stream.stream_id for stream in self._streams])
-        states = {
-            stream.stream_id: self._state(stream, stored.get(stream.stream_id))
+        known = self._memory.looked
+        unread = [each.stream_id for each in self._streams if each.stream_id not in known]
+        stored = read_states(self._connection, unread)
+        looked = {
+            stream.stream_id: self._looked(stream.stream_id, stored.get(stream.stream_id))
             for stream in self._streams
         }
-        findings: list[DriftFinding] = []
         # Read what streams have not taken in yet; those that stand at one place together.
         together: dict[int, list[int]] = defaultdict(list)
-        for stream_id, state in states.items():
-            together[state.at_s].append(stream_id)
+        for stream_id, before in looked.items():
+            together[before.to_s].append(stream_id)
         news: dict[int, tuple[Mapping[int, Counter[int]], int]] = {}
         for at_s, stream_ids in together.items():
             most = max(1, _MOST_AT_ONCE // len(stream_ids)) * self._bucket_s
             to_s = min(self._settled_s, at_s + most)
             bins = bins_by_bucket(self._connection, stream_ids, from_s=at_s, to_s=to_s)
             news |= {key: (bins.get(key, {}), to_s) for key in stream_ids}
+        findings: list[DriftFinding] = []
+        states = {}
         for stream in self._streams:
             buckets, to_s = news[stream.stream_id]
             line = threshold(self._bucket_s, self._budget(stream))
-            states[stream.stream_id], alarms = take_in(
-                states[stream.stream_id], buckets, to_s=to_s, bucket_s=self._bucket_s, line=line
-            )
+            state, empty_to_s = looked[stream.stream_id]
+            alarms: list[Alarm] = []
+            is_due = self._settled_s - state.baseline_at_s >= self._bucket_s * state.refresh_buckets
+            if is_due:
+                state, alarms = take_in(
+                    state, {}, to_s=empty_to_s, bucket_s=self._bucket_s, line=line
+                )
+                state = self._refreshed(stream, state)
+            if is_due or (buckets and state.baseline.n >= LEAST_REFERENCE):
+                state, more = take_in(state, buckets, to_s=to_s, bucket_s=self._bucket_s, line=line)
+                alarms += more
+            states[stream.stream_id] = state
             findings += [self._of_alarm(stream, alarm) for alarm in alarms]
         # Segments that fall together: each needs less evidence than one alone.
         segments = [stream for stream in self._streams if stream.key.segment != ROOT]
@@ -306,30 +338,42 @@ class DriftWatch:
                 state, down=ScoreDetector(), quiet_to_s=(quiet_s, state.quiet_to_s[1])
             )
             findings.append(self._of_alarm(stream, alarm))
-        findings += self._chunks(states)
-        return Watched({key: state.stored() for key, state in states.items()}, findings)
+        chunked_to_s = self._settled_s // self._chunk_s * self._chunk_s
+        if chunked_to_s > self._memory.chunked_to_s:
+            findings += self._chunks(states, chunked_to_s)
+        changed = {
+            key: state
+            for key, state in states.items()
+            if key not in known or state is not known[key].state
+        }
+        now = {key: Looked(state, news[key][1]) for key, state in states.items()}
+        return Watched(DriftMemory(now, chunked_to_s), changed, findings)
 
     def _budget(self, stream: Stream) -> float:
         return self._root_budget if stream.key.segment == ROOT else self._segment_budget
 
-    def _state(self, stream: Stream, stored: Mapping[str, Any] | None) -> ScoreDriftState:
-        """Read the state, begin one, or take its reference again."""
-        if stored is None:
-            state = ScoreDriftState(
-                at_s=self._settled_s, began_s=self._settled_s,
-                baseline=ScoreReference(0.0, 0.0, 0), baseline_at_s=0,
-                chunk_from_s=self._settled_s // self._chunk_s * self._chunk_s,
-            )  # fmt: skip
-        else:
-            oldest_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+    def _looked(self, stream_id: int, stored: Mapping[str, Any] | None) -> Looked:
+        """Return where a stream stands: as remembered, as stored, or at its beginning."""
+        if stream_id in self._memory.looked:
+            state, to_s = self._memory.looked[stream_id]
+        elif stored is not None:
             state = ScoreDriftState.read(stored)
-            state = replace(
-                state,
-                at_s=max(state.at_s, oldest_s),
-                chunk_from_s=max(state.chunk_from_s, oldest_s // self._chunk_s * self._chunk_s),
-            )
-        if self._settled_s - state.baseline_at_s < self._bucket_s * state.refresh_buckets:
-            return state
+            to_s = state.at_s
+        else:
+            to_s = self._settled_s
+            state = ScoreDriftState(
+                at_s=to_s, began_s=to_s, baseline=ScoreReference(0.0, 0.0, 0), baseline_at_s=0,
+                chunk_from_s=to_s // self._chunk_s * self._chunk_s,
+            )  # fmt: skip
+        oldest_s = self._settled_s - _LOOK_BACK_BUCKETS * self._bucket_s
+        chunk_from_s = max(state.chunk_from_s, oldest_s // self._chunk_s * self._chunk_s)
+        if state.at_s < oldest_s or state.chunk_from_s < chunk_from_s:
+            at_s = max(state.at_s, oldest_s)
+            state = replace(state, at_s=at_s, chunk_from_s=chunk_from_s)
+        return Looked(state, max(to_s, oldest_s))
+
+    def _refreshed(self, stream: Stream, state: ScoreDriftState) -> ScoreDriftState:
+        """Take the reference of a state again."""
         # Of the whole app: its sessions and its days are those of its segments.
         key = stream.key._replace(segment=ROOT)
         if key not in self._known:
@@ -351,8 +395,7 @@ class DriftWatch:
             design_effect=effect, by_hour=by_hour,
         )  # fmt: skip
 
-    def _chunks(self, states: dict[int, ScoreDriftState]) -> list[DriftFinding]:
-        to_s = self._settled_s // self._chunk_s * self._chunk_s
+    def _chunks(self, states: dict[int, ScoreDriftState], to_s: int) -> list[DriftFinding]:
         begins = {state.chunk_from_s for state in states.values()}
         sums = {
             from_s: window_tallies(self._connection, from_s=from_s, to_s=to_s, segment=None)

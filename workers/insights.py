@@ -7,10 +7,12 @@ against the reference, its segments, its deploys.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -34,6 +36,7 @@ from monitor.store.query import (
     BUCKETS,
     DAY_S,
     DAYS,
+    HOUR_S,
     HOURS,
     Stream,
     active_streams,
@@ -43,32 +46,51 @@ from monitor.store.query import (
 )
 from monitor.store.rollup import compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_release_marks, read_verdicts, save_insights
-from workers.drift import SCORES_SHARE, DriftWatch, References, Watched, locate_onset
+from workers.drift import SCORES_SHARE, DriftMemory, DriftWatch, References, Watched, locate_onset
 
 _MONTH_S = 30 * 86_400
 #: Streams that counted nothing for so many buckets are not looked at.
 _ACTIVE_BUCKETS = 48 * 60
 _INPUT_BUCKETS = 60
-#: The explanation of a stream without news is made again after this part of the status window.
-_KEPT_PARTS = 6
+#: The explanation of a stream is made again after this part of the status window, or when so many
+#: scores came, as a share of those in the window.
+_KEPT_PARTS, _FEW = 6, 0.05
 _NOT_WELL = frozenset({Status.WARNING, Status.CRITICAL})
 _MOST_DEPLOYS, _MOST_CATEGORIES = 3, 50
 #: Trend and figures are over a day of buckets of a minute; the change is sought in two.
 _DAY_BUCKETS, _STEP_BUCKETS = 1440, 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept(NamedTuple):
+    """An explanation, and what it was made of."""
+
+    news: object
+    n_total: int
+    insight: Insight
+
+
+@dataclass(slots=True, kw_only=True)
 class Explainer:
     """Explains every app and metric, about once a minute, under the scheduler's lease."""
 
     store: Store
     settings: Settings
-    _kept: dict[tuple[str, str], tuple[object, Insight]] = field(default_factory=dict)
+    _kept: dict[tuple[str, str], _Kept] = field(default_factory=dict)
+    _drift: DriftMemory = field(default_factory=DriftMemory)
+    _kept_inputs: dict[str, tuple[object, AppInsight]] = field(default_factory=dict)
+    #: By app: up to when, and what it was asked before, by feature.
+    _references: dict[str, tuple[int, dict[str, Counter[int]]]] = field(default_factory=dict)
+    _compacted_hour: int = 0
+    _token: int | None = None  #: of the lease under which it was remembered
 
     @property
     def every_s(self) -> float:
         """How often to run: once a bucket, and not much more often than statuses change."""
         return max(float(self.settings.windows.bucket_s), 10 * self.settings.evaluate_every_s)
+
+    @property
+    def _kept_for(self) -> timedelta:
+        return timedelta(seconds=self.settings.windows.status_window_s / _KEPT_PARTS)
 
     @property
     def keep_s(self) -> dict[str, float]:
@@ -97,29 +119,56 @@ class Explainer:
                 connection, since_s=since_s, current_since_s=since_s, segment=None
             )
             references = References(connection, self.settings)
-            watched = DriftWatch(connection, self.settings, references, streams, now_s).look()
+            # Another process may have written since.
+            memory = self._drift if self._token == lease.token else DriftMemory()
+            self._token = None
+            watched = DriftWatch(
+                connection, self.settings, references, streams, now_s, memory
+            ).look()
             insights = self._insights(connection, references, streams, watched, now)
             apps = sorted({stream.key.app for stream in streams})
-            windows, of_apps = self.settings.windows, []
-            start_s = now_s - max(windows.status_window_s, _INPUT_BUCKETS * windows.bucket_s)
             # The union over all looks of a month, apps and features: no false move beyond the
             # budget.
             looks = _MONTH_S / self.every_s * len(apps) * len(FEATURES)
-            for app in apps:
-                from_s = start_s - windows.reference_s
-                before = read_inputs(connection, app, from_s=from_s, to_s=start_s)
-                after = read_inputs(connection, app, from_s=start_s)
-                alpha = self.settings.drift.drift_budget * (1 - SCORES_SHARE) / looks
-                inputs = compare_inputs(before, after, alpha=alpha)
-                of_apps.append(AppInsight(app=app, made_at=now, inputs=inputs))
+            alpha = self.settings.drift.drift_budget * (1 - SCORES_SHARE) / looks
+            counted = Counter[str]()
+            for stream in streams:
+                counted[stream.key.app] += stream.n_total
+            of_apps = [
+                self._inputs(connection, app, counted[app], alpha=alpha, now=now) for app in apps
+            ]
         with self.store.write() as connection:
             guard(connection)
-            save_states(connection, watched.states)
+            save_states(connection, {key: each.stored() for key, each in watched.changed.items()})
             save_findings(connection, watched.findings)
             forget_findings(connection, now)
             save_insights(connection, insights, of_apps)
-        compact_inputs(self.store, apps, now_s=now_s, guard=guard)
+        self._drift, self._token = watched.memory, lease.token
+        if now_s // HOUR_S != self._compacted_hour:
+            compact_inputs(self.store, apps, now_s=now_s, guard=guard)
+            self._compacted_hour = now_s // HOUR_S
         return watched.findings
+
+    def _inputs(
+        self, connection: Connection, app: str, counted: int, *, alpha: float, now: datetime
+    ) -> AppInsight:
+        """Compare what an app was asked lately with what it was asked before."""
+        news, (before_news, kept) = (counted, alpha), self._kept_inputs.get(app, (None, None))
+        if kept is not None and news == before_news and now - kept.made_at < self._kept_for:
+            return kept.model_copy(update={"made_at": now})
+        windows, now_s = self.settings.windows, int(now.timestamp())
+        start_s = now_s - max(windows.status_window_s, _INPUT_BUCKETS * windows.bucket_s)
+        # The reference ends with a whole hour: so it is read once an hour.
+        end_s = start_s // HOUR_S * HOUR_S
+        read_to_s, before = self._references.get(app, (0, {}))
+        if read_to_s != end_s:
+            from_s = end_s - windows.reference_s
+            before = read_inputs(connection, app, from_s=from_s, to_s=end_s)
+            self._references[app] = end_s, before
+        after = read_inputs(connection, app, from_s=start_s)
+        found = AppInsight(app=app, made_at=now, inputs=compare_inputs(before, after, alpha=alpha))
+        self._kept_inputs[app] = news, found
+        return found
 
     def _insights(
         self,
@@ -135,12 +184,13 @@ class Explainer:
             references=references,
             names={stream.stream_id: stream for stream in streams},
             now_s=int(now.timestamp()),
-            effects={key: state["design_effect"] for key, state in watched.states.items()},
+            effects={
+                key: looked.state.design_effect for key, looked in watched.memory.looked.items()
+            },
         )
         verdicts = read_verdicts(connection)
         lately = read_findings(connection, since=now - timedelta(seconds=DAY_S))
         recent, marks = [*lately, *watched.findings], read_release_marks(connection)
-        kept_for = timedelta(seconds=self.settings.windows.status_window_s / _KEPT_PARTS)
         found = []
         for stream in streams:
             if stream.key.segment != ROOT:
@@ -148,13 +198,17 @@ class Explainer:
             app, metric = stream.key[:2]
             verdict = verdicts.get((*stream.key[:3], self.settings.windows.status_window_s))
             mine = [item for item in recent if (item.app, item.metric) == (app, metric)]
-            # Where nothing new came, what was found a few minutes ago still holds.
-            news = (stream.stream_id, stream.n_total, verdict and verdict.status, mine, marks)
-            before, insight = self._kept.get((app, metric), (None, None))
-            if insight is None or before != news or not now - insight.made_at < kept_for:
+            # Where next to nothing new came, what was found a few minutes ago still holds.
+            news = (stream.stream_id, verdict and verdict.status, mine, marks)
+            most = stream.n_total - _FEW * (verdict.window_n if verdict else 0)
+            kept = self._kept.get((app, metric))
+            if (
+                kept is None or kept.news != news or kept.n_total < most
+                or not now - kept.insight.made_at < self._kept_for
+            ):  # fmt: skip
                 insight = explanation.insight(stream, verdict, mine)
-                self._kept[app, metric] = news, insight
-            found.append(insight.model_copy(update={"made_at": now}))
+                kept = self._kept[app, metric] = _Kept(news, stream.n_total, insight)
+            found.append(kept.insight.model_copy(update={"made_at": now}))
         return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Self
 
@@ -288,7 +288,7 @@ class ScoreDriftState:
         """Return what a JSON column keeps: the sums themselves, not their logarithms."""
         sums = {name: np.exp(getattr(self, name).log_r).tolist() for name in ("down", "up")}
         lists = {name: list(getattr(self, name)) for name in ("baseline", "quiet_to_s")}
-        return asdict(self) | sums | lists
+        return {item.name: getattr(self, item.name) for item in fields(self)} | sums | lists
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:

@@ -313,10 +313,14 @@ def pass_counts(rows: Sequence[Sequence[float]], *, design_effect: float = 1.0) 
     """
     table = np.array(rows, dtype=np.float64).reshape(-1, 7)
     table = table[(table[:, 1] > 0) & (table[:, 2] > 0)]
-    rate = table[:, 4] / table[:, 2]
-    columns = np.column_stack([np.delete(table, (0, 4), axis=1), rate]).tolist()
-    size = np.array([effective_size(*row) for row in columns]) / design_effect
-    return PassCounts(table[:, 0].astype(np.int64), np.clip(rate, 0.0, 1.0) * size, size)
+    start_s, n, sum_w, sum_w2, sum_wy, sum_w2y, sum_w2yy = table.T
+    rate = sum_wy / sum_w
+    # Passes and failures of one weight are worth as many as they are: Cauchy's inequality is one.
+    size, odd = n.copy(), (sum_w * sum_w != n * sum_w2) | (sum_w2y != sum_w2yy)
+    weighted = np.column_stack([n, sum_w, sum_w2, sum_w2y, sum_w2yy, rate])[odd].tolist()
+    size[odd] = [effective_size(*row) for row in weighted]
+    size /= design_effect
+    return PassCounts(start_s.astype(np.int64), np.clip(rate, 0.0, 1.0) * size, size)
 
 
 def drift(reference: Tally, current: Tally, *, min_n: int) -> Drift | None:

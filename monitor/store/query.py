@@ -249,7 +249,7 @@ def window_tallies(
     None for all of them.
     """
     of = {name: value for name, value in (("app", app), ("segment", segment)) if value is not None}
-    found: dict[int, Tally] = {}
+    found: dict[int, list[Tally]] = {}
     for piece in pieces(from_s, to_s, read_marks(connection)):
         bins: dict[int, Counter[int]] = {}
         if histograms:
@@ -257,10 +257,8 @@ def window_tallies(
             for stream_id, position, count in rows:
                 bins.setdefault(stream_id, Counter())[position] = int(count)
         for stream_id, *sums in _summed(connection, piece.level.sums, piece, TALLY_SUMS, **of):
-            tally = _tally(sums, bins.get(stream_id))
-            before = found.get(stream_id)
-            found[stream_id] = tally if before is None else before + tally
-    return found
+            found.setdefault(stream_id, []).append(_tally(sums, bins.get(stream_id)))
+    return {stream_id: Tally.total(parts) for stream_id, parts in found.items()}
 
 
 def bucket_sums(

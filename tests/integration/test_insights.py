@@ -18,7 +18,7 @@ from monitor.store.drift import bins_by_bucket, read_findings
 from monitor.store.engine import acquire
 from monitor.store.query import active_streams
 from monitor.store.rollup import read_inputs
-from monitor.store.tables import bucket_bins, buckets, input_bins, streams
+from monitor.store.tables import bucket_bins, buckets, drift_states, input_bins, streams
 from monitor.store.verdicts import ReleaseMark, add_mark, read_insights
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -169,6 +169,52 @@ def test_scheduler_that_was_down_catches_up_bit_by_bit(world, monkeypatch):
     with world.store.read() as connection:
         found = read_findings(connection, since=NOW)
     assert "score_down" in {item.test for item in found if item.segment == "*"}
+
+
+def drift_rows(world):
+    with world.store.read() as connection:
+        of = streams.join(drift_states, streams.c.stream_id == drift_states.c.stream_id)
+        query = select(streams.c.segment, drift_states.c.state).select_from(of)
+        return {row.segment: row.state for row in connection.execute(query)}
+
+
+def test_only_streams_with_new_scores_are_written(world):
+    for model in ("a", "b"):
+        world.answers(300, 0.95, from_s=-2 * DAY, to_s=-60, tags={"model": model})
+    world.explain()
+    before = drift_rows(world)
+    world.answers(20, 0.95, from_s=0, to_s=300, tags={"model": "a"})
+    world.explain(after_s=480)
+    after = drift_rows(world)
+    assert {name for name in after if after[name] != before[name]} == {"*", "model=a"}
+
+
+def take_over(world, owner):
+    """Let another process have the lease, which remembers nothing."""
+    acquire(world.store, "scheduler", world.lease.owner, ttl_s=-1)
+    world.lease = acquire(world.store, "scheduler", owner, ttl_s=86_400)
+    before, world.explainer = world.explainer, Explainer(store=world.store, settings=SETTINGS)
+    return before
+
+
+def test_scheduler_that_takes_over_finds_a_fall_after_a_quiet_time(world):
+    world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
+    for _ in range(3):
+        world.explain(after_s=600)
+    take_over(world, "another")
+    world.answers(120, 0.5, from_s=0, to_s=1800)
+    assert "score_down" in {found.test for found in world.explain(after_s=1800 + 300)}
+
+
+def test_scheduler_that_gets_its_lease_back_repeats_no_finding(world):
+    world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
+    world.explain()
+    first = take_over(world, "another")
+    world.answers(120, 0.5, from_s=0, to_s=1800)
+    world.explain(after_s=1800 + 300)
+    take_over(world, "test")
+    world.explainer = first
+    assert world.explain(after_s=60) == []
 
 
 def test_closed_chunk_of_another_shape_is_found_once(world):
