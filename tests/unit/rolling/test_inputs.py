@@ -1,6 +1,10 @@
 """The fingerprint of an interaction: small numbers, no text."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from monitor.models import Interaction
 from monitor.rolling.tallies import (
@@ -69,3 +73,53 @@ def test_interaction_counts_once_in_each_feature():
 
 def test_text_that_was_not_captured_has_no_length():
     assert set(fingerprint(Interaction(id="1", query=None, output=""))) == {"contexts"}
+
+
+@given(st.integers(1, 10**7))
+def test_two_bins_a_doubling(chars):
+    """The second half begins at the square root of two."""
+    position = length_bin(chars)
+    assert position == 1 + int(2 * math.log2(chars) + 1e-12)
+    assert length_bin(2 * chars) == min(60, position + 2)
+    assert length_of_bin(position) <= chars + 1
+
+
+def test_nothing_has_the_bin_of_nothing():
+    assert [length_bin(0), length_bin(-3), length_of_bin(0), length_of_bin(-1)] == [0, 0, 0, 0]
+    assert [length_of_bin(position) for position in range(1, 9)] == [1, 2, 2, 3, 4, 6, 8, 12]
+
+
+def test_many_passages_are_counted_as_twenty():
+    contexts = [{"id": str(k), "text": "x"} for k in range(23)]
+    found = fingerprint(Interaction(id="1", query="Hi", output="x", contexts=contexts[:20]))
+    more = fingerprint(Interaction(id="1", query="Hi", output="x", contexts=contexts))
+    assert found["contexts"] == more["contexts"] == {20: 1}
+    assert fingerprint(Interaction(id="1", query="Hi", output="x"))["contexts"] == {0: 1}
+
+
+def test_words_of_three_letters_and_more_make_a_topic():
+    assert topic_groups("to be 12 a1 _x") == set()
+    assert len(topic_groups("the cat")) == 2
+    assert all(0 <= group < 128 for group in topic_groups("all sorts of words make groups"))
+
+
+def test_topic_is_that_of_the_first_four_thousand_characters_and_length_is_whole():
+    query = "word " * 800 + "another " * 200
+    found = fingerprint(Interaction(id="1", query=query, output="x"))
+    assert set(found["topic"]) == topic_groups("word")
+    assert found["query_chars"] == {length_bin(len(query)): 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("de la", "latin"),  # French and Spanish and Dutch alike
+        ("the my and mein und das ist", "de"),
+        ("Ж the and is", "en"),
+        ("ЖЖЖЖЖЖЖЖЖЖ the", "cyrillic"),
+        ("漢字漢字漢字漢字の", "kana"),
+        ("", "unknown"),
+    ],
+)
+def test_language_is_that_of_most_letters_and_most_common_words(text, language):
+    assert guess_language(text) == language

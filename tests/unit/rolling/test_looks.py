@@ -6,12 +6,14 @@ import pytest
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.looks import (
     StreamSample,
+    goes_by_samples,
     history_columns,
     looks_of,
+    stakes_of,
     stream_sample,
     weighted_looks,
 )
-from monitor.stats.evidence import Samples
+from monitor.stats.evidence import Samples, Worth
 
 
 @pytest.mark.parametrize(("prediction", "passed"), [(0.9, True), (0.9, False), (0.25, True)])
@@ -86,3 +88,81 @@ def test_estimates_are_unbiased_over_asking():
     ).estimates()  # fmt: skip
     assert found == pytest.approx([0.8 - 0.8 / 0.25, 0.8])
     assert 0.25 * found[0] + 0.75 * found[1] == pytest.approx(0.0)
+
+
+def test_weights_of_samples_count_once_they_are_known():
+    samples = [StreamSample(0.0, 0.0, 1.0, 1.0, True, True, w) for w in (1.0, 3.0)]
+    known = looks_of(samples, [0.0, 60.0], Baseline(worth=0.2, mean_weight=2.0, most_weight=3.0))
+    assert known.samples.weight.tolist() == [1.0, 3.0]
+    assert known.worth == Worth(0.4, 2.0, 3.0)
+    assert known.size == pytest.approx([0.4 * 1 / 2, 0.4 * 3 / 2])
+    unknown = looks_of(samples, [0.0, 60.0], Baseline())
+    assert unknown.samples.weight.tolist() == [1.0, 1.0]
+    assert (unknown.worth, unknown.size.tolist()) == (Worth(0.2), [0.2, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("worth", "mean", "most", "expected"),
+    [
+        (3.0, 2.0, 5.0, Worth(1.0, 2.0, 5.0)),
+        (1e-4, 2.0, 5.0, Worth(0.01, 2.0, 5.0)),
+        (0.3, 2.0, 1.0, Worth(0.6, 2.0, 2.0)),
+    ],
+)
+def test_sample_is_worth_a_hundredth_of_a_plain_one_to_a_whole_one(worth, mean, most, expected):
+    sample = StreamSample(0.0, 0.0, 1.0, 1.0, True, True, 2.0)
+    base = Baseline(worth=worth, mean_weight=mean, most_weight=most)
+    assert looks_of([sample], [0.0], base).worth == pytest.approx(expected)
+
+
+def test_samples_of_one_weight_that_were_all_judged_are_plain_from_the_first():
+    plain = [StreamSample(0.0, 0.0, 1.0, 1.0, True, True, 20.0)] * 2
+    assert looks_of(plain, [0.0, 1.0], Baseline()).size.tolist() == [1.0, 1.0]
+    asked_less = [plain[0], plain[0]._replace(probability=0.5)]
+    assert looks_of(asked_less, [0.0, 1.0], Baseline()).size.tolist() == [0.2, 0.2]
+
+
+def test_samples_of_one_time_are_one_look():
+    samples = [
+        StreamSample(0.0, 0.0, 1.0, 1.0, True, passed, 1.0) for passed in (True, False, True)
+    ]
+    found = looks_of(samples, [60.0, 60.0, 90.0], Baseline())
+    assert (found.time_s.tolist(), found.n.tolist()) == ([60.0, 90.0], [2.0, 1.0])
+    assert found.passed.tolist() == [1.0, 1.0]
+    assert found.part(1).samples.look.tolist() == [0]
+    assert found.part(0, 1).n.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("version", "sums", "by_samples"),
+    [
+        ("local-9", (4, 8.0, 16.0), False),
+        ("local-9", (2, 4.0, 10.0), True),
+        ("cascade-3", (4, 8.0, 16.0), True),
+    ],
+)
+def test_stream_goes_by_samples_where_sums_do_not_tell_what_they_pay(version, sums, by_samples):
+    n, sum_w, sum_w2 = sums
+    assert goes_by_samples(version, n=n, sum_w=sum_w, sum_w2=sum_w2) is by_samples
+
+
+def test_what_a_cascade_noted_is_read_as_it_was():
+    noted = {
+        "pass_estimate": 0.4, "judged": False, "judge_probability": 0.3, "expected_pass": 0.6,
+        "judge_share": 0.5, "usual_share": 0.25,
+    }  # fmt: skip
+    found = stream_sample(1.0, 2.0, passed=True, weight=3.0, noted=noted)
+    assert found == StreamSample(1.0, 2.0, 0.6, 0.3, False, True, 3.0, 0.5, 0.25)
+    older = {"pass_estimate": 0.4, "judged": False, "judge_probability": 0.3}
+    found = stream_sample(1.0, 2.0, passed=True, weight=3.0, noted=older)
+    assert found == StreamSample(1.0, 2.0, 0.4, 0.3, False, True, 3.0, 1.0, 1.0)
+    answered = stream_sample(0, 0, passed=True, weight=1.0, noted=noted | {"answered_share": 0.5})
+    assert answered.probability == pytest.approx(0.15 / 0.85)
+    for plain in (None, {}, {"judged": True}):
+        found = stream_sample(1.0, 2.0, passed=False, weight=3.0, noted=plain)
+        assert found == StreamSample(1.0, 2.0, 0.0, 1.0, True, False, 3.0)
+
+
+def test_half_of_a_stake_is_placed_when_a_bucket_begins_and_half_as_time_goes_by():
+    before, now = np.array([30.0, 30.0, 59.0, 90.0]), np.array([45.0, 90.0, 61.0, 60.0])
+    assert stakes_of(before, now, 60) == pytest.approx([0.125, 1.0, 0.5 + 1 / 60, 0.0])

@@ -1,18 +1,25 @@
 """What one evaluation adds to its bucket."""
 
+from collections import Counter
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monitor.metrics import micro_f1
 from monitor.models import ErrorInfo, Evaluation, StreamKey, Tally
-from monitor.models.status import score_bin
+from monitor.models.status import WINDOW_WEIGHT, score_bin
 from monitor.rolling.tallies import (
     bucket_start,
+    pass_counts,
     stream_key,
     tally_of,
     total,
     window_stats,
 )
 from monitor.scoring.metrics import retrieval
+from monitor.stats.intervals import wilson_interval
 from monitor.testing import make_evaluation
 
 
@@ -122,3 +129,79 @@ def test_window_of_micro_f1_is_the_f1_of_summed_counts():
         retrieval.micro_average_f1(counts)
     )
     assert retrieval.micro_average_f1(counts) != pytest.approx(retrieval.macro_average_f1(counts))
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 100), st.sampled_from([1.0, 0.5, 0.05]), st.integers(0, 3)),
+        min_size=1, max_size=12,
+    )
+)  # fmt: skip
+def test_sums_of_a_bucket_are_those_of_its_samples(samples):
+    """Weights are the inverse rates, times the weight that a metric gives a sample of its own."""
+    tallies, w, x = [], [], []
+    for position, rate, own in samples:
+        noted = {WINDOW_WEIGHT: own}
+        evaluation = make_evaluation(score=position / 100, metadata=noted, cost_usd=0.002)
+        tallies.append(tally(evaluation, rate))
+        w.append(max(own, 1) / rate)
+        x.append(position / 100)
+    found, w, x = total(tallies), np.array(w), np.array(x)
+    y = (x >= 0.7) * 1.0
+    sums = (found.sum_w, found.sum_w2, found.sum_wy, found.sum_w2y, found.sum_w2yy)
+    assert sums == pytest.approx(((w).sum(), w @ w, w @ y, w * w @ y, w * w @ (y * y)))
+    assert (found.sum_x, found.sum_x2) == pytest.approx((x.sum(), x @ x))
+    assert (found.sum_wx, found.sum_wxx) == pytest.approx((w @ x, w @ (x * x)))
+    assert (found.n, found.passed, found.cost_microusd) == (len(x), y.sum(), 2000 * len(x))
+    assert found.histogram == Counter(position for position, *_ in samples)
+    window = window_stats(found)
+    assert window.pass_rate == pytest.approx(w @ y / w.sum())
+    assert window.average_score == pytest.approx(w @ x / w.sum())
+    assert window.cost_usd == pytest.approx(0.002 * len(x))
+    passed, n = window.counts(2.0)
+    assert (passed, n) == pytest.approx(
+        (window.pass_rate * window.n_effective / 2, window.n_effective / 2)
+    )
+
+
+@pytest.mark.parametrize(("local", "position"), [(1.3, 100), (-0.2, 0), (1.0, 100), (0.005, 1)])
+def test_local_score_beyond_its_range_is_counted_at_the_end(local, position):
+    noted = CASCADED | {"judged": True, "local_score": local}
+    assert tally(make_evaluation(metadata=noted)).histogram == {position: 1}
+
+
+@pytest.mark.parametrize(
+    ("local", "score", "agreed"), [(0.7, 0.7, 1), (0.69, 0.7, 0), (0.7, 0.69, 0), (0.1, 0.2, 1)]
+)
+def test_local_score_agrees_where_both_pass_or_both_fail(local, score, agreed):
+    noted = CASCADED | {"judged": True, "local_score": local}
+    assert tally(make_evaluation(score=score, metadata=noted)).agreed == agreed
+
+
+@pytest.mark.parametrize(("sum_wy", "rate"), [(14.0, 1.0), (-3.0, 0.0)])
+def test_figures_of_estimates_beyond_certainty_are_rates(sum_wy, rate):
+    sums = {"sum_w": 10.0, "sum_w2": 10.0, "sum_wy": sum_wy, "sum_w2y": sum_wy, "sum_w2yy": 90.0}
+    found = window_stats(Tally(n=10, passed=9, sum_wx=sum_wy, **sums))
+    assert (found.pass_rate, found.average_score) == (rate, rate)
+    assert found.interval.low <= rate <= found.interval.high
+
+
+def test_interval_that_is_shown_misses_in_ten_of_a_hundred():
+    found = window_stats(total(tally(make_evaluation(score=s)) for s in [0.9] * 40 + [0.2] * 10))
+    assert found.interval == wilson_interval(40, 50, alpha=0.10)
+
+
+def test_buckets_within_a_time_are_those_that_start_in_it():
+    counts = pass_counts([(start, 4, 4, 4, 3, 3, 3) for start in (0, 60, 120, 180)])
+    assert counts.within(60, 180).start_s.tolist() == [60, 120]
+    assert counts.within(61, 181).n.tolist() == [4.0, 4.0]
+    halved = pass_counts([(0, 4, 4, 4, 3, 3, 3)], design_effect=2.0)
+    assert (halved.passed.tolist(), halved.n.tolist()) == ([1.5], [2.0])
+
+
+def test_nothing_scored_has_no_rate_and_keeps_what_was_counted():
+    found = window_stats(Tally(failed=3, skipped=2, cost_microusd=5))
+    assert (found.n, found.failed, found.skipped, found.cost_usd) == (0, 3, 2, 5e-6)
+    assert (found.pass_rate, found.interval, found.average_score) == (None, None, None)
+    assert found.counts() == (0.0, 0.0)
