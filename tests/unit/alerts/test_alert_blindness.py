@@ -80,3 +80,34 @@ def test_its_message_never_speaks_of_answers(event):
     assert "the monitor" in text
     assert "groundedness: the judge fails" in text
     assert not {"pass", "answers", "scores", "healthy"} & set(text.split())
+
+
+def test_verdict_on_blindness_has_the_times_of_what_is_blind():
+    earlier = NOW - timedelta(hours=2)
+    verdicts = [
+        make_verdict(Status.HEALTHY, NOW, metric="a", status_since=earlier),
+        blind(metric="b", status_since=NOW - timedelta(hours=1)),
+        make_verdict(Status.BLIND, NOW - timedelta(seconds=5), metric="c", reason="no key"),
+    ]
+    (verdict,) = blindness(verdicts)
+    assert (verdict.evaluated_at, verdict.since) == (NOW, NOW)
+    assert verdict.status_since == NOW - timedelta(hours=1)
+    assert (verdict.policy, verdict.n, verdict.point_status) == ("any_blind", 0, Status.WARNING)
+    (well,) = blindness(verdicts[:1])
+    assert (well.status_since, well.policy) == (NOW, "any_blind")
+    assert well.reason == "the monitor sees every metric of this app"
+    assert blindness([blind(metric="b")])[0].reason == "b: the judge fails"
+
+
+@pytest.mark.parametrize("metric", ["monitor:queue_lag", "error_rate"])
+def test_what_is_no_quality_makes_nothing_blind(metric):
+    assert blindness([blind(metric=metric)]) == []
+    (well,) = blindness([blind(metric=metric), make_verdict(Status.HEALTHY, NOW, metric="a")])
+    assert well.status is Status.HEALTHY
+
+
+def test_windows_of_one_app_are_judged_apart():
+    found = blindness([blind(window_s=60), make_verdict(Status.HEALTHY, NOW, window_s=3600)])
+    assert {verdict.window_s: verdict.status for verdict in found} == {
+        60: Status.WARNING, 3600: Status.HEALTHY,
+    }  # fmt: skip

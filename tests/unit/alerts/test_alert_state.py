@@ -368,3 +368,87 @@ def test_a_timer_that_is_set_is_a_minimum_under_a_policy_of_evidence_too():
         state = decision.state
         events.append(decision.event)
     assert events == [None, None, AlertEvent.FIRED, None]
+
+
+def test_alert_remembers_since_when_it_stands_where_it_stands(alert):
+    """A letter a minute: pending, firing, recovering, firing again, over."""
+    story = []
+    for letters in ("h", "w", "www", "w" * 7, "h", "hh", "w", "h" * 16):
+        alert.feed(letters)
+        since = alert.state.phase_since
+        story.append((alert.state.phase.value, since and int((since - START).total_seconds() / 60)))
+    assert story == [
+        ("ok", None), ("pending", 2), ("pending", 2), ("firing", 12), ("recovering", 13),
+        ("recovering", 13), ("firing", 16), ("ok", 32),
+    ]  # fmt: skip
+    assert alert.state.opened_at == START + timedelta(minutes=12)
+    assert alert.state.resolved_at == START + timedelta(minutes=32)
+
+
+def test_alert_remembers_what_was_known_before_the_breach(alert):
+    alert.feed("hw")
+    assert alert.state.status_before is Evidence.HEALTHY
+    alert.feed("w")
+    assert alert.state.status_before is Evidence.HEALTHY
+    alert.feed("h")
+    assert (alert.state.status_before, alert.state.level) == (None, None)
+    other = Alert()
+    other.feed("c")
+    assert (other.state.status_before, other.state.level) == (None, Severity.CRITICAL)
+
+
+def test_what_is_resolved_keeps_its_worst_level_until_the_next_time(firing):
+    firing.feed("w" * 16)
+    incident = firing.state
+    assert (incident.level, incident.peak, incident.sequence) == (
+        Severity.WARNING, Severity.CRITICAL, 2,
+    )  # fmt: skip
+    firing.feed("h" * 16)
+    assert (firing.state.peak, firing.state.sequence) == (Severity.CRITICAL, 3)
+    firing.feed("w" * 11)
+    assert (firing.state.peak, firing.state.sequence) == (Severity.WARNING, 4)
+    assert firing.state.resolved_at is None
+
+
+def test_what_is_closed_may_be_reopened_and_has_no_runs(firing):
+    later = firing.now + timedelta(days=2)
+    state = close(firing.state, later, TIMERS).state
+    assert (state.seen, state.seen_at, state.phase_since, state.resolved_at) == (
+        None, later, later, later,
+    )  # fmt: skip
+    assert (state.bad, state.critical, state.not_critical, state.healthy) == (None,) * 4
+    assert state.reason is Reason.NO_LONGER_EVALUATED
+
+
+@pytest.mark.parametrize(
+    ("metric", "status", "n_total"),
+    [("groundedness", Status.BLIND, 7), ("monitor:queue_lag", Status.WARNING, 1_772_366_400_000)],
+)
+def test_observation_is_what_a_verdict_says(metric, status, n_total):
+    """The monitor has no samples: each of its evaluations is new."""
+    found = Observation.of(make_verdict(status, START, metric=metric, n_total=7))
+    assert (found.at, found.n_total, found.basis) == (START, n_total, None)
+    assert found.blind is (status is Status.BLIND)
+    assert found.evidence is (Evidence.UNCERTAIN if status is Status.BLIND else Evidence.WARNING)
+
+
+def test_timers_that_differ_for_the_monitor_hold_for_its_alerts():
+    verdict = make_verdict(Status.WARNING, START, metric="monitor:queue_lag")
+    own = Timers(
+        warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400,
+        monitor_for_s=60, monitor_resolve_after_s=0, monitor_certain_for_s=5,
+    )  # fmt: skip
+    found = own.of_monitor(verdict)
+    assert (found.warning_for_s, found.resolve_after_s, found.critical_for_s) == (60, 0, 300)
+    certain = own.of_monitor(make_verdict(Status.WARNING, START, policy="all_blind"))
+    assert certain.warning_for_s == 5
+    assert TIMERS.of_monitor(verdict) == TIMERS
+
+
+@pytest.mark.parametrize(("name", "s"), [("warning_for_s", 600), ("critical_for_s", 300)])
+def test_reminders_of_a_critical_have_a_time_of_their_own(name, s):
+    timers = timers_from(Settings())
+    assert getattr(timers, name) == s
+    assert timers.repeat_after(Severity.CRITICAL).total_seconds() == timers.repeat_after_s
+    for level in (Severity.WARNING, None):
+        assert timers.repeat_after(level).total_seconds() == timers.warning_repeat_after_s

@@ -159,3 +159,55 @@ def test_a_rule_that_is_wrong_is_told_with_its_line(tmp_path, rule, message):
     with pytest.raises(SettingsError, match=message) as caught:
         wiring_from(Settings(alerts_file=path))
     assert str(caught.value).startswith("alerts.toml:")
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "status"),
+    [
+        ({"above": 0.5}, 0.5, Status.HEALTHY), ({"above": 0.5}, 0.51, Status.CRITICAL),
+        ({"below": 0.5}, 0.5, Status.HEALTHY), ({"below": 0.5}, 0.49, Status.CRITICAL),
+        ({"below": 0.0}, 0.0, Status.HEALTHY), ({"above": 0.0}, 0.01, Status.CRITICAL),
+    ],
+)  # fmt: skip
+def test_rule_compares_its_figure_with_its_threshold(rule, value, status):
+    (found,) = judge_all(
+        [verdict(metric="a", average_score=value)], [ThresholdRule(name="x", metric="a", **rule)]
+    )
+    side, line = next(iter(rule.items()))
+    assert found.status is status
+    assert found.reason == f"a: average score {value:.3f}; the rule: {side} {line:g}"
+    assert (found.policy, found.evidence, found.since) == ("rule", None, found.evaluated_at)
+
+
+@pytest.mark.parametrize(("scored", "failed", "status"), [(27, 3, "critical"), (27, 2, None)])
+def test_error_rate_is_of_all_that_were_tried(scored, failed, status):
+    rule = ThresholdRule(name="x", metric="*", of="error_rate", above=0.05)
+    (found,) = judge_all([verdict(window_n=scored, n_failed=failed)], [rule])
+    assert found.status == (status or Status.INSUFFICIENT_DATA)
+    tried = scored + failed
+    shown = "error rate 10.0 %; the rule: above 5.0 %" if status else f"{tried} of 30 needed"
+    assert found.reason == f"groundedness: {shown}"
+    assert judge_all([verdict(window_n=0, n_failed=0)], [rule])[0].reason.endswith("0 of 30 needed")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [("broken", "healthy", "a"), ("healthy", "broken", "b"), ("blind", "healthy", "a"),
+     ("few", "healthy", "b"), ("blind", "broken", "b"), ("healthy", "healthy", "a")],
+)  # fmt: skip
+def test_of_several_metrics_a_rule_shows_the_worst_and_of_alike_ones_the_first(
+    first, second, shown
+):
+    """Blind is worse than healthy, as nobody knows, and better than what is certainly broken."""
+    figures = {
+        "broken": {"average_score": 0.1}, "healthy": {"average_score": 0.9},
+        "few": {"window_n": 3, "n": 3}, "blind": {},
+    }  # fmt: skip
+    verdicts = [
+        make_verdict(
+            Status.BLIND if kind == "blind" else Status.HEALTHY, NOW, metric=metric, **figures[kind]
+        )
+        for metric, kind in (("a", first), ("b", second))
+    ]
+    (found,) = judge_all(verdicts, [ThresholdRule(name="x", metric="*", below=0.5)])
+    assert found.reason.startswith(f"{shown}:")
