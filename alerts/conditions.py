@@ -38,7 +38,6 @@ _LEAST_SEEN = 20
 _MOST_DROPPED = 0.01
 _LEAST_COVERAGE = 0.5
 _MOST_FAILED = 0.10
-_MOST_SKIPPED = 0.5
 _SILENT_AFTER_S = 300.0
 _LAG_AFTER_S = 300.0
 _UNDELIVERED_AFTER_S = 300.0
@@ -214,11 +213,11 @@ def app_conditions(vitals: AppVitals) -> dict[str, str]:
     if tried >= _LEAST_SEEN and failed > _MOST_FAILED * tried:
         found["monitor:judge_errors"] = f"{failed:,} of {tried:,} failed: {_worst(vitals.failed)}"
     for kind, word, least in (
-        ("monitor:budget_reached", "budget", 0.0),
-        ("monitor:contexts_missing", "context", _MOST_SKIPPED * done),
+        ("monitor:budget_reached", "budget", _LEAST_SEEN),
+        ("monitor:contexts_missing", "context", max(_LEAST_SEEN, done // 2 + 1)),
     ):
         n = sum(n for reason, n in vitals.skipped.items() if word in reason)
-        if n >= _LEAST_SEEN and n > least:
+        if n >= least:
             found[kind] = f"{n:,} of {done:,} samples"
     changed = [
         f"{metric} went from {before} to {vitals.judges_now[metric]}"

@@ -63,6 +63,8 @@ def test_each_condition_of_an_app_comes_alone_with_its_reason(kind, changes, rea
         {"failed": {"timeout": 2}, "scored": 3, "sent": 5},  # too few tries to say
         {"sent": 10, "scored": 0, "failed": {}, "skipped": {}},
         {"judges_now": {}},
+        {"skipped": {"no_context": 19}, "scored": 0, "failed": {}, "sent": 19},
+        {"skipped": {"no_context": 24}, "scored": 24, "failed": {}},  # just half
     ],
 )
 def test_too_little_to_say_so_is_no_condition(changes):
