@@ -104,7 +104,7 @@ def learn(
     before: Baseline | None = None,
 ) -> Baseline:
     """
-    Learn what is normal from the seven days that end a day ago, incidents left out.
+    Learn what is normal from the last seven days but the newest, incidents left out.
 
     Predictable: only buckets before *now_bucket* are used, so that what is learned is fixed
     before the samples that are compared with it. While a stream is younger than two days, the
@@ -133,8 +133,6 @@ def learn(
     )
     known = reference if reference.bucket.size else history
     total, sum_w, sum_w2, sum_wy, sum_w2y, sum_w2yy = (float(column.sum()) for column in known[1:])
-    if sum_w <= 0:
-        return Baseline()
     size = effective_size(total, sum_w, sum_w2, sum_w2y, sum_w2yy, sum_wy / sum_w)
     worth = size / sum_w
     recent = history.at(history.bucket >= now_bucket - _EFFECT_BUCKETS)

@@ -43,7 +43,12 @@ def test_first_rule_that_fits_decides():
 
 @pytest.mark.parametrize(
     ("rules", "said"),
-    [("{", "JSON"), ('[{"app": "x"}]', "policy"), ('[{"policy": "point", "apps": "x"}]', "apps")],
+    [
+        ("{", "JSON"),
+        ('[{"policy": ""}]', "policy"),
+        ('[{"app": "x"}]', "policy"),
+        ('[{"policy": "point", "apps": "x"}]', "apps"),
+    ],
 )
 def test_wrong_rules_say_what_is_wrong(rules, said):
     with pytest.raises(SettingsError, match=f"GROUNDWATCH_STATUS_POLICIES.*{said}"):
