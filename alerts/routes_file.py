@@ -34,10 +34,9 @@ from alerts.routing import (
 from monitor.errors import GroundwatchError, SettingsError, own_words
 from monitor.models.alerting import Severity
 from monitor.settings import variable
+from monitor.settings.kinds import parse_seconds
 
 Loc = tuple[int | str, ...]
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)")
-_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _NO_DEFAULT = (
     "the last route must take everything, so that nothing goes nowhere:"
     " no match, no active_hours, no min_severity"
@@ -45,13 +44,11 @@ _NO_DEFAULT = (
 _HEADER = re.compile(r"\s*\[")
 
 
-def _seconds(value: object) -> object:
-    if isinstance(value, str):
-        found = _DURATION.fullmatch(value.strip())
-        if found is None:
-            raise ValueError(f"Invalid duration {value!r}: expected 30s, 5m or 1h")
-        return float(found[1]) * _UNITS_S[found[2]]
-    return value
+#: A number of seconds, or a duration such as 30s, 1.5m or 1h.
+_Seconds = Annotated[
+    float,
+    BeforeValidator(lambda given: parse_seconds(given) if isinstance(given, str) else given),
+]
 
 
 class _Table(BaseModel):
@@ -87,7 +84,7 @@ class _Rule(_Table):
     of: Figure = "average_score"
     below: Annotated[float, Field(ge=0, le=1)] | None = None
     above: Annotated[float, Field(ge=0, le=1)] | None = None
-    for_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0)] = Field(0.0, alias="for")
+    for_s: Annotated[_Seconds, Field(ge=0)] = Field(0.0, alias="for")
     severity: Severity = Field(
         Severity.CRITICAL, validation_alias=AliasChoices("severity", "level")
     )
@@ -111,7 +108,7 @@ class _Rule(_Table):
 
 class _Defaults(_Table):
     timezone: str = "UTC"
-    group_wait: Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=3600)] = 0.0
+    group_wait: Annotated[_Seconds, Field(ge=0, le=3600)] = 0.0
 
 
 class _Document(_Table):

@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial
 
 Mask = Callable[[str], str]
 
@@ -151,18 +151,29 @@ def ips(text: str) -> str:
         text = _hide(text, _IPV6, _ipv6, "[IP]")
     if text.count(".") < _COLONS:
         return text
-    is_address = _whole_if(lambda found: all(int(part) < 256 for part in found.split(".")))  # noqa: PLR2004
-    return _hide(text, _IPV4, is_address, "[IP]")
+
+    def is_address(found: str) -> bool:
+        return all(int(part) < 256 for part in found.split("."))  # noqa: PLR2004
+
+    return _hide(text, _IPV4, _whole_if(is_address), "[IP]")
 
 
 def phones(text: str) -> str:
     """Hide phone numbers with a country code, a leading zero or American grouping."""
-    is_long = _whole_if(lambda found: sum(map(str.isdigit, found)) >= _SHORTEST_PHONE)
-    return _hide(text, _PHONE, is_long, "[PHONE]")
+
+    def is_long(found: str) -> bool:
+        return sum(map(str.isdigit, found)) >= _SHORTEST_PHONE
+
+    return _hide(text, _PHONE, _whole_if(is_long), "[PHONE]")
 
 
 def _whole_if(is_private: Callable[[str], object]) -> Check:
-    return lambda found: len(found[0]) if is_private(found[0]) else 0
+    """Make a check that takes all of a candidate or nothing."""
+
+    def check(found: re.Match[str]) -> int:
+        return len(found[0]) if is_private(found[0]) else 0
+
+    return check
 
 
 #: In the order in which they are applied.
@@ -265,21 +276,24 @@ def build(spec: object) -> Mask:
         if not isinstance(part, str):
             masks.append(part if callable(part) else _own(part))
         elif part is named[0]:  # all built-in ones are one mask, at the place of the first
-            masks.append(lambda text: _builtin(text, finders))
-    return (
-        masks[0] if len(masks) == 1 else lambda text: reduce(lambda t, mask: mask(t), masks, text)
-    )
+            masks.append(partial(_builtin, finders))
+    return masks[0] if len(masks) == 1 else partial(_through, masks)
 
 
-def _builtin(text: str, finders: Sequence[Mask]) -> str:
+def _builtin(finders: Sequence[Mask], text: str) -> str:
     """Mask until nothing changes: what is found may stand within something else."""
     for _ in range(_ROUNDS):
         before = text
-        for finder in finders:
-            text = finder(text)
+        text = _through(finders, text)
         if text == before:
             return text
     raise ValueError("masking does not come to an end")  # and so the sample must not leave
+
+
+def _through(masks: Sequence[Mask], text: str) -> str:
+    for mask in masks:
+        text = mask(text)
+    return text
 
 
 def _own(part: object) -> Mask:

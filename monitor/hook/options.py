@@ -325,7 +325,9 @@ class _Spec(NamedTuple):
 
 _RATE = _Spec("a number from 0 to 1", is_rate, float)
 _COUNT = _Spec(
-    "a whole number above 0", lambda n: isinstance(n, int) and n is not True and n > 0, int
+    "a whole number above 0",
+    lambda n: isinstance(n, int) and not isinstance(n, bool) and n > 0,
+    int,
 )
 _TEXT = _Spec("a text", _is_text)
 _PREDICATE = _Spec("a function of the fields that returns true or false", callable)

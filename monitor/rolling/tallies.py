@@ -205,8 +205,10 @@ def guess_language(text: str) -> str:
         scripts.update(["latin"] * any(map(str.isalpha, beginning)))
     else:
         for character, n in Counter(beginning).items():
-            if character.isalpha() and (script := _script(character)):
-                scripts[script] += n
+            if character.isalpha():
+                name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+                if script := _SCRIPTS.get(name):
+                    scripts[script] += n
     if not scripts:
         return "unknown"
     script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
@@ -224,12 +226,6 @@ def _group(word: str) -> int:
 
 
 _kept_group = lru_cache(maxsize=10_000)(_group)
-
-
-@lru_cache(maxsize=4096)
-def _script(character: str) -> str:
-    first = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-    return _SCRIPTS.get(first, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 
 _LONGEST_S = 10 * 365 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"([0-9]{1,18})\s*([smhdw])", re.IGNORECASE)
+_DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([smhdw])", re.IGNORECASE)
 _OBJECTIVE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:points?|pts|%)\s+in\s+(\d+\s*[smhdw])\s*")
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 _SENTINEL = "+sentinel"
@@ -29,10 +29,18 @@ REDIS_URL_FORMS = (
 
 def parse_duration_s(text: str) -> int:
     """Return a duration such as 90s, 15m, 24h or 7d in seconds; raise ValueError for others."""
-    match = _DURATION.fullmatch(text.strip())
-    if not match or int(match[1]) == 0:
+    seconds = parse_seconds(text)
+    if "." in text or seconds == 0:
         raise ValueError(f"Invalid duration {text[:40]!r}: expected 90s, 15m, 24h or 7d")
-    seconds = int(match[1]) * _UNITS_S[match[2].lower()]
+    return int(seconds)
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds of a duration that may also be 0s or 1.5m; raise ValueError for others."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"Invalid duration {text[:40]!r}: expected 90s, 15m, 24h or 7d")
+    seconds = float(match[1]) * _UNITS_S[match[2].lower()]
     if seconds > _LONGEST_S:
         raise ValueError(f"Invalid duration {text[:40]!r}: longer than ten years")
     return seconds
@@ -60,7 +68,7 @@ def parse_time(text: str, now: datetime) -> datetime:
         If it names none; the message shows what one looks like. A time without a zone is UTC.
     """
     if _DURATION.fullmatch(text.strip()):
-        return now - timedelta(seconds=parse_duration_s(text))
+        return now - timedelta(seconds=parse_seconds(text))
     try:
         found = datetime.fromisoformat(text.strip())
         return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)

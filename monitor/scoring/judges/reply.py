@@ -186,19 +186,16 @@ def _word(value: object) -> object:
     return _BETWEEN_WORDS.sub("_", value.strip()).casefold() if isinstance(value, str) else value
 
 
-#: May be written as a list of words, or left out.
-_Text = Annotated[
-    str,
-    BeforeValidator(
-        lambda value: (
-            ", ".join(value)
-            if isinstance(value, list) and all(isinstance(each, str) for each in value)
-            else ""
-            if value is None
-            else value
-        )
-    ),
-]
+def _joined(value: object) -> object:
+    """Accept a text that is written as a list of words, or left out."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return value
+
+
+_Text = Annotated[str, BeforeValidator(_joined)]
 
 
 class VerdictRow(BaseModel):

@@ -94,6 +94,13 @@ def test_the_settings_channels_are_there_too(wire):
     assert plan.addresses == {"slack": ("",)}
 
 
+@pytest.mark.parametrize(
+    ("given", "seconds"), [('"1.5m"', 90), ('"0s"', 0), ('"0.5 h"', 1800), ("45", 45)]
+)
+def test_duration_is_text_with_a_unit_or_a_number_of_seconds(wire, given, seconds):
+    assert wire(GOOD.replace('"60s"', given))[1].group_wait_s == seconds
+
+
 def test_without_a_file_everyone_hears_of_everything():
     plan = wiring_from(Settings(slack_webhook_url="https://hooks.slack.example/T1")).plan
     assert [to.channel for to in plan.recipients({}, NOW)] == ["slack"]
@@ -112,7 +119,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(wire):
     assert [line.split(": ")[0] for line in lines] == [
         "alerts.toml:4", "alerts.toml:11", "alerts.toml:32"
     ]  # fmt: skip
-    assert "expected 30s" in lines[0]
+    assert "expected 90s, 15m, 24h or 7d" in lines[0]
     assert "is a secret" in lines[1]
     assert "hooks.slack.example" not in str(caught.value)
     assert "colour" in lines[2]
