@@ -124,8 +124,10 @@ def evaluate(  # noqa: PLR0913 - the options of a command
 def gate(  # noqa: PLR0913 - the options of a command
     run: Annotated[Path | None, typer.Argument(help="The run that eval wrote.")] = None,
     *,
-    baseline: Annotated[Path | None, typer.Option(help="The run of what is in production.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="TOML file with what is tolerated.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="The run of the version in production.")
+    ] = None,
+    policy: Annotated[Path | None, typer.Option(help="TOML file with the drops allowed.")] = None,
     floor: Annotated[
         list[str] | None, typer.Option(help="Lowest mean allowed: faithfulness=0.95; repeatable.")
     ] = None,

@@ -190,7 +190,7 @@ def plan(  # noqa: PLR0913 - the options of a command
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Most dollars for the judge: 20/month, 1/day. Alone: what it buys."),
+        typer.Option(help="Judge budget in dollars: 20/month, 1/day. Alone: show what it buys."),
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Make the app's hooks sample at the planned rate.")

@@ -39,7 +39,9 @@ def replay(
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Records per second; unset: at full speed.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all are scored.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until every record is scored.")
+    ] = False,
     worker_within: Annotated[
         str, typer.Option(help="With --wait: how long to wait for a worker to start.")
     ] = "30s",

@@ -58,7 +58,9 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     text: Annotated[str, typer.Option(help='Words in question or answer; "a phrase".')] = "",
     sort: Annotated[Sort, typer.Option(help="By time, or by the metric's score.")] = Sort.NEWEST,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Show at most this many.")] = 20,
-    cursor: Annotated[str, typer.Option(help="Continue where a page with --json ended.")] = "",
+    cursor: Annotated[
+        str, typer.Option(help="Value of next in the last page that --json printed.")
+    ] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to FILE.jsonl or FILE.csv.")
     ] = None,

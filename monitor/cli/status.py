@@ -61,7 +61,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running and refresh.")] = False,
 ) -> None:
     """
-    Show the status of every app and metric, or one metric and why it is so.
+    Show the status of every app and metric, or of one metric, with its reasons.
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 unknown (too little data, blind, no store).
     """
@@ -201,7 +201,7 @@ def report(
         bool, typer.Option("--digest", help="The digest of all apps on one page, as in mails.")
     ] = False,
     send: SendTo = None,
-    json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """
     Report what happened: statuses and their trends, alerts, worst samples, and the ledger.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -150,7 +150,7 @@ def read_app_segments(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> SegmentTable:
-    """Return the segments of one metric, of the status window unless *since* is given."""
+    """Return the segments of a metric with scores since *since*, or else in the status window."""
     stream = _stream(connection, app, metric, settings, now)
     if stream is None:
         return SegmentTable()
@@ -159,7 +159,8 @@ def read_app_segments(
         width_s = settings.windows.bucket_s
         first, last = (int(at.timestamp()) // width_s for at in (since, until or now))
         window = ReferenceSpan(first * width_s, (last + 1) * width_s)
-    return read_segments(connection, References(connection, settings), stream, window)
+    found = read_segments(connection, References(connection, settings), stream, window)
+    return replace(found, rows=[row for row in found.rows if row.n])
 
 
 def _window(settings: Settings, now: datetime) -> ReferenceSpan:

@@ -22,6 +22,8 @@ from monitor.store.tables import bucket_bins, buckets, drift_states, input_bins,
 from monitor.store.verdicts import ReleaseMark, add_mark, read_insights
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from monitor.web.detail import read_app_segments, read_detail
+from monitor.web.time_range import TimeRange
 from workers.drift import References
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
@@ -365,3 +367,17 @@ def test_reference_is_what_the_setting_says(store, kind, described):
     world.answers(60, 0.9, from_s=-HOUR, to_s=0)
     reference = world.reference()
     assert (reference.described, reference.tally.n) == (described, 80)
+
+
+def test_segment_without_samples_now_is_listed_only_with_what_it_adds_to_a_change(world):
+    world.answers(60, 0.9, from_s=-9_000, to_s=-4_000, release="v1")
+    world.answers(60, 0.9, from_s=-3_000, to_s=0, release="v2")
+    world.evaluator.run(world.lease, now=world.now)
+    kept = TimeRange.last(86_400, NOW)
+    with world.store.read() as connection:
+        table = read_app_segments(connection, SETTINGS, "bot", "groundedness", NOW)
+    detail = read_detail(
+        world.store, SETTINGS, app="bot", metric="groundedness", time_range=kept, now=NOW
+    )
+    assert [(row.value, row.n) for row in table.rows] == [("v2", 60)]
+    assert {(row.value, row.n) for row in detail.segments.rows} == {("v1", 0), ("v2", 60)}

@@ -27,8 +27,8 @@ from monitor.scoring.judges.openai_errors import (
     RefusedCall,
     error_from,
     error_in,
-    late,
     refusal,
+    timed_out,
     unavailable,
 )
 from monitor.scoring.judges.reply import Envelope, read_content, read_envelope
@@ -176,7 +176,7 @@ class ChatEndpoint:
     def _post(self, arguments: dict[str, Any], spent: Spent) -> bytes:
         remaining_s = spent.deadline - time.monotonic()
         if remaining_s <= 0:
-            raise late(self.policy.timeout_s)
+            raise timed_out(self.policy.timeout_s)
         if spent.tries >= _MOST_REQUESTS:
             raise JudgeReplyError(f"the judge gave no whole answer in {_MOST_REQUESTS} requests")
         spent.tries += 1

@@ -1,4 +1,4 @@
-"""Turn what goes wrong with an endpoint into our errors, without its text or our key."""
+"""Turn failed calls to an endpoint into judge errors that hold neither judged text nor the key."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _REPLY_CODES = frozenset({"json_validate_failed"})
 
 class RefusedCall(openai.OpenAIError):
     """
-    The endpoint answered with an error; says which, as far as its body can be read.
+    The endpoint answered with an error, described as far as its body can be read.
 
     An OpenAIError, because the library passes those through.
     """
@@ -94,35 +94,35 @@ class RefusedCall(openai.OpenAIError):
         return self.status in MAY_BE_BILLED
 
     def names(self, argument: str) -> bool:
-        """Return whether the endpoint does not take *argument*; a mere mention is not enough."""
+        """Return whether the error rejects *argument*; a mere mention is not enough."""
         if self.status not in _WRONG_ARGUMENT:
             return False
         if self.param:
             return re.split(r"[.\[]", self.param, maxsplit=1)[0] == argument
         name = re.escape(argument)
-        told = (
+        complaint = (
             rf"[\"'`]{name}[\"'`.]|\b(?:argument|parameter)s?(?: supplied)?: {name}\b"
             rf"|\b{name}\b (?:is |does )?"
             r"(?:unsupported|deprecated|unknown|not (?:support|allowed|permitted))"
             rf"|\b{name}: \d"  # it is too large
         )
-        return re.search(told, self.message) is not None
+        return re.search(complaint, self.message) is not None
 
     @property
     def too_long(self) -> bool:
-        """Return whether the model cannot hold so much text at once."""
+        """Return whether the request is too long for the model."""
         if self.status not in _WRONG_ARGUMENT:
             return self.status == _TOO_LARGE
         return self.code in _TOO_LONG_CODES or _TOO_LONG.search(self.message) is not None
 
     @property
     def is_about_the_text(self) -> bool:
-        """Return whether a filter stopped this text, whatever the status; others may pass."""
+        """Return whether a content filter stopped this text, whatever the status."""
         return self.code in _FILTER_CODES or self.flagged
 
 
 class BrokenAnswer(RefusedCall):
-    """An error in an answer that is called a success, as gateways send it on."""
+    """An error in the body of an answer with status 200, as gateways forward it."""
 
     may_be_billed = True
 
@@ -149,11 +149,11 @@ def error_in(body: bytes) -> BrokenAnswer | None:
 
 
 class ContextTooLongError(JudgeRefusedError):
-    """Query, passages and output do not fit into the model; fewer of them may."""
+    """Query, passages and output exceed the context window of the model; fewer may fit."""
 
 
 def refusal(error: BaseException) -> RefusedCall | None:
-    """Return the endpoint's answer in *error*; older versions of the library wrap it."""
+    """Return the refused call that *error* is or wraps, as older versions of the library do."""
     for found in (error, error.__cause__):
         if isinstance(found, RefusedCall):
             return found
@@ -161,7 +161,7 @@ def refusal(error: BaseException) -> RefusedCall | None:
 
 
 def error_from(error: RefusedCall) -> JudgeError:
-    """Return our error for a status; its text has the status and the vendor's code, no more."""
+    """Return the judge error of a refused call; it quotes the status and the vendor's code only."""
     status, code = error.status, error.code
     what = f"the judge's endpoint answered {status}" + (f" ({code})" if code else "")
     found: JudgeError
@@ -198,15 +198,15 @@ def error_from(error: RefusedCall) -> JudgeError:
     return found
 
 
-def late(timeout_s: float) -> JudgeUnavailableError:
-    """Return our error for an answer that did not come in time."""
+def timed_out(timeout_s: float) -> JudgeUnavailableError:
+    """Return the error of a call that had no answer within *timeout_s* seconds."""
     return JudgeUnavailableError(f"the judge gave no answer in {timeout_s:g} s")
 
 
 def unavailable(error: Exception, timeout_s: float) -> JudgeUnavailableError:
-    """Return the judge's error for a broken connection; it names only the class of the cause."""
+    """Return the error of a call whose connection failed; it names only the class of the cause."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return late(timeout_s)
+        return timed_out(timeout_s)
     if isinstance(error, openai.APIConnectionError):
         cause = type(error.__cause__).__name__ if error.__cause__ else "no connection"
         return JudgeUnavailableError(
