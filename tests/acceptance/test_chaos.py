@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-FAULTS = ("redis-stalls", "disk-full", "redelivery", "network-drips")
+FAULTS = ("redis-stalls", "redis-loses", "disk-full", "redelivery", "network-drips")
 TRAFFIC = ("--seconds", "3", "--rate", "60")
 
 

@@ -1,7 +1,6 @@
 """Redis refuses, hangs, restarts or is full: the app does not notice, and the counts stay exact."""
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import sys
@@ -157,34 +156,20 @@ def outputs(client):
     return [wire.decode(fields).interaction.output for _, fields in client.xrange(names.SAMPLES)]
 
 
-def losing_kill(server, tmp_path):
-    """Return a kill after which nothing is left of what was written since, as on a slow disk."""
-    [files] = tmp_path.glob("*/appendonlydir")
-    shutil.copytree(files, before := tmp_path / "before")
-
-    def kill():
-        server.kill()
-        shutil.rmtree(files)
-        shutil.copytree(before, files)
-
-    return kill
-
-
 @pytest.mark.parametrize("may_ask", [True, False])
 def test_what_redis_confirmed_and_lost_when_it_was_killed_is_sent_again(
-    durable_server, tmp_path, monkeypatch, may_ask
+    durable_server, monkeypatch, may_ask
 ):
     monkeypatch.setattr(delivery, "SYNCED_AFTER_S", 60.0)  # however busy the machine
     with redis.Redis.from_url(durable_server.url) as client:
         hook = monitor.Hook(sample_rate=1.0, redis_url=durable_server.url)
         hook.sample(output="a")
         assert hook.flush(60)
-        kill = losing_kill(durable_server, tmp_path)
-        for output in "bcd":
-            hook.sample(output=output)
-            hook.feedback(trace_id=output * 32, good=True)
-            assert hook.flush(60)
-        kill()
+        with durable_server.losing():
+            for output in "bcd":
+                hook.sample(output=output)
+                hook.feedback(trace_id=output * 32, good=True)
+                assert hook.flush(60)
         durable_server.start()
         if not may_ask:
             client.acl_setuser("default", enabled=True, nopass=True, commands=["+@all", "-hmget"])
@@ -197,17 +182,14 @@ def test_what_redis_confirmed_and_lost_when_it_was_killed_is_sent_again(
     assert hook.close(60)
 
 
-def test_quiet_app_sends_again_what_redis_lost_once_it_reports(
-    durable_server, tmp_path, monkeypatch
-):
+def test_quiet_app_sends_again_what_redis_lost_once_it_reports(durable_server, monkeypatch):
     monkeypatch.setattr(delivery, "SYNCED_AFTER_S", 60.0)
     hook = monitor.Hook(sample_rate=1.0, redis_url=durable_server.url)
     hook.sample(output="a")
     assert hook.flush(60)
-    kill = losing_kill(durable_server, tmp_path)
-    hook.sample(output="b")
-    assert hook.flush(60)
-    kill()
+    with durable_server.losing():
+        hook.sample(output="b")
+        assert hook.flush(60)
     durable_server.start()
     with redis.Redis.from_url(durable_server.url) as client:
         wait_until(lambda: outputs(client) == ["a", "b"])

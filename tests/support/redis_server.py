@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +20,7 @@ class RedisServer:
         self, folder: Path, *, port: int = 0, durable: bool = True, databases: int = DATABASES
     ) -> None:
         self.port = port or free_port()
+        self._folder = folder
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._command = command(folder, self.port, durable=durable, databases=databases)
         self.process: subprocess.Popen[bytes] | None = None
@@ -36,6 +41,17 @@ class RedisServer:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+    @contextmanager
+    def losing(self) -> Iterator[None]:
+        """Kill it at the end, and undo what it wrote meanwhile, as on a disk that was too slow."""
+        [files] = self._folder.glob("*/appendonlydir")
+        with tempfile.TemporaryDirectory() as before:
+            shutil.copytree(files, before, dirs_exist_ok=True)
+            yield
+            self.kill()
+            shutil.rmtree(files)
+            shutil.copytree(before, files)
 
     def stop(self) -> None:
         """Ask it to save and leave; kill it if it does not within five seconds."""

@@ -32,7 +32,14 @@ from monitor.queue import names
 from support.chaos.app import start_app, told
 from support.chaos.clocks import FAULTS as CLOCK_FAULTS
 from support.chaos.disks import postgres_disk_is_full, redis_disk_is_full
-from support.chaos.kills import kill, paused, postgres_dies, random_kills, redis_dies
+from support.chaos.kills import (
+    kill,
+    paused,
+    postgres_dies,
+    random_kills,
+    redis_dies,
+    redis_loses,
+)
 from support.chaos.proxy import DrippingProxy
 from support.chaos.world import World, reckon
 
@@ -100,6 +107,7 @@ FAULTS: dict[str, Callable[[World], None]] = {
     "scheduler": lambda w: kill(w.pid("scheduler")),
     "page": lambda w: kill(w.pid("web")),
     "redis": redis_dies,
+    "redis-loses": redis_loses,
     "redis-stalls": lambda w: paused([w.redis.process.pid], 6.0),  # type: ignore[union-attr]
     "worker-stalls": lambda w: paused([w.pid("worker"), *w.children("worker")], 8.0),
     "network-drips": drip,

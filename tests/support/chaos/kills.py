@@ -7,7 +7,8 @@ import random
 import signal
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from monitor.errors import QueueUnavailableError
@@ -23,6 +24,7 @@ _ROUND_S = 10.0
 #: A kill comes so long after a process was seen at work, at most: some batches later.
 _MOST_LATER_S = 1.5
 _SEED = 20261122
+_LOST_AT_LEAST = 20
 
 
 def kill(*pids: int) -> None:
@@ -32,14 +34,33 @@ def kill(*pids: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def paused(pids: list[int], for_s: float) -> None:
-    """Stop processes for a while, as a machine that swaps or a network that stalls."""
+@contextmanager
+def stopped(pids: list[int]) -> Iterator[None]:
+    """Stop processes meanwhile."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(for_s)
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def paused(pids: list[int], for_s: float) -> None:
+    """Stop processes for a while, as a machine that swaps or a network that stalls."""
+    with stopped(pids):
+        time.sleep(for_s)
+
+
+def redis_loses(world: World) -> None:
+    """Redis dies while its disk is behind: samples that it confirmed and nobody took are gone."""
+    with stopped([world.pid("worker"), *world.children("worker")]):
+        with world.redis.losing():
+            waiting = world.client.xlen(names.SAMPLES)
+            while world.client.xlen(names.SAMPLES) < waiting + _LOST_AT_LEAST:
+                time.sleep(0.05)
+        world.redis.start()
 
 
 def redis_dies(world: World) -> None:
