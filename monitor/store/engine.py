@@ -61,15 +61,17 @@ from monitor.store.tables import leases
 Row = Mapping[str, Any]
 _Bytes = LargeBinary | PackedColumn
 
-_SQLITE_PRAGMAS = (
-    # These two before the journal mode, or they are ignored; an old file keeps what it has.
+_SQLITE_BUSY_TIMEOUT_S = 30.0
+#: Of a new file, before the journal mode; on another one the second would wait for every writer.
+_NEW_SQLITE_PRAGMAS = (
     # A packed sample takes some 2 kB, and of pages of 4 kB half would stay empty.
     "PRAGMA page_size=8192",
     "PRAGMA auto_vacuum=INCREMENTAL",
+)
+_SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     # An alert that was decided must survive a power cut: 2 ms a commit buys that.
     "PRAGMA synchronous=FULL",
-    "PRAGMA busy_timeout=30000",
     "PRAGMA foreign_keys=ON",
     # SQLite's own default. A connection keeps what its cache ever took, the operating system has
     # the file in memory as well, and another process that writes empties it: 16 times as much made
@@ -197,6 +199,7 @@ def _prepare_sqlite(engine: Engine) -> None:
 
     @event.listens_for(engine, "do_connect")
     def open_file(_dialect: Any, _record: Any, args: Any, options: Any) -> None:
+        options["timeout"] = _SQLITE_BUSY_TIMEOUT_S
         if file is not None and read_only():
             # Without a log beside it nothing can be missing from the file, and none can be made.
             whole = not file.with_name(f"{file.name}-wal").exists()
@@ -206,7 +209,10 @@ def _prepare_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we begin transactions ourselves, below
-        for pragma in () if read_only() else _SQLITE_PRAGMAS:
+        if read_only():
+            return
+        is_new = connection.execute("PRAGMA page_count").fetchone()[0] == 0
+        for pragma in (*(_NEW_SQLITE_PRAGMAS if is_new else ()), *_SQLITE_PRAGMAS):
             connection.execute(pragma)
 
     @event.listens_for(engine, "begin")

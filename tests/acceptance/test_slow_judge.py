@@ -45,7 +45,7 @@ def taken(entry):
     return entry["times_delivered"] > 0
 
 
-@pytest.mark.parametrize(("answers", "judge_timeout_s"), [(True, "30"), (False, "2")])
+@pytest.mark.parametrize(("answers", "judge_timeout_s"), [(True, "30"), (False, "8")])
 def test_what_a_stopped_worker_had_is_finished_or_handed_back(
     answers, judge_timeout_s, redis_url, sqlite_url, tmp_path
 ):

@@ -202,7 +202,8 @@ def test_second_up_is_refused_one_interrupt_stops_all_and_data_is_there_after_a_
 ):
     with ThreadPoolExecutor(1) as beside:
         # Nothing is there yet: it waits for the worker of the stack that starts now.
-        replayed = beside.submit(command, "replay", records(50), "--app", APP, "--wait")
+        arguments = ("--app", APP, "--wait", "--worker-within", "150s")
+        replayed = beside.submit(command, "replay", records(50), *arguments)
         up.start()
         assert "scored        50" in replayed.result()
     assert APP in httpx.get(up.page).text

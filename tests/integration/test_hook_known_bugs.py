@@ -22,6 +22,7 @@ import redis
 
 import monitor
 from monitor.queue import names
+from support.waiting import PATIENT_EXIT
 
 DOWN = "redis://:hunter2@127.0.0.1:1/0"
 
@@ -192,13 +193,15 @@ def test_j_flush_returns_when_samples_were_given_up(make_hook):
 
 @pytest.mark.parametrize("how", ["atexit", "thread"])
 def test_k_sampling_while_the_interpreter_ends_is_quiet(run, told, how):
-    run({"atexit": """
+    run({"atexit": f"""
 import atexit
 atexit.register(lambda: monitor.sample(output="very late"))
 import monitor
+{PATIENT_EXIT}
 monitor.init(sample_rate=1.0, redis_url=REDIS_URL)
 atexit.register(lambda: monitor.sample(output="late"))
-""", "thread": """
+""", "thread": f"""
+{PATIENT_EXIT}
 import monitor, threading, time
 monitor.init(sample_rate=1.0, redis_url=REDIS_URL)
 def work():
@@ -214,11 +217,11 @@ time.sleep(0.3)
 
 @forked
 def test_l_child_that_leaves_without_atexit_delivers(run, told):
-    run("""
+    run(f"""{PATIENT_EXIT}
 import multiprocessing, monitor
 monitor.init(sample_rate=1.0, redis_url=REDIS_URL)
 child = multiprocessing.get_context("fork").Process(
-    target=monitor.sample, kwargs={"output": "child"})
+    target=monitor.sample, kwargs={{"output": "child"}})
 child.start()
 child.join()
 """)

@@ -136,7 +136,7 @@ app = InteractionMiddleware(fails)
 
 
 def test_script_that_turns_the_signal_into_an_exit_delivers(run, told):
-    run("""
+    run(f"""{PATIENT_EXIT}
 import os, signal, sys
 import monitor
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

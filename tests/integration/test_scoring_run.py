@@ -49,7 +49,7 @@ def put(context, *interactions):
     return made
 
 
-def run(context, may_go_on=lambda: True, budget_s=20.0):
+def run(context, may_go_on=lambda: True, budget_s=200.0):
     drain = context.scoring_run(may_go_on)
     drain.idle_after_s = 0.1
     return drain.run(budget_s=budget_s)
@@ -189,7 +189,7 @@ def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
     drain.store = UnreachableStore(context.store)
     drain.idle_after_s = 0.1
     with pytest.raises(StoreUnavailableError):
-        drain.run(budget_s=20)
+        drain.run(budget_s=200)
     assert pending(context) == 1
     assert run(context) == 1
 
@@ -200,7 +200,7 @@ def test_outage_of_the_store_is_no_samples_fault(context):
         drain = context.scoring_run(lambda: True)
         drain.store = UnreachableStore(context.store)
         with pytest.raises(StoreUnavailableError):
-            drain.run(budget_s=20)
+            drain.run(budget_s=200)
     assert run(context) == 20
     assert totals(context) == {Booking(Kind.SCORED, ""): 20}
 
@@ -210,7 +210,7 @@ def test_nothing_is_taken_while_the_store_is_away(context):
     drain = context.scoring_run(lambda: True)
     drain.store = Store("postgresql+psycopg://u@127.0.0.1:9/x?connect_timeout=2")
     with pytest.raises(StoreUnavailableError):
-        drain.run(budget_s=20)
+        drain.run(budget_s=200)
     drain.store.close()
     assert pending(context) == 0
 
@@ -232,7 +232,7 @@ def test_what_cannot_be_written_is_set_aside_alone(context):
     put(context, *(make_interaction() for _ in range(3)))
     drain = context.scoring_run(lambda: True)
     drain.scorer, drain.idle_after_s = Unwritable(), 0.1
-    assert drain.run(budget_s=20) == 2
+    assert drain.run(budget_s=200) == 2
     assert totals(context) == {Booking(Kind.SCORED, ""): 2, Booking(Kind.FAILED, "unwritable"): 1}
     assert pending(context) == 0
 
@@ -242,7 +242,7 @@ def test_what_nobody_has_begun_is_handed_back_when_told_to_stop(context):
     asked = iter([True])
     drain = context.scoring_run(lambda: next(asked, False))
     drain.scorer = SlowScorer(concurrency=4, until=1, takes_s=1.2)
-    assert drain.run(budget_s=20) == 4
+    assert drain.run(budget_s=200) == 4
     assert context.redis.xlen(names.SAMPLES) == 36
     assert run(context) == 36
 
@@ -258,7 +258,7 @@ def test_judge_that_takes_seconds_does_not_end_the_run(context):
     put(context, *(make_interaction() for _ in range(24)))
     drain = context.scoring_run(lambda: True)
     drain.scorer, drain.idle_after_s = SlowScorer(concurrency=2, until=1, takes_s=0.1), 0.05
-    assert drain.run(budget_s=20) == 24
+    assert drain.run(budget_s=200) == 24
 
 
 def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
@@ -286,7 +286,7 @@ def test_slow_judge_calls_run_side_by_side(redis_url, context):
         idle_after_s=0.1,
     )
     drain.consumer.ensure_group()
-    drain.run(budget_s=20)
+    drain.run(budget_s=200)
     assert slow.most_at_once == 8
 
 

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from monitor.errors import StoreUnavailableError
+from monitor.store import engine
 from monitor.store.engine import Store, insert_new, put
 from monitor.store.schema import file_problems, migrate
 from monitor.store.tables import dimensions, hooks
@@ -70,6 +71,16 @@ def test_sqlite_keeps_what_was_committed_through_a_power_cut_and_readers_do_not_
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in expected
             }
     assert found == expected
+
+
+def test_sqlite_is_opened_and_read_while_another_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_SQLITE_BUSY_TIMEOUT_S", 0.0)
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    with closing(Store(url)) as store, closing(Store(url)) as other:
+        migrate(store)
+        with store.write() as connection:
+            put(connection, hooks, [row(TOLD)])
+            assert counters_of(other) is None
 
 
 def test_folders_of_a_new_database_are_made_for_its_owner_alone(tmp_path):
