@@ -43,7 +43,7 @@ from monitor.store.query import LineKey, PassLine, read_pass_lines
 from monitor.store.verdicts import apps_with_rising_evidence
 from monitor.store.write import Contribution, Result, record
 
-_COMMIT_EVERY = 200
+_COMMIT_EVERY = 400
 _COMMIT_AFTER_S = 0.25
 _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0

@@ -33,6 +33,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    any_,
     bindparam,
     case,
     cast,
@@ -226,6 +227,16 @@ def batched(values: Iterable[Any], size: int) -> Iterator[list[Any]]:
     every = list(values)
     for first in range(0, len(every), size):
         yield every[first : first + size]
+
+
+def among(
+    connection: Connection, column: Column[Any], values: Iterable[Any]
+) -> ColumnElement[bool]:
+    """Return the condition that a column has one of *values*."""
+    if connection.dialect.name == "sqlite":
+        return column.in_(list(values))
+    # One parameter: a list of hundreds costs the driver more than finding its rows.
+    return column == any_(bindparam(None, list(values), type_=postgresql.ARRAY(column.type)))
 
 
 def rows_of(connection: Connection, query: Select[Any]) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from monitor.models import ROOT, Sample
 from monitor.models.status import OTHER, score_bin, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.columns import sample_of, segments_of
-from monitor.store.engine import batched, insert_new, put
+from monitor.store.engine import among, batched, insert_new, put
 from monitor.store.tables import dimensions, evaluations, samples, streams
 
 #: The names of apps are bounded like the values of a dimension; this one belongs to no app.
@@ -50,13 +50,10 @@ def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ..
     Only a value that was not known yet costs a lock, on its dimension: writers that see
     known values do not wait for each other.
     """
-    counts: dict[_DimensionKey, Counter[str]] = {}
-    latest: dict[_DimensionKey, int] = {}
-    for item in items:
-        for dimension, value in item.places:
-            key = (item.app, dimension)
-            counts.setdefault(key, Counter())[value] += 1
-            latest[key] = max(item.start_s, latest.get(key, 0))
+    seen_at = Counter((item.app, *where) for item in items for where in item.places)
+    counts: dict[_DimensionKey, dict[str, int]] = {}
+    for (app, dimension, value), n in seen_at.items():
+        counts.setdefault((app, dimension), {})[value] = n
     known = _read_censuses(connection, counts)
     new = sorted(
         key
@@ -76,20 +73,21 @@ def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ..
                 n_total, last_s = func.max(streams.c.n_total), func.max(streams.c.last_bucket_s)
                 if key == APPS:
                     named = {value: value for value in locked[key].named}
-                    column, among = streams.c.app, streams.c.segment == ROOT
+                    column, where = streams.c.app, streams.c.segment == ROOT
                 else:
                     named = {segment_name(dimension, value): value for value in locked[key].named}
-                    column, among = streams.c.segment, streams.c.app == app
+                    column, where = streams.c.segment, streams.c.app == app
                 query = (
                     select(column, n_total, last_s)
-                    .where(among, column.in_(list(named)))
+                    .where(where, column.in_(list(named)))
                     .group_by(column)
                 )
                 seen = {
                     named[segment]: Seen(int(n), int(at_s))
                     for segment, n, at_s in connection.execute(query)
                 }
-            known[key] = admit(locked[key], counts[key], seen, now_s=latest[key])
+            latest_s = max(item.start_s for item in items if item.app == key[0])
+            known[key] = admit(locked[key], counts[key], seen, now_s=latest_s)
         rows = [
             {"app": key[0], "dimension": key[1], "census": {
                 "named": dict(known[key].named),
@@ -98,13 +96,13 @@ def place(connection: Connection, items: Sequence[Placed]) -> list[tuple[str, ..
             for key in new
         ]  # fmt: skip
         put(connection, dimensions, rows)
-    return [
-        tuple(
-            segment_name(dimension, value if value in known[item.app, dimension].named else OTHER)
-            for dimension, value in item.places
+    names = {
+        (app, dimension, value): segment_name(
+            dimension, value if value in known[app, dimension].named else OTHER
         )
-        for item in items
-    ]
+        for app, dimension, value in seen_at
+    }
+    return [tuple(names[item.app, *where] for where in item.places) for item in items]
 
 
 def _read_censuses(
@@ -309,7 +307,8 @@ def allot_positions(connection: Connection, times_ms: Mapping[str, int]) -> dict
             + facet("position", sample_id, str(draw)) % (1 << bits + draw)
             for sample_id in waiting
         }
-        there = select(samples.c.position).where(samples.c.position.in_(list(drawn.values())))
+        is_drawn = among(connection, samples.c.position, drawn.values())
+        there = select(samples.c.position).where(is_drawn)
         taken |= set(connection.execute(there).scalars())
         for sample_id, position in drawn.items():
             if position not in taken:

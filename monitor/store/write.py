@@ -24,7 +24,7 @@ from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.queue.wire import OUTSIDE
 from monitor.store.columns import WITH_SAMPLE, pack
-from monitor.store.engine import Row, add, insert, insert_new, put, rows_of
+from monitor.store.engine import Row, add, among, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside
 from monitor.store.query import DAYS, HOURS, STREAM_SUMS, ensure_marks, past_name, read_marks
@@ -134,11 +134,11 @@ def record(
     results, dead = bounded(connection, results, dead, now_s=int(now.timestamp()))
     by_id = {result.scored.sample.sample_id: result for result in results}
     # Without samples that became dead letters and were counted before, as one that was sent twice.
-    same = dead_letters.c.sample_id.in_(list(by_id))
+    same = among(connection, dead_letters.c.sample_id, by_id)
     for sample_id in connection.execute(select(dead_letters.c.sample_id).where(same)).scalars():
         del by_id[sample_id]
     # The segments of a sample are decided once.
-    known = select(samples.c.sample_id).where(samples.c.sample_id.in_(list(by_id)))
+    known = select(samples.c.sample_id).where(among(connection, samples.c.sample_id, by_id))
     segments: dict[str, tuple[str, ...]] = dict.fromkeys(connection.execute(known).scalars(), ())
     unknown = {key: by_id[key] for key in sorted(by_id) if key not in segments}
     placed = [

@@ -4,16 +4,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 
 from alerts import outbox
 from alerts.outbox import throttled_recipients
 from monitor.store.alert_tables import incidents
 from monitor.store.alert_tables import outbox as outbox_table
 from monitor.store.drift import bins_by_bucket, read_states
+from monitor.store.engine import among
 from monitor.store.ledger import last_heartbeat
 from monitor.store.query import active_streams
 from monitor.store.samples import unscored
+from monitor.store.tables import samples
 from workers.self_monitoring import read_apps
 
 NOW = datetime(2026, 1, 8, 12, 0, tzinfo=UTC)
@@ -90,6 +92,13 @@ READS = {
         lambda connection: read_states(connection, [1, 2]),
         "groundwatch_drift_states",
         {"pk_groundwatch_drift_states", "PRIMARY KEY"},
+    ),
+    "samples that were written before": (
+        lambda connection: connection.execute(
+            select(samples.c.app).where(among(connection, samples.c.sample_id, ["a", "b"]))
+        ),
+        "groundwatch_samples",
+        {"pk_groundwatch_samples", "sqlite_autoindex_groundwatch_samples_1"},
     ),
     "histograms of streams": (
         lambda connection: bins_by_bucket(connection, [1, 2], from_s=0, to_s=60),
