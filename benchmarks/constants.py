@@ -2,7 +2,7 @@
 Measure what a sample costs Redis and PostgreSQL: python benchmarks/constants.py [--samples 4000].
 
 Samples are those of `made.py`: 2.5 kB, two metrics, six dimensions. They are
-written as workers write them, 200 to a transaction, by one writer and by two, to a PostgreSQL
+written as workers write them, 400 to a transaction, by one writer and by two, to a PostgreSQL
 that waits for its disk; CPU of writers and database. The figures are for the model of `scale.py`.
 """
 
@@ -65,7 +65,7 @@ def in_postgres(folder: Path, n: int, sent_bytes: float) -> dict[str, float]:
             began_rows, began_bytes = _size(store)
             began_s, used_s = time.monotonic(), cpu_s(store)
             with ThreadPoolExecutor(writers) as pool:
-                list(pool.map(lambda part: write(store, part, 200), parts))
+                list(pool.map(lambda part: write(store, part, 400), parts))
             found[f"postgres_{writers}_samples_per_s"] = n / (time.monotonic() - began_s)
             found[f"postgres_{writers}_cpu_ms"] = (cpu_s(store) - used_s) / n * 1000
         rows, size = _size(store)

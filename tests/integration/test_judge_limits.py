@@ -3,12 +3,13 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
 
-from monitor.errors import JudgeOutageError, JudgeUnavailableError
+from monitor.errors import JudgeOutageError, JudgeUnavailableError, QueueUnavailableError
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
@@ -89,6 +90,27 @@ def test_other_texts_have_no_kept_verdict(kept, changed):
 def test_other_judge_or_prompt_has_no_kept_verdict(kept):
     keep(kept, make_interaction())
     assert find(kept, make_interaction(), "v2") is None
+
+
+def test_every_thread_gets_the_verdict_it_looked_up(client):
+    kept = VerdictCache(client, kept_s=60)
+    for number in range(40):
+        kept.put(f"key-{number}", replace(JUDGEMENT, input_tokens=number))
+
+    def look_up(number):
+        found = kept.get(f"key-{number}", Judgement)
+        return found and found.input_tokens
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(look_up, [*range(50)] * 5))
+    assert found == [*range(40), *[None] * 10] * 5
+
+
+def test_look_up_of_every_thread_fails_while_redis_is_away():
+    with connect("redis://127.0.0.1:1/0") as nobody, ThreadPoolExecutor(8) as pool:
+        kept = VerdictCache(nobody, kept_s=60)
+        looks = [pool.submit(kept.get, str(number), Judgement) for number in range(20)]
+        assert all(isinstance(look.exception(), QueueUnavailableError) for look in looks)
 
 
 def test_no_more_verdicts_are_kept_than_there_is_room_for(kept, client):

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -278,9 +280,18 @@ def _estimated_tokens(interaction: Interaction) -> int:
     return _PROMPT_TOKENS + chars // _CHARS_PER_TOKEN
 
 
+@dataclass(eq=False, slots=True)
+class _LookUp:
+    key: str
+    packed: bytes | None = None
+    done: bool = False
+
+
 class VerdictCache:
     """
     A bounded cache of answers in Redis; the oldest go first.
+
+    Threads that look something up while another one asks Redis share the next request.
 
     The key is a digest of all that an answer depends on: the judge's version, which names
     model and prompt, the texts, and the questions where they differ from call to call. The
@@ -292,15 +303,21 @@ class VerdictCache:
         self._put = self._redis.register_script(_PUT)
         self._kept_s = kept_s
         self._most = most
+        self._waiting: deque[_LookUp] = deque()
+        self._turn = threading.Lock()
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """Return the answer under *key*, which costs nothing now; None without one."""
-        with translated():
-            packed = self._redis.get(names.verdict(key))
-        if packed is None:
+        mine = _LookUp(key)
+        self._waiting.append(mine)
+        with self._turn:
+            if not mine.done:
+                asked: list[_LookUp] = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                self._read(asked if mine in asked else [*asked, mine])
+        if mine.packed is None:
             return None
         try:
-            found: Any = _ADAPTERS[kind].validate_python(json.loads(zlib.decompress(packed)))
+            found: Any = _ADAPTERS[kind].validate_json(zlib.decompress(mine.packed))
         except (zlib.error, ValueError):
             return None  # of another version of this program
         more = {"kept": True}
@@ -308,6 +325,13 @@ class VerdictCache:
             more = {"details": found.details | {"kept_verdict": True}}
         free: T = replace(found, cost_usd=0.0, duration_ms=0.0, **more)
         return free
+
+    def _read(self, asked: Sequence[_LookUp]) -> None:
+        """Ask for all at once; where that fails, each of them asks again for itself."""
+        with translated():
+            found = self._redis.mget([names.verdict(each.key) for each in asked])
+        for each, packed in zip(asked, found, strict=True):
+            each.packed, each.done = packed, True
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
         """Keep an answer."""
