@@ -1,5 +1,6 @@
 """Kept verdicts, shared rate limits, slots, and a judge that is away, with a real Redis."""
 
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+import redis
 
 from monitor.errors import JudgeOutageError, JudgeUnavailableError, QueueUnavailableError
 from monitor.queue import names
@@ -106,11 +108,16 @@ def test_every_thread_gets_the_verdict_it_looked_up(client):
     assert found == [*range(40), *[None] * 10] * 5
 
 
-def test_look_up_of_every_thread_fails_while_redis_is_away():
-    with connect("redis://127.0.0.1:1/0") as nobody, ThreadPoolExecutor(8) as pool:
-        kept = VerdictCache(nobody, kept_s=60)
-        looks = [pool.submit(kept.get, str(number), Judgement) for number in range(20)]
-        assert all(isinstance(look.exception(), QueueUnavailableError) for look in looks)
+def test_look_ups_wait_together_for_a_redis_that_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as mute, ThreadPoolExecutor(8) as pool:
+        url = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
+        with redis.Redis.from_url(url, socket_timeout=0.3, retry=None) as nobody:
+            kept, asked = VerdictCache(nobody, kept_s=60), []
+            nobody.mget = lambda keys, ask=nobody.mget: asked.append(len(keys)) or ask(keys)
+            looks = [pool.submit(kept.get, str(number), Judgement) for number in range(8)]
+            assert all(isinstance(look.exception(), QueueUnavailableError) for look in looks)
+    assert sum(asked) == 8
+    assert len(asked) < 8
 
 
 def test_no_more_verdicts_are_kept_than_there_is_room_for(kept, client):

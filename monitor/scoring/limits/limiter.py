@@ -284,6 +284,7 @@ def _estimated_tokens(interaction: Interaction) -> int:
 class _LookUp:
     key: str
     packed: bytes | None = None
+    failed: str | None = None
     done: bool = False
 
 
@@ -314,6 +315,8 @@ class VerdictCache:
             if not mine.done:
                 asked: list[_LookUp] = [self._waiting.popleft() for _ in range(len(self._waiting))]
                 self._read(asked if mine in asked else [*asked, mine])
+        if mine.failed is not None:
+            raise QueueUnavailableError(mine.failed)
         if mine.packed is None:
             return None
         try:
@@ -327,11 +330,16 @@ class VerdictCache:
         return free
 
     def _read(self, asked: Sequence[_LookUp]) -> None:
-        """Ask for all at once; where that fails, each of them asks again for itself."""
-        with translated():
-            found = self._redis.mget([names.verdict(each.key) for each in asked])
+        """Ask for all at once; where that fails, all fail: one after the other would wait long."""
+        keys, failed = [names.verdict(each.key) for each in asked], None
+        found: Sequence[bytes | None] = [None] * len(keys)
+        try:
+            with translated():
+                found = self._redis.mget(keys)
+        except QueueUnavailableError as error:
+            failed = str(error)
         for each, packed in zip(asked, found, strict=True):
-            each.packed, each.done = packed, True
+            each.packed, each.failed, each.done = packed, failed, True
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
         """Keep an answer."""
