@@ -280,7 +280,7 @@ def take(url: str, pages: dict[str, str], browser: str) -> None:
             )
             page = context.new_page()
             page.goto(url + path)
-            while "Being computed" in page.content():
+            while "Still computing" in page.content():
                 page.wait_for_timeout(500)
                 page.reload()
             whole = Image.open(BytesIO(page.screenshot(full_page=True))).convert("RGB")

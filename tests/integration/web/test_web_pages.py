@@ -304,7 +304,9 @@ def test_incident_page_has_chart_cause_and_each_sample_once(get):
 def test_segments_of_an_incident_are_of_the_samples_since_it_began(get):
     text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
     table = text.split("<h2>Segments</h2>")[1].split("</table>")[0]
-    assert re.search(r"Of groundedness since <time[^>]*>[^<]+</time>, against", table)
+    assert re.search(
+        r"Pass rate of groundedness since <time[^>]*>[^<]+</time>, compared with", table
+    )
     counts = re.findall(r'data-label="n"><a href="([^"]+)">(\d+)</a>', table)
     assert counts
     for address, n in counts:
@@ -336,7 +338,7 @@ def test_pages_compute_beside_themselves_whose_fault_a_fall_is_what_fails_and_a_
     get(app_path("shop"))
     get(BROKEN)
     get(f"{path}.md")  # one thread computes them in turn
-    wait_until(lambda: "Being computed" not in get(BROKEN).text)
+    wait_until(lambda: "Still computing" not in get(BROKEN).text)
     assert "None beyond chance in the last 24 h" in get(app_path("shop")).text
     assert "has no scores of the last day to plan from" in get(BROKEN).text
     assert 'class="volume"' in get(app_path("shop")).text
