@@ -8,16 +8,19 @@ start, as imports and signals, wants a process of its own.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -77,30 +80,40 @@ def serve(address: str) -> None:
     for command in app.COMMANDS.values():
         importlib.import_module(f"monitor.cli.{command.module}")
     gc.freeze()  # or each fork would spend half a second on tidying up what it shares
+    callers: dict[int, socket.socket] = {}  # of the commands that run, by process
+    woken, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
         door.listen(64)
         print("listening", flush=True)
         while True:
-            way, _ = door.accept()
-            if os.fork() == 0:
-                break
-            way.close()
-            with suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
+            ready, _, _ = select.select([door, woken], [], [])
+            if woken in ready:
+                woken.recv(4096)
+                with suppress(ChildProcessError):
+                    while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                        with callers.pop(ended[0]) as way, suppress(BrokenPipeError):
+                            way.sendall(b"%d\n" % os.waitstatus_to_exitcode(ended[1]))
+            if door in ready:
+                way, _ = door.accept()
+                if (child := os.fork()) == 0:
+                    break
+                callers[child] = way
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for other in (door, woken, wakes, *callers.values()):
+        other.close()
     _run(way)
 
 
 def _run(way: socket.socket) -> None:
-    """Run one command, and tell its caller the exit code."""
-    _, streams, _, _ = socket.recv_fds(way, 1, 3)
-    told = json.loads(way.makefile().readline())
-    if child := os.fork():
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        way.sendall(b"%d\n" % code)
-        os._exit(0)
-    way.close()
+    """Run one command with the caller's streams, environment, folder and arguments."""
+    with way:
+        _, streams, _, _ = socket.recv_fds(way, 1, 3)
+        told = json.loads(way.makefile().readline())
     signal.alarm(_ENDS_S)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -109,4 +122,18 @@ def _run(way: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(told["environment"])
     sys.argv = ["groundwatch", *told["arguments"]]
-    importlib.import_module("monitor.cli").main()
+    try:
+        importlib.import_module("monitor.cli").main()
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            raise
+        code = ended.code or 0
+    else:
+        code = 0
+    # All that the end of a program does, but for taking apart what is shared with the server: each
+    # page that this touches would be copied.
+    threading._shutdown()  # type: ignore[attr-defined]  # which the stubs leave out
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
