@@ -194,7 +194,7 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
                 f"{missing}; nothing was sent; start everything with: groundwatch up"
             )
         if missing != told:
-            console.warn(f"{missing}; waiting up to {left_s:.0f} s, in case it is starting")
+            console.warn(f"{missing}; waiting up to {math.ceil(left_s)} s, in case it is starting")
             told = missing
         time.sleep(min(_POLL_EVERY_S, left_s))
 
