@@ -230,7 +230,7 @@ _MOST_AT_ONCE = 100_000
 
 
 class Looked(NamedTuple):
-    """A stream's state, and up to when it was looked at: from ``state.at_s`` on all is empty."""
+    """A stream's state, and up to when it was read: from ``state.at_s`` on all is empty."""
 
     state: ScoreDriftState
     to_s: int

@@ -36,7 +36,7 @@ def main(path: str) -> None:
         reply = answer(question)
         groundwatch.sample(query=question, **reply)
         print(reply["output"])
-    groundwatch.flush()  # a job that ends at once must not leave samples behind
+    groundwatch.flush(30)  # in seconds: a job that ends at once must not leave samples behind
 
 
 if __name__ == "__main__":

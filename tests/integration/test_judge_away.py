@@ -50,7 +50,7 @@ def make_context(redis_url, sqlite_url, server):
 
 def put(context, count):
     for number in range(count):
-        sample = make_sample(make_interaction(query=f"{number}?"))
+        sample = make_sample(make_interaction(query=f"How long does refund {number} take?"))
         context.redis.xadd(names.SAMPLES, encode(sample))
 
 
@@ -163,8 +163,8 @@ def test_local_scorer_has_no_judge_to_miss(make_context):
 @pytest.mark.parametrize(("policy", "status"), [("stop", Status.BLIND), ("local", Status.HEALTHY)])
 def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     context = make_context(budget_usd_per_day=0.01, budget_policy=policy)
-    put(context, 40)
-    assert run_dry(context) == 40
+    put(context, 70)
+    assert run_dry(context) == 70
     budget = Budget(context.redis, [Cap("day", 10_000)])
     assert budget.charges()[0].charged_microusd <= 10_000
     assert budget.charges()[0].reached
