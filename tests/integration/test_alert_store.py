@@ -81,6 +81,8 @@ def test_states_are_loaded_of_the_apps_that_are_named_and_of_what_is_forgotten(f
     }  # fmt: skip
     assert found[key("ant")].state.phase is Phase.FIRING
     assert store.load(firing, [], at(day + 5)).keys() == {key("ant"), key("cat")}
+    well = store.load(firing, ["bee"], at(2 * day))[key("bee")]
+    assert (well.forgotten, well.state.phase) == (False, Phase.OK)
 
 
 def test_what_is_forgotten_is_closed_though_no_verdict_is_about_it(firing):
