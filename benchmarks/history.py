@@ -23,13 +23,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from common import print_head, print_row, script
-from made import SHORT, Maker, write
+from made import SHORT, Maker, scheduler_of, write
 from samples import cpu_s, filters, measure
 from sqlalchemy import Connection, Row, Table, text
 
 from monitor.models.status import TALLY_SUMS
 from monitor.settings import Settings
-from monitor.store.engine import Store, acquire
+from monitor.store.engine import Store
 from monitor.store.retention import Ages, Retention, size_bytes
 from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, roll_up
 from monitor.store.sample_filter import SampleFilter
@@ -38,8 +38,6 @@ from monitor.store.schema import migrate
 from monitor.store.tables import counts, input_bins
 from monitor.web.overview import GlanceReader, PipelineState
 from workers.context import Components
-from workers.evaluate import Evaluator
-from workers.insights import Explainer
 
 _BATCH, _FIRST_BATCH, _APPS, _LOOKS = 50, 500, 20, 7
 _ROWS = ("groundwatch_samples", "groundwatch_evaluations", TERMS)
@@ -192,13 +190,7 @@ def _copy_shifted(
 def look(history: History, context: Components) -> Iterator[tuple[str, float]]:
     """Do what the product does all the time; yield milliseconds of CPU by what was done."""
     store, settings = history.store, context.settings
-    evaluator = Evaluator(
-        store=store, settings=settings, thresholds=context.thresholds,
-        recipients=context.wiring.plan, policies=context.policies,
-    )  # fmt: skip
-    explainer = Explainer(store=store, settings=settings)
-    lease = acquire(store, "scheduler", "benchmark", ttl_s=1e6)
-    assert lease is not None
+    evaluator, explainer, lease = scheduler_of(context)
     glance = GlanceReader(store, settings, lambda: history.now, lambda: PipelineState(by_app={}))
     steps: dict[str, Callable[[], object]] = {
         "writing 50 samples": lambda: history.write(history.now),

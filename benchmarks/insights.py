@@ -12,17 +12,15 @@ from functools import partial
 
 import numpy as np
 from common import new_store, print_head, print_row, script
-from made import LONG, Maker, write
+from made import LONG, Maker, scheduler_of, write
 from samples import cpu_s
 
 from monitor.settings import Settings
 from monitor.store.drift import bins_by_bucket
-from monitor.store.engine import Store, acquire
+from monitor.store.engine import Store
 from monitor.store.query import active_streams
 from monitor.store.verdicts import read_verdicts
 from workers.context import Components
-from workers.evaluate import Evaluator
-from workers.insights import Explainer
 
 _APPS, _DAYS, _BAD = 30, 7, timedelta(hours=6)
 _MINUTE, _MINUTES, _FIRST = timedelta(minutes=1), 65, 5
@@ -54,13 +52,7 @@ def main(*, samples: int = 200_000) -> None:
     with new_store() as store:
         settings = Settings.from_env({"GROUNDWATCH_DATABASE_URL": str(store.engine.url)})
         context = Components(settings)
-        evaluator = Evaluator(
-            store=store, settings=settings, thresholds=context.thresholds,
-            recipients=context.wiring.plan, policies=context.policies,
-        )  # fmt: skip
-        explainer = Explainer(store=store, settings=settings)
-        lease = acquire(store, "scheduler", "benchmark", ttl_s=1e6)
-        assert lease is not None
+        evaluator, explainer, lease = scheduler_of(context)
         fill(store, maker, now, samples)
         for minute in range(_MINUTES):
             times = [now + k * _MINUTE / a_minute for k in range(a_minute)]

@@ -11,9 +11,12 @@ from monitor.demo.shop import load_articles
 from monitor.models import Evaluation
 from monitor.queue.wire import sample_id
 from monitor.settings import Settings
-from monitor.store.engine import Store
+from monitor.store.engine import Lease, Store, acquire
 from monitor.store.write import Result, record
 from monitor.testing import make_interaction, make_sample
+from workers.context import Components
+from workers.evaluate import Evaluator
+from workers.insights import Explainer
 from workers.scoring_run import ScoringRules, result_of
 
 RULES = ScoringRules(pass_score=0.7, bucket_s=60, dimensions=Settings().segments)
@@ -105,3 +108,15 @@ def write(store: Store, results: Sequence[Result], batch: int = 50) -> None:
         with store.write() as connection:
             now = part[-1].scored.sample.sampled_at
             record(connection, part, now=now, bucket_s=RULES.bucket_s)
+
+
+def scheduler_of(context: Components) -> tuple[Evaluator, Explainer, Lease]:
+    """Return what a scheduler computes statuses and insights with, and its lease."""
+    store, settings = context.store, context.settings
+    evaluator = Evaluator(
+        store=store, settings=settings, thresholds=context.thresholds,
+        recipients=context.wiring.plan, policies=context.policies,
+    )  # fmt: skip
+    lease = acquire(store, "scheduler", "benchmark", ttl_s=1e6)
+    assert lease is not None
+    return evaluator, Explainer(store=store, settings=settings), lease

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import hypothesis
 import pytest
 import redis
 import structlog
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine
 
 from monitor.settings import PREFIX
 from monitor.store.engine import Store
@@ -203,6 +204,13 @@ def sqlite_url(migrated_sqlite: Path, tmp_path: Path) -> str:
     """The address of an SQLite store with all tables, empty."""
     shutil.copy(migrated_sqlite, tmp_path / "store.db")
     return f"sqlite:///{tmp_path / 'store.db'}"
+
+
+@pytest.fixture
+def connection(sqlite_url: str) -> Iterator[Connection]:
+    """A writing transaction on an empty SQLite store."""
+    with closing(Store(sqlite_url)) as store, store.write() as connection:
+        yield connection
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

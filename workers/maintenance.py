@@ -33,7 +33,7 @@ from monitor.queue.producer import COUNTERS_KEPT_S
 from monitor.queue.wire import decode
 from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
-from monitor.settings.fields import HookLimits
+from monitor.settings.tables import HookLimits
 from monitor.stats.multiplicity import thompson_shares
 from monitor.store.engine import Lease, Store, database_now, fence
 from monitor.store.feedback import Feedback, save_feedback

@@ -27,7 +27,7 @@ from monitor.rolling.level import VerifiedLevel, translated
 from monitor.rolling.looks import Looks, looks_of, weighted_looks
 from monitor.rolling.policies import EvidencePolicy, PolicyChoice, Rules, Thresholds, find_policy
 from monitor.settings import Settings
-from monitor.settings.fields import Objective
+from monitor.settings.tables import Objective
 from monitor.store.engine import Lease, Store, fence
 from monitor.store.query import Stream, active_streams, shared_values
 from monitor.store.verdicts import read_proofs, read_states, save_proofs

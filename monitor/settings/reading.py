@@ -15,8 +15,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from ..errors import SettingsError, own_words
-from .fields import Fields, Table
+from .fields import Fields
 from .kinds import DEFAULT_REDIS_URL, is_loopback, masked_url
+from .tables import Table
 
 PREFIX = "GROUNDWATCH_"
 FILE_SUFFIX = "_FILE"

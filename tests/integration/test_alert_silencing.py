@@ -12,7 +12,6 @@ from alerts.state import Timers
 from alerts.store import silence_named, silences_after
 from monitor.errors import SettingsError
 from monitor.models.status import Status
-from monitor.store.engine import Store
 from monitor.store.verdicts import save_verdicts
 from monitor.testing import make_verdict
 
@@ -20,14 +19,6 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PLAN = RoutingConfig.everyone([])
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ASKED = {"matchers": parse_all(["app=x"]), "ends_at": NOW + HOUR, "author": "ann", "comment": "c"}
-
-
-@pytest.fixture
-def connection(sqlite_url):
-    store = Store(sqlite_url)
-    with store.write() as connection:
-        yield connection
-    store.close()
 
 
 def add(connection, **changes):

@@ -17,7 +17,6 @@ from monitor.models.alerting import DeliveryStatus, Severity
 from monitor.models.status import Status
 from monitor.store.alert_tables import alert_events, alert_states
 from monitor.store.alert_tables import outbox as outbox_table
-from monitor.store.engine import Store
 from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -36,14 +35,6 @@ def tell(connection, minute, **statuses):
         connection, verdicts, now=at(minute), timers=AT_ONCE, channels=[Recipient("slack", "#a")],
         worst_of=lambda *, app, **_: ["", QUOTES[app]] * 3,
     )  # fmt: skip
-
-
-@pytest.fixture
-def connection(sqlite_url):
-    kept = Store(sqlite_url)
-    with kept.write() as connection:
-        yield connection
-    kept.close()
 
 
 @pytest.fixture

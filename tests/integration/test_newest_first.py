@@ -12,7 +12,7 @@ from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, backlog, connect
 from monitor.queue.wire import encode
 from monitor.settings import Settings
-from monitor.settings.fields import HookLimits
+from monitor.settings.tables import HookLimits
 from monitor.store.ledger import Booking, Kind, read_totals
 from monitor.store.tables import dead_letters, samples
 from monitor.testing import make_interaction, make_sample

@@ -190,7 +190,8 @@ class _Counted:
     input_share: float = 0.0  #: the most input tokens, over the most they could be
     tokens_a_byte: float = 0.0  #: the most output tokens a byte of answer
     output_share: float = 0.0  #: the most output tokens, over the limit of the answer
-    #: The fewest input tokens by the size of what requests have in common.
+    #: The fewest input tokens of a request, by the size of schema and instructions: their texts
+    #: differ from call to call, by the random marks around what is judged.
     instructions: dict[int, int] = field(default_factory=dict)
 
     def add(
@@ -208,23 +209,28 @@ class _Counted:
             self.instructions[common] = min(known, input_tokens)
 
     def most_tokens(self, request: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the most tokens that *request* can use; its instructions are counted already."""
+        """
+        Return the most tokens that *request* can use, input and output.
+
+        Instructions that an endpoint has counted before, within a whole request, cannot take more
+        than that request did.
+        """
         given, made = most_tokens(request)
         common, own = _sizes(request)
-        # Whatever was asked with the same instructions, they were no more than all of it.
         return min(given, own + self.instructions.get(common, given)), made
 
     def enough_tokens(self, limit: int) -> int:
-        """Return a lower limit of the answer that most will keep to; *limit* while unknown."""
+        """Return a smaller limit that most answers fit into; *limit* while too few are known."""
         if self.answers < _ENOUGH_ANSWERS:
             return limit
         return min(limit, max(1, math.ceil(_LONGER * self.output_share * limit)))
 
     def probable_tokens(self, request: Mapping[str, Any], size: int) -> tuple[int, int]:
         """
-        Return what a request used that was answered with *size* bytes, and not counted.
+        Return the tokens that a request used whose answer of *size* bytes came without a count.
 
-        At most a token a byte, and no more than this endpoint has counted before.
+        Assume no higher shares than this endpoint has counted before, and one token per byte
+        before it has counted any.
         """
         most_input, most_output = most_tokens(request)
         given, made = (
@@ -244,7 +250,7 @@ def most_tokens(request: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _sizes(request: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the bytes of a request that others have as well, and those of its last message."""
+    """Return the bytes of schema and instructions, and those of the last message."""
     schema = len(json.dumps(request.get("response_format")).encode())
     texts = [len(str(m.get("content", "")).encode()) for m in request.get("messages", ())]
     return schema + sum(texts[:-1]), sum(texts[-1:])
