@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import MissingExtraError, SettingsError
-from monitor.scoring.language import Word, storable, words
+from monitor.scoring.base import storable
+from monitor.scoring.language import Word, words
 from monitor.scoring.local.passages import Passages, as_written
 from monitor.settings import variable
 

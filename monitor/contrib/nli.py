@@ -11,16 +11,15 @@ import numpy as np
 
 from monitor.errors import JudgeReplyError, MissingExtraError, SettingsError
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.language import storable
-from monitor.scoring.local.passages import flatten
-from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.sentences import (
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
+from monitor.scoring.language import (
     MOST_SENTENCES,
     is_checkable,
     split_sentences,
     without_mentions,
 )
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.settings import Settings, variable
 
 try:

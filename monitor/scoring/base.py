@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from monitor.models import Evaluation, Interaction
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ClaimVerdict(StrEnum):
@@ -102,3 +105,8 @@ class Scorer(Protocol):
 
     def close(self) -> None:
         """Close connections."""
+
+
+def storable(text: str, limit: int) -> str:
+    """Return up to *limit* characters of a model's *text* without what a database refuses."""
+    return _CONTROLS.sub("", text[: 2 * limit])[:limit].strip()

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
 from monitor.scoring.declaration import Criterion, Reply
 from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent
 from monitor.scoring.judges.openai_errors import ContextTooLongError
@@ -31,7 +31,7 @@ from monitor.scoring.judges.reply import (
     VerdictRow,
 )
 from monitor.scoring.judges.request import Case, Request, reference_of
-from monitor.scoring.language import storable, words
+from monitor.scoring.language import words
 from monitor.scoring.limits.meter import Meter
 from monitor.scoring.prompts import load_prompt
 from monitor.settings import Settings

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
+from monitor.scoring.base import storable
 from monitor.scoring.declaration import Criterion, CriterionAnswer, Form
-from monitor.scoring.language import storable
 from monitor.scoring.limits.meter import Usage, read_usage
 
 _LONGEST_MODEL = 200

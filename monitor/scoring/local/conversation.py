@@ -19,7 +19,13 @@ from typing import NamedTuple
 
 from monitor.models.interaction import Turn
 from monitor.scoring.language import language, words
-from monitor.scoring.local.asked import (
+from monitor.scoring.local.passages import PREFIX
+from monitor.scoring.local.reading import Reading
+from monitor.scoring.local.relevance import (
+    DOES_AT_LEAST,
+    DOES_NOT_AT_MOST,
+    UNCLEAR,
+    Settled,
     begins_with_yes_or_no,
     figure_asked,
     has_figure,
@@ -29,9 +35,6 @@ from monitor.scoring.local.asked import (
     only_yes_or_no_is_asked,
     pattern,
 )
-from monitor.scoring.local.passages import PREFIX
-from monitor.scoring.local.reading import Reading
-from monitor.scoring.local.relevance import DOES_AT_LEAST, DOES_NOT_AT_MOST, UNCLEAR, Settled
 
 _SHORT = 4  # content words of a question that may need the turns before it
 _TURNS_BACK, _TURN_CHARS = 6, 4_000

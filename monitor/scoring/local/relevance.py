@@ -3,29 +3,20 @@ Measure how well an answer speaks to its question, and settle what is not a plai
 
 A model of shared words would fail instructions, small talk, yes or no and numbers: an instruction
 names a task and not a subject, and "Yes." shares nothing with its question. Where the words cannot
-tell, relevance is skipped.
+tell, relevance is skipped. Below stands what kind of thing a question asks for, yes or no, a name
+or a figure, and whether an answer is of that kind: "Four lanes." is not a length, nor "45 euros."
+a duration, whatever words they share with the question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, listed, words
-from monitor.scoring.local.asked import (
-    YES_OR_NO,
-    asks_yes_or_no,
-    begins_with_yes_or_no,
-    figure_asked,
-    has_figure,
-    light,
-    named,
-    only_yes_or_no_is_asked,
-    pattern,
-    type_of_answer,
-)
+from monitor.scoring.language import Word, language, listed, words
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -212,3 +203,152 @@ def _answers_from_elsewhere(query: str, reading: Reading) -> bool:
         *(reading.passages.stems[n] for n in taken)
     )
     return {stem[:PREFIX] for stem in asked}.isdisjoint({stem[:PREFIX] for stem in there})
+
+
+# --- the kind of thing that is asked for ---
+
+_BEGINNING = r"(?:^|[.!?,;:¿]\s*)(?:\w+['\u2019]?\s+){{0,2}}?(?:{})"  # of a question
+YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
+_BEHIND = 24  # characters behind a figure in which its unit stands
+_MOST_CHARS = 5_000
+_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
+_LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
+#: What "how many" asks for when a unit stands behind it.
+_COUNTED = {"duration": "time", "distance": "length", "weight": "weight", "price": "money"}
+
+
+@cache
+def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
+    """Return a turn of phrase of ``language.toml``, by name: as whole words, or within *form*."""
+    known = language()["requests"] | language()["conversation"] | language()["figures"]
+    phrases = known[name] if isinstance(known[name], str) else "|".join(known[name])
+    return re.compile(form.format(phrases), re.IGNORECASE)
+
+
+def named(query: str) -> str:
+    """Return *query* without what asks for a figure and names nothing: "how long ... take"."""
+    query = query[:MOST_QUERY_CHARS]
+    if not pattern("how_much").search(query):
+        return query
+    return pattern("amounts_to").sub(" ", pattern("how_much").sub(" ", query))
+
+
+def names_anything(query: str) -> bool:
+    """Return whether *query* names what an answer can take up."""
+    return any(word.content for word in words(named(query)))
+
+
+def asks_yes_or_no(query: str) -> bool:
+    """Return whether *query* begins as such a question does in English."""
+    return pattern("asks_yes_no", r"\s*(?:{})\b").match(query) is not None
+
+
+def only_yes_or_no_is_asked(query: str) -> bool:
+    """Return whether *query*, of any language, is a question without a word that asks for more."""
+    plain = pattern("english_was").sub(" ", query)  # in German it means "what"
+    return query.rstrip().endswith("?") and not pattern("wh").search(plain)
+
+
+def begins_with_yes_or_no(output: str) -> bool:
+    """Return whether *output* begins with the very word for yes or no, in one of six languages."""
+    return pattern("plain_yes_no", YES_OR_NO).match(output) is not None
+
+
+def lacks_reason(query: str, told: str) -> bool:
+    """Return whether *query* asks why, and *told* gives no reason."""
+    return bool(pattern("asks_why").search(query)) and not pattern("because").search(told)
+
+
+def lacks_place(query: str, output: str) -> bool:
+    """Return whether *query* asks where, and *output* has no name and nothing that locates."""
+    said = words(output[:_MOST_CHARS])
+    return (
+        len(said) >= _LEAST_SAID
+        and not any(word.capital for word in said[1:])
+        and pattern("asks_place", _BEGINNING + r"\b").match(query) is not None
+        and not pattern("locates").search(output)
+    )
+
+
+@cache
+def light() -> frozenset[str]:
+    """Return words, in lower case, that are too general to name a subject."""
+    return frozenset(language()["conversation"]["light"].split())
+
+
+def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
+    """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
+    if pattern("asks_name").search(query):
+        fits = any(word.capital for word in said)
+    elif pattern("asks_number").search(query):
+        fits = any(word.number for word in said)
+    else:
+        says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
+        return float(says is not None and asks_yes_or_no(query)), 0.0
+    return float(fits), float(not fits)
+
+
+@cache
+def _figures_asked() -> tuple[tuple[str, re.Pattern[str], frozenset[str]], ...]:
+    return tuple(
+        (
+            kind,
+            re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE),
+            frozenset(each["figures"]),
+        )
+        for kind, each in language()["figures_asked"].items()
+    )
+
+
+def figure_asked(query: str) -> str | None:
+    """Return the kind of figure that *query* asks for, such as "price", or None."""
+    for kind, asks, _ in _figures_asked():
+        if found := asks.search(query):
+            noun = query[found.end() :][:_BEHIND].lstrip()
+            counted = _COUNTED.items() if kind == "number" else ()
+            return next((k for k, unit in counted if _unit(unit).match(noun)), kind)
+    return None
+
+
+def has_figure(kind: str, output: str) -> bool | None:
+    """
+    Return whether *output* has a figure of that kind; None if what it says instead may be right.
+
+    A figure of another kind does not answer. Without any figure only "how many" is not answered:
+    "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
+    """
+    fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
+    said = {*_kinds(output[:_MOST_CHARS])}
+    if not fitting.isdisjoint(said) or (kind == "moment" and pattern("moments").search(output)):
+        return True
+    others = {"price": "no_price", "duration": "moments", "moment": "conditions"}
+    instead = others.get(kind, "instead")
+    says_instead = any(pattern(each).search(output) for each in ("instead", instead))
+    return None if says_instead or (not said and kind != "number") else False
+
+
+def _kinds(text: str) -> Iterator[str]:
+    """Yield what each figure of *text* is: money, time, clock, length, weight, year or plain."""
+    for found in pattern("number_words").finditer(text):
+        before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
+        digits = found[0].rstrip(".,")
+        if ":" in found[0].rstrip(":"):
+            yield "clock"
+        elif pattern("money", r"(?:{})\s?$").search(before):
+            yield "money"
+        else:
+            units = ("money", "clock", "time", "length", "weight")
+            kind = next((unit for unit in units if _unit(unit).match(behind)), "plain")
+            if kind == "time" and pattern("clock_before", r"\b{}\s$").search(before):
+                kind = "clock"  # "at 18 h"
+            elif kind == "plain" and _YEAR.fullmatch(digits):
+                kind = "year" if pattern("year_before", r"\b(?:{})\s$").search(before) else kind
+            yield kind
+
+
+@cache
+def _unit(kind: str) -> re.Pattern[str]:
+    """Return what stands behind a figure of a kind: its unit, or a range or one word before it."""
+    return pattern(
+        kind, r"(?:\s?(?:to|bis|à|a|-|–|and|und|et|y)\s\w+)?\s?-?(?:[a-zà-ÿ]+\s)?(?:{})(?!\w)"
+    )

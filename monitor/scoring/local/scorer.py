@@ -18,8 +18,7 @@ from typing import Any, Protocol, Self
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.language import Word, has_words, language, words
-from monitor.scoring.local.asked import lacks_reason, named, names_anything, type_of_answer
+from monitor.scoring.language import Word, has_words, language, split_statements, words
 from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages, as_written
 from monitor.scoring.local.reading import (
@@ -38,11 +37,14 @@ from monitor.scoring.local.relevance import (
     RELEVANCE_FEATURES,
     Settled,
     asks_translation,
+    lacks_reason,
+    named,
+    names_anything,
     only_echoes,
     relevance_features,
     settle,
+    type_of_answer,
 )
-from monitor.scoring.sentences import split_statements
 
 #: The most that is left of a probability where a copied claim changes a detail.
 CONTRADICTED_AT_MOST = 0.15

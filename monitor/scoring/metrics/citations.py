@@ -26,9 +26,9 @@ from monitor.scoring.declaration import (
     read,
 )
 from monitor.scoring.entailment import MOST_PASSAGES, Entailment
+from monitor.scoring.language import MOST_SENTENCES, split_sentences
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
-from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
 
 _SHARED: dict[str, Any] = {
     "requires": ("output", "contexts"),

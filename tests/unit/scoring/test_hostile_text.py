@@ -7,22 +7,24 @@ import time
 import pytest
 
 from monitor.errors import JudgeReplyError
+from monitor.scoring.base import storable
 from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_verdicts
 from monitor.scoring.judges.request import marked, suspected
-from monitor.scoring.language import stem, storable, words
-from monitor.scoring.local.passages import flatten
-from monitor.scoring.local.reading import read, script
-from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.sentences import (
+from monitor.scoring.language import (
     headings_and_code,
     is_checkable,
     is_refusal,
     split_sentences,
+    stem,
     without_mentions,
+    words,
 )
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.local.reading import read, script
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.testing import make_interaction
 
 LENGTH = 50_000
