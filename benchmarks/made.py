@@ -114,7 +114,7 @@ def scheduler_of(context: Components) -> tuple[Evaluator, Explainer, Lease]:
     """Return what a scheduler computes statuses and insights with, and its lease."""
     store, settings = context.store, context.settings
     evaluator = Evaluator(
-        store=store, settings=settings, thresholds=context.thresholds,
+        store=store, settings=settings,
         recipients=context.wiring.plan, policies=context.policies,
     )  # fmt: skip
     lease = acquire(store, "scheduler", "benchmark", ttl_s=1e6)

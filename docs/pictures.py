@@ -32,7 +32,7 @@ from alerts.silencing import add_silence
 from alerts.store import acknowledge
 from monitor.demo.shop import Bot, load_articles
 from monitor.models import Evaluation, Interaction
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire, release
@@ -114,7 +114,6 @@ class Story:
         assert lease is not None
         evaluator = Evaluator(
             store=self.store, settings=self.settings,
-            thresholds=Thresholds(min_n=self.settings.min_n),
             recipients=recipients_of(wiring.channels),
             policies=PolicyChoice.parse(self.settings.status_policy),
         )  # fmt: skip

@@ -18,7 +18,7 @@ from alerts.backtest import Point, Told, replay
 from alerts.model import AlertKey
 from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
-from monitor.models import Status, StreamKey, Tally
+from monitor.models import ROOT, Status, StreamKey, Tally
 from monitor.models.evaluation import OWN_LEARNT_AT, PassRule, own_line
 from monitor.models.status import TALLY_SUMS, score_bin
 from monitor.rolling import backtest as rolling_backtest
@@ -29,12 +29,12 @@ from monitor.rolling.policies import (
     EVIDENCE_POLICIES,
     POLICIES,
     EvidencePolicy,
-    Thresholds,
     budget_keys,
     find_policy,
+    rules_of,
     stream_budget,
+    thresholds_of,
 )
-from monitor.rolling.policies import Rules as EvidenceRules
 from monitor.rolling.tuning import RateSchedule
 from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.scoring.metric_config import read_toml
@@ -74,15 +74,15 @@ _INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
 class BacktestRules:
     """All that decides about notifications."""
 
+    settings: Settings
     policy: str
-    thresholds: Thresholds
     timers: Timers
-    window_s: int
     pass_rules: Mapping[str, PassRule]  #: of the metrics that are configured
-    pass_score: float  #: of any other
-    bucket_s: int
-    every_s: float
-    false_alarms_per_month: float
+
+    @property
+    def window_s(self) -> int:
+        """The width of the status window."""
+        return self.settings.windows.status_window_s
 
     @property
     def step_s(self) -> int:
@@ -118,23 +118,13 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
             ]
             raise SettingsError("\n".join(lines)) from None
     timers = timers_from(settings)
-    window_s = settings.windows.status_window_s
     # A step is longer than the evaluations of a running monitor are apart, and no gap.
-    gap_s = max(timers.max_gap_s, 3.0 * window_s / _STEPS_A_WINDOW)
+    gap_s = max(timers.max_gap_s, 3.0 * settings.windows.status_window_s / _STEPS_A_WINDOW)
     return BacktestRules(
+        settings=settings,
         policy=settings.status_policy,
-        thresholds=Thresholds(
-            warning_rate=settings.warning_rate,
-            critical_rate=settings.critical_rate,
-            min_n=settings.min_n,
-        ),
         timers=replace(timers, max_gap_s=gap_s),
-        window_s=window_s,
         pass_rules={each.name: each.rule for each in resolve_metrics(settings)},
-        pass_score=settings.pass_score,
-        bucket_s=settings.windows.bucket_s,
-        every_s=settings.evaluate_every_s,
-        false_alarms_per_month=settings.false_alarms_per_month,
     )
 
 
@@ -151,10 +141,10 @@ def of_store(
     policy = find_policy(rules.policy)
     shared = shared_values(connection, since_s=end_s - DAY_S)
     n_keys = budget_keys((stream.key for stream in streams), shared)
-    found = []
+    bucket_s, found = rules.settings.windows.bucket_s, []
     for stream in streams:
         history = read_history(
-            connection, stream.stream_id, from_s=from_s, to_s=end_s, bucket_s=rules.bucket_s
+            connection, stream.stream_id, from_s=from_s, to_s=end_s, bucket_s=bucket_s
         )
         if not history.times_s.size:
             continue
@@ -163,12 +153,7 @@ def of_store(
             judged = _judged(history.times_s, history.sums, stream.key, rules, last_s)
             found.append(replay(AlertKey(*stream.key[:3], rules.window_s), judged, rules.timers))
             continue
-        limits = EvidenceRules(
-            **asdict(rules.thresholds),
-            bucket_s=rules.bucket_s,
-            false_alarms_per_month=stream_budget(rules.false_alarms_per_month, roots=n_keys),
-            use_reference=policy.use_reference,
-        )
+        limits = rules_of(rules.settings, keys=n_keys, use_reference=policy.use_reference)
         samples = read_samples(
             connection, stream.key, history, from_s=from_s, end_s=end_s, plain=True
         )
@@ -177,7 +162,7 @@ def of_store(
                 samples,
                 limits,
                 end_s=last_s,
-                every_s=rules.every_s,
+                every_s=rules.settings.evaluate_every_s,
                 news_s=rules.window_s,
                 cascade=stream.key.evaluator_version.startswith(CASCADE),
             )
@@ -223,7 +208,7 @@ def _stepped(
     rules: BacktestRules,
     end_s: float,
 ) -> Iterator[Point]:
-    """Look at statuses whenever they change and at every step, as a running monitor does."""
+    """Yield the status whenever it changes and at every step, as a running monitor sees it."""
     if not changes:
         return
     total = np.concatenate([[0.0], np.cumsum(counts)])
@@ -237,11 +222,12 @@ def _stepped(
 
 def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -> list[Told]:
     """Replay scores, by app and metric."""
-    found = []
+    found, timers = [], rules.timers
+    budget = stream_budget(rules.settings.false_alarms_per_month, roots=len(history))
+    if isinstance(find_policy(rules.policy), EvidencePolicy):
+        timers = timers_of_evidence(timers)
     for (app, metric), scores in sorted(history.items()):
-        key = StreamKey(app, metric, "*", "")
-        timers = rules.timers
-        rule = rules.pass_rules.get(metric, PassRule(rules.pass_score))
+        rule = rules.pass_rules.get(metric, PassRule(rules.settings.pass_score))
         passed, bins = np.zeros(scores.scores.size, dtype=bool), Counter[int]()
         for i, value in enumerate(scores.scores.tolist()):
             passed[i] = rule.passes(value)
@@ -250,33 +236,19 @@ def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -
                 bins[score_bin(value)] += 1
                 if i + 1 in OWN_LEARNT_AT:
                     rule = rule._replace(line=own_line(bins))
-        if isinstance(find_policy(rules.policy), EvidencePolicy):
-            # A policy that collects evidence looks at every score.
-            judged = rolling_backtest(
-                scores.times_s,
-                scores.scores,
-                passed,
-                policy=rules.policy,
-                **asdict(rules.thresholds),
-                bucket_s=rules.bucket_s,
-                false_alarms_per_month=stream_budget(
-                    rules.false_alarms_per_month, roots=len(history)
-                ),
-            )
-            counts = np.ones_like(scores.times_s)
-            statuses = _stepped(judged, scores.times_s, counts, rules, float(scores.times_s[-1]))
-            timers = timers_of_evidence(timers)
-        else:
-            x = scores.scores
-            y = passed.astype(np.float64)
-            one, none = np.ones_like(x), np.zeros_like(x)
-            columns = {"n": one, "sum_w": one, "sum_w2": one, "passed": y, "sum_wy": y}
-            columns |= {"sum_w2y": y, "sum_w2yy": y, "sum_x": x, "sum_wx": x}
-            columns |= {"sum_x2": x * x, "sum_wxx": x * x}
-            sums = np.column_stack([columns.get(name, none) for name in TALLY_SUMS])
-            last_s = int(scores.times_s[-1]) + rules.window_s
-            statuses = _judged(scores.times_s, sums, key, rules, last_s)
-        found.append(replay(AlertKey(*key[:3], rules.window_s), statuses, timers))
+        judged = rolling_backtest(
+            scores.times_s,
+            scores.scores,
+            passed,
+            policy=rules.policy,
+            **asdict(thresholds_of(rules.settings)),
+            bucket_s=rules.settings.windows.bucket_s,
+            window_s=rules.window_s,
+            false_alarms_per_month=budget,
+        )
+        counts = np.ones_like(scores.times_s)
+        statuses = _stepped(judged, scores.times_s, counts, rules, float(scores.times_s[-1]))
+        found.append(replay(AlertKey(app, metric, ROOT, rules.window_s), statuses, timers))
     return found
 
 
@@ -333,7 +305,7 @@ def _judged(
         verdict = judge_window(
             WindowData(stream=key, window_s=rules.window_s, current=tally, reference=Tally()),
             policy_name=rules.policy,
-            thresholds=rules.thresholds,
+            thresholds=thresholds_of(rules.settings),
             now=now,
         )
         yield Point(now, verdict.status, int(total[end][counted].sum()))
@@ -362,7 +334,7 @@ class ScoreHistory:
         return self.ends_s - self.bucket_s
 
     def buckets(self) -> History:
-        """Give what evidence is collected from."""
+        """Return what evidence is collected from."""
         columns = [self.sums[:, TALLY_SUMS.index(name)] for name in BASELINE_SUMS]
         return History((self.starts_s // self.bucket_s).astype(np.int64), *columns)
 

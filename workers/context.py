@@ -24,7 +24,7 @@ from alerts.dispatch import Wiring, wiring_from
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, NewestFirst, connect
 from monitor.queue.snapshot import add_events
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.scoring.base import Scorer
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
@@ -98,15 +98,6 @@ class Components:
     def wiring(self) -> Wiring:
         """The channels, and who is notified of what."""
         return wiring_from(self.settings)
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """The thresholds that a pass rate must not fall below."""
-        return Thresholds(
-            warning_rate=self.settings.warning_rate,
-            critical_rate=self.settings.critical_rate,
-            min_n=self.settings.min_n,
-        )
 
     @property
     def rules(self) -> ScoringRules:

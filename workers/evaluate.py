@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,7 +38,8 @@ from monitor.rolling.policies import (
     Thresholds,
     budget_keys,
     find_policy,
-    stream_budget,
+    rules_of,
+    thresholds_of,
 )
 from monitor.rolling.tallies import window_stats
 from monitor.rolling.verdicts import (
@@ -81,11 +82,11 @@ class Evaluator:
 
     store: Store
     settings: Settings
-    thresholds: Thresholds
     recipients: Sequence[Recipient] | RoutingConfig
     policies: PolicyChoice
     conditions: Callable[[datetime], Sequence[Verdict]] | None = None  #: about the monitor itself
     hold: Hold | None = None  #: None: alerts see every verdict as it is
+    _thresholds: Thresholds = field(init=False)
     _states: StreamStates = field(init=False)
     _levels: Levels = field(init=False)
     _pools: FleetPools = field(default_factory=FleetPools)
@@ -100,9 +101,10 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         windows = self.settings.windows
+        self._thresholds = thresholds_of(self.settings)
         self._states = StreamStates(bucket_s=windows.bucket_s, news_s=windows.status_window_s)
-        self._levels = Levels(thresholds=self.thresholds, bucket_s=windows.bucket_s)
-        self._errors = RequestErrors(self.thresholds, windows.status_window_s)
+        self._levels = Levels(thresholds=self._thresholds, bucket_s=windows.bucket_s)
+        self._errors = RequestErrors(self._thresholds, windows.status_window_s)
 
     def run(
         self, lease: Lease, *, now: datetime, trouble: str | None = None, note: str | None = None
@@ -127,7 +129,7 @@ class Evaluator:
             if self.hold is not None:
                 leading = self.hold(connection, leading, now)
             # Alerted, and shown beside the metrics: they are not among them.
-            rules = self._rules(EvidencePolicy(use_reference=True), self._n_keys)
+            rules = rules_of(self.settings, keys=self._n_keys)
             leading += self._errors.verdicts(connection, rules, now, trouble=trouble)
         if self.conditions is not None:
             read, of_monitor = self.conditions, list[Verdict]()
@@ -212,7 +214,7 @@ class Evaluator:
                     note=note,
                 ),
                 policy_name=self.policies.of(stream.key.app, stream.key.metric),
-                thresholds=self.thresholds,
+                thresholds=self._thresholds,
                 now=now,
                 previous=before.get((*stream.key[:3], window_s)),
                 evidence=evidence.get(stream.key),
@@ -251,7 +253,9 @@ class Evaluator:
             policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
             level = levels[stream.key]
             if isinstance(policy, EvidencePolicy):
-                rules = self._rules(policy, self._n_keys)
+                rules = rules_of(
+                    self.settings, keys=self._n_keys, use_reference=policy.use_reference
+                )
                 if isinstance(level, VerifiedLevel) and not level.lines:
                     rules = translated(rules, level.rates)
                 alike[policy, rules].append(stream)
@@ -272,19 +276,9 @@ class Evaluator:
                 if policy.use_reference:
                     pool = pooled.setdefault((key.metric, key.evaluator_version), [])
                     pool.append(AppNews(key.app, before_looks, looks))
-        rules = self._rules(EvidencePolicy(use_reference=True), self._n_keys)
+        rules = rules_of(self.settings, keys=self._n_keys)
         self._falls = self._pools.advance(connection, pooled, rules, now=now)
         return found, shown
-
-    def _rules(self, policy: EvidencePolicy, n_keys: int) -> Rules:
-        return Rules(
-            **asdict(self.thresholds),
-            bucket_s=self.settings.windows.bucket_s,
-            false_alarms_per_month=stream_budget(
-                self.settings.false_alarms_per_month, roots=n_keys
-            ),
-            use_reference=policy.use_reference,
-        )
 
     def _window_start(self, now_s: int, window_s: int) -> int:
         """Start of the first bucket in the window: the current, partial bucket is its last."""

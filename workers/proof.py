@@ -25,7 +25,14 @@ from monitor.rolling.backtesting import planted_delays_s
 from monitor.rolling.evidence_state import EvidenceState, from_json
 from monitor.rolling.level import VerifiedLevel, translated
 from monitor.rolling.looks import Looks, looks_of, weighted_looks
-from monitor.rolling.policies import EvidencePolicy, PolicyChoice, Rules, Thresholds, find_policy
+from monitor.rolling.policies import (
+    EvidencePolicy,
+    PolicyChoice,
+    Rules,
+    budget_keys,
+    find_policy,
+    rules_of,
+)
 from monitor.settings import Settings
 from monitor.settings.tables import Objective
 from monitor.store.engine import Lease, Store, fence
@@ -33,7 +40,6 @@ from monitor.store.query import Stream, active_streams, shared_values
 from monitor.store.verdicts import read_proofs, read_states, save_proofs
 from workers.backtest import ScoreHistory, read_history, read_samples
 from workers.level import UNFIT, LevelOf, Levels
-from workers.reports import rules_of
 
 #: In seconds: how often it is looked what is due, and the share of that which may be computed.
 EVERY_S: Final = 600.0
@@ -53,7 +59,6 @@ class ProofJob:
     store: Store
     settings: Settings
     policies: PolicyChoice
-    thresholds: Thresholds
 
     def run(self, lease: Lease, *, now: datetime) -> list[DetectionProof]:
         """Make the proofs that are due, for a hundredth of a processor; return them."""
@@ -108,8 +113,9 @@ class ProofJob:
         now: datetime,
     ) -> list[DetectionProof]:
         shared = shared_values(connection, since_s=now.timestamp() - _DAY_S)
-        usual = rules_of(self.settings, streams, shared)
-        levels = Levels(thresholds=self.thresholds, bucket_s=usual.bucket_s)
+        keys = budget_keys((each.key for each in streams), shared)
+        usual = rules_of(self.settings, keys=keys)
+        levels = Levels(thresholds=usual, bucket_s=usual.bucket_s)
         level_of = levels.read(connection, [s for _, s in due.values() if s is not None], now)
         states = read_states(connection)
         found: list[DetectionProof] = []

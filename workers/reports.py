@@ -41,7 +41,7 @@ from monitor.report.format import percent
 from monitor.report.model import Report, ReportedChange, Worst
 from monitor.rolling.backtesting import RATES, Detection, detections
 from monitor.rolling.evidence_state import from_json
-from monitor.rolling.policies import Rules, budget_keys, stream_budget
+from monitor.rolling.policies import budget_keys, rules_of
 from monitor.rolling.tallies import Pair, movements, window_stats
 from monitor.settings import Settings
 from monitor.store.agreement import agreements
@@ -409,7 +409,7 @@ def plan_sampling(
             f"a fall of {100 * fall:g} points from {percent(rate)} stays above the warning"
             f" threshold of {percent(settings.warning_rate)}, so it raises no alert"
         )
-    rules = rules_of(settings, streams, shared)
+    rules = rules_of(settings, keys=budget_keys((each.key for each in streams), shared))
     scored = sum(counted.get(Booking(Kind.SCORED, ""), 0) for counted in week.values())
     now_sampled = sampled / seen if sampled else None
     found = detections(
@@ -419,19 +419,6 @@ def plan_sampling(
     each_usd = spent / scored if scored else 0.0
     cost = {one.sample_rate: one.per_hour * _HOURS_A_MONTH * each_usd for one in found}
     return SamplingPlan(rate, seen / 24, now_sampled, found, cost)
-
-
-def rules_of(
-    settings: Settings, streams: Sequence[Stream], shared: Mapping[str, Sequence[str]]
-) -> Rules:
-    """Return what each of the active streams is judged by, in its share of the budget."""
-    share = stream_budget(
-        settings.false_alarms_per_month, roots=budget_keys((each.key for each in streams), shared)
-    )
-    return Rules(
-        warning_rate=settings.warning_rate, critical_rate=settings.critical_rate,
-        min_n=settings.min_n, bucket_s=settings.windows.bucket_s, false_alarms_per_month=share,
-    )  # fmt: skip
 
 
 class DigestJob:

@@ -77,7 +77,6 @@ class Scheduler:
         self._evaluator = Evaluator(
             store=context.store,
             settings=settings,
-            thresholds=context.thresholds,
             recipients=context.wiring.plan,
             policies=context.policies,
             hold=hold_for_judge if settings.asks_judge else None,
@@ -99,9 +98,7 @@ class Scheduler:
         expirer = Expirer(redis, store, context.rules, context.name, settings.hook_limits)
         experiments = ExperimentJob(redis, store, settings)
         explainer = Explainer(store=store, settings=settings)
-        proofs = ProofJob(
-            store=store, settings=settings, policies=context.policies, thresholds=context.thresholds
-        )
+        proofs = ProofJob(store=store, settings=settings, policies=context.policies)
         jobs = [
             Job("collect", quick_s, Collector(redis, store, bucket_s).run),
             Job("feedback", quick_s, FeedbackCollector(redis, store, bucket_s).run),

@@ -12,7 +12,7 @@ import importlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from monitor.errors import SettingsError, own_words
 from monitor.models import Status, StreamKey
 from monitor.rolling.tallies import WindowStats
+from monitor.settings import Settings
 
 _DAY_S: Final = 86_400
 _MONTH_S: Final = 30 * _DAY_S
@@ -64,13 +65,32 @@ class Rules(Thresholds):
     use_reference: bool = True
 
     def log_threshold(self, share: float = 1.0) -> float:
-        """Give the log evidence, counted in buckets, that *share* of the budget pays for."""
+        """Return the log evidence, counted in buckets, that *share* of the budget pays for."""
         return math.log(_MONTH_S / self.bucket_s / (self.false_alarms_per_month * share))
 
     @property
     def log_clear(self) -> float:
-        """Give the log evidence of a recovery: a false one in a day, on average, at most."""
+        """Return the log evidence of a recovery: a false one in a day, on average, at most."""
         return math.log(_DAY_S / self.bucket_s)
+
+
+def thresholds_of(settings: Settings) -> Thresholds:
+    """Return the thresholds that a pass rate must not fall below."""
+    return Thresholds(
+        warning_rate=settings.warning_rate,
+        critical_rate=settings.critical_rate,
+        min_n=settings.min_n,
+    )
+
+
+def rules_of(settings: Settings, *, keys: int, use_reference: bool = True) -> Rules:
+    """Return what each stream is judged by, where so many *keys* share the budget."""
+    return Rules(
+        **asdict(thresholds_of(settings)),
+        bucket_s=settings.windows.bucket_s,
+        false_alarms_per_month=stream_budget(settings.false_alarms_per_month, roots=keys),
+        use_reference=use_reference,
+    )
 
 
 def status_of(high: float, lines: Thresholds) -> Status:
@@ -280,7 +300,7 @@ class PolicyChoice:
         return choice
 
     def of(self, app: str, metric: str) -> str:
-        """Name the policy of an app and metric."""
+        """Return the name of the policy of an app and metric."""
         for rule in self.rules:
             if rule.app in (None, app) and rule.metric in (None, metric):
                 return rule.policy

@@ -8,7 +8,7 @@ from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_verdicts
@@ -46,7 +46,6 @@ class World:
         self.evaluator = Evaluator(
             store=store,
             settings=SETTINGS,
-            thresholds=Thresholds(min_n=10),
             recipients=[ON_CALL],
             policies=PolicyChoice.parse(SETTINGS.status_policy),
         )

@@ -9,7 +9,7 @@ from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.models.alerting import AlertEvent
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_states, read_verdicts
@@ -38,7 +38,6 @@ class World:
         self.evaluator = Evaluator(
             store=self.store,
             settings=self.settings,
-            thresholds=Thresholds(),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse(
                 self.settings.status_policy, self.settings.status_rules.status_policies

@@ -12,7 +12,7 @@ from monitor.errors import LeaseLostError
 from monitor.report.model import Report
 from monitor.report.render import render_markdown
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.drift import bins_by_bucket, read_findings
 from monitor.store.engine import acquire
@@ -51,7 +51,6 @@ class World:
         self.evaluator = Evaluator(
             store=store,
             settings=settings,
-            thresholds=Thresholds(min_n=20),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse(
                 settings.status_policy, settings.status_rules.status_policies

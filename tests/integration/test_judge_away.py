@@ -176,7 +176,6 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     evaluator = Evaluator(
         store=context.store,
         settings=context.settings,
-        thresholds=context.thresholds,
         recipients=(),
         policies=context.policies,
     )
@@ -197,7 +196,6 @@ def test_cascade_counts_its_questions_and_what_they_cost(make_context):
     evaluator = Evaluator(
         store=context.store,
         settings=context.settings,
-        thresholds=context.thresholds,
         recipients=(),
         policies=context.policies,
     )

@@ -8,7 +8,7 @@ import pytest
 from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.models.alerting import AlertEvent
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
 from monitor.store.schema import migrate
@@ -37,7 +37,6 @@ class Recording:
         self.evaluator = Evaluator(
             store=store,
             settings=SETTINGS,
-            thresholds=Thresholds(),
             recipients=[Recipient("slack", "")],
             policies=PolicyChoice.parse("anytime"),
         )

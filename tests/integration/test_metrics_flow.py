@@ -57,7 +57,6 @@ def test_metrics_roll_up_into_windows_status_and_report(context, store):
     Evaluator(
         store=store,
         settings=context.settings,
-        thresholds=context.thresholds,
         recipients=[],
         policies=context.policies,
     ).run(lease, now=datetime.now(UTC))

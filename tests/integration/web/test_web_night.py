@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from alerts.dispatch import Dispatcher, recipients_of, wiring_from
 from monitor.models import Interaction
-from monitor.rolling.policies import PolicyChoice, Thresholds
+from monitor.rolling.policies import PolicyChoice
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
@@ -41,7 +41,7 @@ class Bot:
         self.channels = wiring_from(self.settings).channels
         self.lease = acquire(self.store, "scheduler", "night", ttl_s=3600)
         self.evaluator = Evaluator(
-            store=self.store, settings=self.settings, thresholds=Thresholds(min_n=10),
+            store=self.store, settings=self.settings,
             recipients=recipients_of(self.channels),
             policies=PolicyChoice.parse(self.settings.status_policy),
         )  # fmt: skip
