@@ -28,6 +28,7 @@ from typing import Any, Protocol
 import redis
 
 from monitor.errors import ServerStartError
+from monitor.retry import backoff_s
 from workers.launch import end_with_parent
 
 _CHECK_EVERY_S = 0.2
@@ -83,7 +84,7 @@ class _Running:
     service: Service
     process: ServiceProcess
     started_s: float = field(default_factory=time.monotonic)
-    pause_s: float = _FIRST_PAUSE_S
+    failures: int = 0  #: in a row
     restart_at_s: float | None = None
 
 
@@ -139,12 +140,16 @@ class Supervisor:
             code = running.process.poll()
             if code is None:
                 if now_s - running.started_s > _HEALTHY_AFTER_S:
-                    running.pause_s = _FIRST_PAUSE_S
+                    running.failures = 0
             elif running.restart_at_s is None:
-                running.restart_at_s = now_s + running.pause_s
-                pause = f"{running.pause_s:.1f} s"
-                self._tell(running.service.name, f"ended with code {code}; restart in {pause}")
-                running.pause_s = min(_LONGEST_PAUSE_S, running.pause_s * 2)
+                running.failures += 1
+                pause_s = backoff_s(
+                    running.failures, first_s=_FIRST_PAUSE_S, longest_s=_LONGEST_PAUSE_S,
+                    uniform=max,  # nobody else restarts it, so it needs no jitter
+                )  # fmt: skip
+                running.restart_at_s = now_s + pause_s
+                name, pause = running.service.name, f"{pause_s:.1f} s"
+                self._tell(name, f"ended with code {code}; restart in {pause}")
             elif now_s >= running.restart_at_s:
                 running.process = _spawn(running.service)
                 running.started_s, running.restart_at_s = now_s, None
