@@ -198,11 +198,11 @@ def _steps(
         # A monitor that was never blind needs no row.
         if state is None or (not version and of_monitor and verdict.status is Status.HEALTHY):
             continue
-        own = timers.of_monitor(verdict) if of_monitor else timers
+        own = timers_for(verdict, timers)
         if rule is not None:
             own = replace(own, warning_for_s=rule.for_s, critical_for_s=rule.for_s)
         seen = replace(Observation.of(verdict), basis=JudgedBy.of(verdict, thresholds, rule))
-        yield _Change(state, version, verdict, step(state, seen, now, timers_for(verdict, own)))
+        yield _Change(state, version, verdict, step(state, seen, now, own))
     for key, (state, version, forgotten) in sorted(known.items()):
         if state is not None and forgotten and key not in current:
             last = Verdict(

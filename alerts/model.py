@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Self, get_args
 
@@ -97,6 +98,17 @@ class EvidenceRun(_Stored):
 
     since: AwareDatetime
     informed: int  #: evaluations in the run that saw new samples
+
+    @classmethod
+    def after(
+        cls, before: Self | None, goes_on: bool, *, at: datetime, is_new: bool
+    ) -> Self | None:
+        """Return a run after one more evaluation at *at*; None where it does not go on."""
+        if not goes_on:
+            return None
+        if before is None:
+            return cls(since=at, informed=int(is_new))
+        return before.model_copy(update={"informed": before.informed + is_new})
 
 
 class Phase(StrEnum):

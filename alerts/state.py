@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Self
 
 from alerts.conditions import ALL_BLIND, MONITOR_PREFIX
@@ -81,17 +82,6 @@ class Timers:
         every_s = self.repeat_after_s if is_critical else self.warning_repeat_after_s
         return timedelta(seconds=every_s)
 
-    def of_monitor(self, verdict: Verdict) -> Self:
-        """Return the timers of an alert about the monitor itself."""
-        for_s, after_s = self.monitor_for_s, self.monitor_resolve_after_s
-        if verdict.policy == ALL_BLIND and self.monitor_certain_for_s is not None:
-            for_s = self.monitor_certain_for_s
-        return replace(
-            self,
-            warning_for_s=self.warning_for_s if for_s is None else for_s,
-            resolve_after_s=self.resolve_after_s if after_s is None else after_s,
-        )
-
 
 def timers_from(settings: Settings) -> Timers:
     """Return the timers of the state machine from the settings."""
@@ -116,8 +106,19 @@ def timers_from(settings: Settings) -> Timers:
 
 
 def timers_for(verdict: Verdict, timers: Timers) -> Timers:
-    """Return the timers of one verdict; see `timers_of_evidence`."""
-    return timers if verdict.evidence is None else timers_of_evidence(timers)
+    """Return the timers of one verdict: on evidence, about the monitor itself, or any other."""
+    if verdict.evidence is not None:
+        return timers_of_evidence(timers)
+    if not verdict.metric.startswith(MONITOR_PREFIX):
+        return timers
+    for_s, after_s = timers.monitor_for_s, timers.monitor_resolve_after_s
+    if verdict.policy == ALL_BLIND and timers.monitor_certain_for_s is not None:
+        for_s = timers.monitor_certain_for_s
+    return replace(
+        timers,
+        warning_for_s=timers.warning_for_s if for_s is None else for_s,
+        resolve_after_s=timers.resolve_after_s if after_s is None else after_s,
+    )
 
 
 def timers_of_evidence(timers: Timers) -> Timers:
@@ -214,27 +215,10 @@ def _step(state: AlertState, observation: Observation, now: datetime, timers: Ti
     state = state.but(basis=observation.basis or state.basis)
     if observation.evidence is Evidence.UNCERTAIN:
         return _on_uncertain(state, observation, at, timers)
-    noted = _note(state, observation, at)
-    if observation.evidence is Evidence.HEALTHY:
-        return _on_healthy(noted, at, timers)
-    if noted.phase in {Phase.OK, Phase.PENDING}:
-        return _toward_firing(noted, state.seen, at, timers)
-    return _while_firing(noted, at, timers)
-
-
-def _note(state: AlertState, observation: Observation, at: datetime) -> AlertState:
-    """Extend, begin and end the runs."""
     evidence = observation.evidence
-    new = observation.n_total != (state.seen_n_total or 0)
-
-    def run(before: EvidenceRun | None, goes_on: bool) -> EvidenceRun | None:
-        if not goes_on:
-            return None
-        if before is None:
-            return EvidenceRun(since=at, informed=int(new))
-        return before.model_copy(update={"informed": before.informed + new})
-
-    return state.but(
+    is_new = observation.n_total != (state.seen_n_total or 0)
+    run = partial(EvidenceRun.after, at=at, is_new=is_new)
+    noted = state.but(
         seen_at=at,
         seen_n_total=observation.n_total,
         seen=evidence,
@@ -245,6 +229,11 @@ def _note(state: AlertState, observation: Observation, at: datetime) -> AlertSta
         stale_since=None,
         no_data_since=None,
     )
+    if evidence is Evidence.HEALTHY:
+        return _on_healthy(noted, at, timers)
+    if noted.phase in {Phase.OK, Phase.PENDING}:
+        return _toward_firing(noted, state.seen, at, timers)
+    return _while_firing(noted, at, timers)
 
 
 def _held(run: EvidenceRun | None, for_s: float, at: datetime, timers: Timers) -> bool:
@@ -412,8 +401,7 @@ def _told_within_a_day(state: AlertState, at: datetime) -> int:
 
 
 def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
-    state = decision.state
-    onset = _is_onset(before, decision)
+    state, onset = decision.state, _is_onset(before, decision)
     decision = decision.with_state(state.but(quiet_onsets=state.quiet_onsets + onset))
     if _told_within_a_day(before, at) >= MOST_A_DAY:
         return replace(decision, quiet=True)

@@ -8,7 +8,7 @@ from alerts.conditions import BLIND, blindness
 from alerts.drill import sample_snapshot
 from alerts.message import render
 from alerts.model import AlertKey, AlertState, Evidence
-from alerts.state import Observation, Timers, step, timers_from
+from alerts.state import Observation, Timers, step, timers_for, timers_from
 from monitor.models.alerting import AlertEvent, Severity
 from monitor.models.status import Status
 from monitor.settings import Settings
@@ -62,9 +62,9 @@ def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
 def test_people_hear_sooner_of_an_app_that_is_wholly_blind(others, hold_s):
     timers = timers_from(Settings())
     (verdict,) = blindness([blind(metric="a"), make_verdict(others, NOW, metric="b")])
-    assert timers.of_monitor(verdict).warning_for_s == hold_s
+    assert timers_for(verdict, timers).warning_for_s == hold_s
     chosen = timers_from(Settings(warning_for_s=1_800))
-    assert chosen.of_monitor(verdict).warning_for_s == 1_800
+    assert timers_for(verdict, chosen).warning_for_s == 1_800
 
 
 @pytest.mark.parametrize("event", [AlertEvent.FIRED, AlertEvent.RESOLVED])

@@ -13,6 +13,7 @@ from alerts.state import (
     Timers,
     close,
     step,
+    timers_for,
     timers_from,
     timers_of_evidence,
 )
@@ -438,11 +439,13 @@ def test_timers_that_differ_for_the_monitor_hold_for_its_alerts():
         warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400,
         monitor_for_s=60, monitor_resolve_after_s=0, monitor_certain_for_s=5,
     )  # fmt: skip
-    found = own.of_monitor(verdict)
+    found = timers_for(verdict, own)
     assert (found.warning_for_s, found.resolve_after_s, found.critical_for_s) == (60, 0, 300)
-    certain = own.of_monitor(make_verdict(Status.WARNING, START, policy="all_blind"))
+    certain = timers_for(
+        make_verdict(Status.WARNING, START, metric="monitor:blind", policy="all_blind"), own
+    )
     assert certain.warning_for_s == 5
-    assert TIMERS.of_monitor(verdict) == TIMERS
+    assert timers_for(verdict, TIMERS) == TIMERS
 
 
 @pytest.mark.parametrize(("name", "s"), [("warning_for_s", 600), ("critical_for_s", 300)])
