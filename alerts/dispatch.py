@@ -245,9 +245,7 @@ def retry(connection: Connection, name: str, now: datetime) -> str:
     if row.status != DeliveryStatus.DEAD:
         raise SettingsError(f"message {row.delivery_id} was not given up: it is {row.status}")
     newer = exists().where(
-        messages.c.incident_id == row.incident_id,
-        messages.c.channel == row.channel,
-        messages.c.recipient == row.recipient,
+        outbox.same_lane(row),
         messages.c.sequence > row.sequence,
         messages.c.status.in_(_DELIVERED),
     )

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Row,
     Select,
     and_,
@@ -151,11 +152,11 @@ def claim(
                 head = heads[0] if heads else None
                 # What is being retried has its content already.
                 if head is not None and head.attempts == 0:
-                    in_lane = select(outbox.c.delivery_id).where(_lane(head), _WAITING)
+                    in_lane = select(outbox.c.delivery_id).where(same_lane(head), _WAITING)
                     newest = in_lane.order_by(outbox.c.sequence.desc()).limit(1)
                     into = str(connection.execute(newest).scalar_one())
                     for other in heads[1:]:
-                        lane = select(outbox).where(_lane(other), _WAITING)
+                        lane = select(outbox).where(same_lane(other), _WAITING)
                         _merge(connection, connection.execute(lane).all(), into, now)
         if head is None:
             return None
@@ -261,18 +262,14 @@ def _free(now: datetime) -> Any:
 def _due(now: datetime, channel: str) -> Select[Any]:
     older = outbox.alias("older")
     overtakes = exists().where(
-        older.c.incident_id == outbox.c.incident_id,
-        older.c.channel == outbox.c.channel,
-        older.c.recipient == outbox.c.recipient,
+        same_lane(outbox.c, older),
         older.c.sequence < outbox.c.sequence,
         older.c.status == DeliveryStatus.WAITING,
     )
     # What was put into a digest has not arrived before the digest has.
     absorbed, carrier = outbox.alias("absorbed"), outbox.alias("carrier")
     digested = exists().where(
-        absorbed.c.incident_id == outbox.c.incident_id,
-        absorbed.c.channel == outbox.c.channel,
-        absorbed.c.recipient == outbox.c.recipient,
+        same_lane(outbox.c, absorbed),
         absorbed.c.status == DeliveryStatus.MERGED,
         carrier.c.delivery_id == absorbed.c.merged_into,
         carrier.c.incident_id != absorbed.c.incident_id,
@@ -290,7 +287,7 @@ def _due(now: datetime, channel: str) -> Select[Any]:
 
 def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float) -> Claimed:
     """Lease the newest message of a lane, with the news of all that waits before it."""
-    lane = _lane(head)
+    lane = same_lane(head)
     waiting = connection.execute(
         select(outbox).where(lane, _WAITING).order_by(outbox.c.sequence)
     ).all()
@@ -351,12 +348,10 @@ def carried_by(connection: Connection, carrier: Row[Any]) -> tuple[Mapping[str, 
     return tuple({row.incident_id: row.snapshot for row in rows}.values())
 
 
-def _lane(row: Row[Any]) -> ColumnElement[bool]:
-    return and_(
-        outbox.c.incident_id == row.incident_id,
-        outbox.c.channel == row.channel,
-        outbox.c.recipient == row.recipient,
-    )
+def same_lane(of: Any, among: FromClause = outbox) -> ColumnElement[bool]:
+    """Select the messages of the lane that a row, or a row of another table, is in."""
+    names = ("incident_id", "channel", "recipient")
+    return and_(*(among.c[name] == getattr(of, name) for name in names))
 
 
 def _merge(connection: Connection, older: Sequence[Row[Any]], into: str, now: datetime) -> None:
