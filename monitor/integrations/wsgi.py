@@ -27,7 +27,7 @@ _current: ContextVar[OpenInteraction | None] = ContextVar("groundwatch_request",
 
 def current() -> OpenInteraction:
     """
-    Give the interaction of the request that is being answered, to set its fields on.
+    Return the interaction of the request that is being answered, to set its fields on.
 
     Outside of a request it is one that is never recorded, so that a handler runs the same in tests.
     """
@@ -102,7 +102,7 @@ class RequestMiddleware:
         self._fields = fields
 
 
-class InteractionMiddleware(RequestMiddleware):
+class WSGIMiddleware(RequestMiddleware):
     """
     Opens an interaction for each request, which the handler fills through `current`.
 
@@ -128,6 +128,10 @@ class InteractionMiddleware(RequestMiddleware):
             visit.end()
             return body
         return (_SizedBody if hasattr(body, "__len__") else _Body)(body, visit)
+
+
+#: Its name for apps, the same for both kinds of servers.
+InteractionMiddleware = WSGIMiddleware
 
 
 class _Body:
