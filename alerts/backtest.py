@@ -132,7 +132,7 @@ def progress(state: AlertState, timers: Timers, now: datetime) -> list[AlertProg
 
 
 def next_reminder(state: AlertState, timers: Timers) -> datetime | None:
-    """Say when people are reminded of what still fires; None when nothing does."""
+    """Return when people are reminded of what still fires; None when nothing does."""
     if state.phase is not Phase.FIRING or state.last_notified_at is None:
         return None
     return state.last_notified_at + timers.repeat_after(state.level)

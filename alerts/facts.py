@@ -134,7 +134,7 @@ def rate_before(verdict: Verdict) -> float | None:
 
 
 def _impact(snapshot: Snapshot) -> str:
-    """Say what share of the answers is affected, with the figures that decided."""
+    """Return what share of the answers is affected, with the figures that decided."""
     verdict = snapshot.verdict
     if verdict.pass_rate is None or snapshot.key.metric.startswith(RULE_PREFIX):
         return _figures(verdict)
@@ -201,7 +201,7 @@ def _since(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
 
 
 def _named(snapshot: Snapshot, alerts: Sequence[Other], more: int = 0) -> str:
-    """Name other alerts of the same incident, each with its level."""
+    """Return the names of other alerts of the incident, each with its level."""
     named = []
     for other in alerts:
         parts = [] if other.app == snapshot.key.app else [other.app]

@@ -273,7 +273,7 @@ def _state_word(snapshot: Snapshot, tells: frozenset[AlertEvent]) -> str:
 
 
 def _subject_of(snapshot: Snapshot) -> str:
-    """Name the app and metric, or every app of a common cause."""
+    """Return the app and metric, or every app of a common cause."""
     key = snapshot.key
     apps = list(dict.fromkeys([key.app, *(other.app for other in snapshot.others)]))
     if snapshot.cause is not None and len(apps) > 1:
@@ -333,7 +333,7 @@ def _rate_headline(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str
 
 
 def _data(snapshot: Snapshot) -> dict[str, object]:
-    """Give what a program wants to know, each under a name of its own."""
+    """Return what a program wants to know, each under a name of its own."""
     verdict, key = snapshot.verdict, snapshot.key
     moments = {name: getattr(verdict, name) for name in ("onset", "onset_earliest", "onset_latest")}
     return {

@@ -347,7 +347,7 @@ def broken_link(
     fresh_s: float,
     patience_s: float,
 ) -> str | None:
-    """Name what does not work; None when every one of *links* did its work lately."""
+    """Return what does not work; None when every one of *links* did its work lately."""
     for name, at in links.items():
         if at is None or abs(now - at) > timedelta(seconds=fresh_s):
             return f"{name} is late"

@@ -49,7 +49,7 @@ class Stack:
 
 
 def page_url_file(home: Path) -> Path:
-    """Name the file in which `groundwatch up` leaves the address of its page."""
+    """Return the file in which `groundwatch up` leaves the address of its page."""
     return home / "page.url"
 
 
@@ -189,7 +189,7 @@ def _is_free(port: int) -> bool:
 
 
 def worker_name(pid: int) -> str:
-    """Name a worker so that its process can be distinguished; Celery adds the host for %h."""
+    """Return the name of a worker with this process id; Celery adds the host for %h."""
     return f"groundwatch-{pid}@%h"
 
 

@@ -81,7 +81,7 @@ def webhook_refusal(answer: HttpAnswer) -> DeliveryError:
 
 
 def _code(answer: HttpAnswer) -> str:
-    """Give Slack's word for how it went; '' for an answer that is not Slack's."""
+    """Return Slack's word for how it went; '' for an answer that is not Slack's."""
     return answer.text if re.fullmatch(r"[a-z_]{2,60}", answer.text) else ""
 
 

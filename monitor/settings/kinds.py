@@ -176,7 +176,7 @@ def a_home(value: Path) -> Path:
 
 
 def masked_url(url: str) -> str:
-    """Give an address without its password; any other text as it is."""
+    """Return an address without its password; any other text as it is."""
     url = re.sub(r"^([a-z][a-z0-9+.-]*://[^:/@]*):.*@", r"\1:***@", url, flags=re.IGNORECASE)
     return re.sub(r"([?&][a-z_]*password=)[^&#]*", r"\1***", url, flags=re.IGNORECASE)
 
@@ -198,7 +198,7 @@ def is_addressed_here(host_header: str) -> bool:
 
 
 def is_redis_url(url: str) -> bool:
-    """Say whether an address of Redis has one of the forms in ``REDIS_URL_FORMS``."""
+    """Return whether an address of Redis has one of the forms in ``REDIS_URL_FORMS``."""
     try:
         return sentinels_of(url) is not None or url.startswith(("redis://", "rediss://", "unix://"))
     except ValueError:

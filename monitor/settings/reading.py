@@ -189,7 +189,7 @@ def resolve_redis_url(redis_url: str | None, home: Path) -> str:
 
 
 def redis_url_file(home: Path) -> Path:
-    """Name the file in which `groundwatch up` leaves the address of its Redis."""
+    """Return the file in which `groundwatch up` leaves the address of its Redis."""
     return home / "redis.url"
 
 

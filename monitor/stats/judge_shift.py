@@ -101,7 +101,7 @@ def attribute_shift(
     first: Sequence[bool], second: Sequence[bool], after: Sequence[bool]
 ) -> ShiftAttribution:
     """
-    Say whose a change of a judged pass rate is: the app's, the judge's, both or unclear.
+    Return whose a change of a judged pass rate is: the app's, the judge's, both or unclear.
 
     The judge's shift is the mean of second - first: the samples cancel. The app's is the mean of
     after - second: both are by today's judge, who cancels. Each must exceed 3 points, the judge's

@@ -1,4 +1,4 @@
-"""The rule of seed 000, and what the other policies add to it."""
+"""The simple threshold, and what the other policies add to it."""
 
 import pytest
 
