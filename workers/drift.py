@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from monitor.models import ROOT, StreamKey, Tally
 from monitor.models.insight import DriftFinding
 from monitor.models.status import segment_name
+from monitor.rolling.attribution import locate_onset
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import (
     DOWN,
@@ -35,10 +36,9 @@ from monitor.rolling.drift import (
     take_in,
     threshold,
 )
-from monitor.rolling.tallies import PassCounts, pass_counts, window_stats
+from monitor.rolling.tallies import pass_counts
 from monitor.rolling.verdicts import Began, well_spans
 from monitor.settings import Settings
-from monitor.stats.evidence import locate_change
 from monitor.stats.intervals import design_effect
 from monitor.stats.multiplicity import e_detector_bh, stream_shares
 from monitor.store.drift import bins_by_bucket, read_states
@@ -78,7 +78,7 @@ class References:
 
     def of(self, stream: Stream, window: ReferenceSpan, *, by_hour: bool = False) -> Reference:
         """
-        Give the reference of a stream for what happened in *window*.
+        Return the reference of a stream for what happened in *window*.
 
         Where scores have a pattern of the day, a trailing one is that of the same hours, unless
         they hold too few scores.
@@ -111,7 +111,7 @@ class References:
         return Reference(described, self._total(stream, spans))
 
     def goes_by_hour(self, stream: Stream, now_s: int) -> bool:
-        """Say whether like hours are compared: by setting, or as the day has a course."""
+        """Return whether like hours are compared: by setting, or as the day has a course."""
         kind = self.settings.drift.drift_reference
         if kind != TRAILING:
             return kind == SAME_HOUR
@@ -190,31 +190,6 @@ class References:
         segment = ROOT if stream.key.segment == ROOT else None
         sums = (self.sums(stream.key.app, *span, segment=segment) for span in spans)
         return Tally.total([each[stream.stream_id] for each in sums if stream.stream_id in each])
-
-
-#: So strong must the evidence be before a time is given.
-_EVIDENCE = 3.0
-
-
-class DriftOnset(NamedTuple):
-    """When a change began, and the range that holds it with 95 %."""
-
-    at: datetime
-    low: datetime
-    high: datetime
-
-
-def locate_onset(
-    buckets: PassCounts, *, reference: Tally, effect: float = 1.0
-) -> DriftOnset | None:
-    """Locate one change of the pass rate in these buckets; None without strong evidence."""
-    starts, passed, n = buckets
-    old_passed, old_n = window_stats(reference).counts(effect)
-    found = locate_change(passed, n, reference_passed=old_passed, reference_n=old_n)
-    if found is None or found.evidence < _EVIDENCE:
-        return None
-    places = (found.bucket, found.low, found.high)
-    return DriftOnset(*(datetime.fromtimestamp(int(starts[k]), UTC) for k in places))
 
 
 #: Of the budget of false findings, the rest is for drift of the inputs.

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from monitor.models import ROOT, Status, Tally, Verdict
 from monitor.models.insight import AppInsight, Attribution, Deploy, DriftFinding, Insight
-from monitor.rolling.attribution import Mark, explain_change, judge_deploy
+from monitor.rolling.attribution import Mark, explain_change, judge_deploy, locate_onset
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.drift import compare_inputs
 from monitor.rolling.tallies import FEATURES, PassCounts, figures_of, pass_counts, trend_of
@@ -46,7 +46,7 @@ from monitor.store.query import (
 )
 from monitor.store.rollup import compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_release_marks, read_verdicts, save_insights
-from workers.drift import SCORES_SHARE, DriftMemory, DriftWatch, References, Watched, locate_onset
+from workers.drift import SCORES_SHARE, DriftMemory, DriftWatch, References, Watched
 
 _MONTH_S = 30 * 86_400
 #: Streams that counted nothing for so many buckets are not looked at.
@@ -105,7 +105,7 @@ class Explainer:
 
     def run(self, lease: Lease, *, now: datetime) -> list[DriftFinding]:
         """
-        Look at everything as of *now*; return the drift that was found.
+        Explain everything as of *now*; return the drift that was found.
 
         Safe to repeat: what was taken in is remembered, and a finding has a key.
         """
@@ -242,7 +242,11 @@ class StatusExplanation:
         if app not in self._known_marks:
             self._known_marks[app] = self._marks(app)
         marks = self._known_marks[app][-_MOST_DEPLOYS:]
-        course = self._course(stream, marks)
+        # The buckets of two days, and those around each deploy.
+        oldest_s = min((int(mark.at_s) for mark in marks), default=self.now_s)
+        from_s = min(self.now_s - 2 * day_s, oldest_s // width_s * width_s - day_s)
+        rows = bucket_sums(self.connection, stream.stream_id, from_s=from_s, to_s=self.now_s + 1)
+        course = pass_counts(rows, design_effect=self.effects[stream.stream_id])
         found = self._segments(stream, self._with_segments(stream, day_from_s))
         largest = sorted(found, key=lambda name: (-found[name].n, name))[:_MOST_CATEGORIES]
         categories = {name: found[name] for name in largest}
@@ -305,15 +309,6 @@ class StatusExplanation:
             change=change, low=max(-1.0, change - half), high=min(1.0, change + half),
             **bounds, **{name: getattr(found, name) for name in names},
         )  # fmt: skip
-
-    def _course(self, stream: Stream, marks: Sequence[Mark]) -> PassCounts:
-        """Read the buckets of two days, and those around each deploy."""
-        width_s = self.settings.windows.bucket_s
-        day_s = _DAY_BUCKETS * width_s
-        oldest_s = min((int(mark.at_s) for mark in marks), default=self.now_s)
-        from_s = min(self.now_s - 2 * day_s, oldest_s // width_s * width_s - day_s)
-        rows = bucket_sums(self.connection, stream.stream_id, from_s=from_s, to_s=self.now_s + 1)
-        return pass_counts(rows, design_effect=self.effects[stream.stream_id])
 
     def _deploys(self, stream: Stream, marks: Sequence[Mark], course: PassCounts) -> list[Deploy]:
         app = stream.key.app

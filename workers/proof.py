@@ -170,8 +170,7 @@ class ProofJob:
         )
         if not history.times_s.size:
             return {}
-        rate = state.baseline.rate
-        rate = state.recent[0].plus(0, *state.recent[1][2:]).rate if rate is None else rate
+        rate = state.usual_rate
         begun = EvidenceState.fresh(from_s).but(
             status=Status.HEALTHY, baseline=state.baseline, n_day=state.n_day
         )

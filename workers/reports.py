@@ -402,8 +402,7 @@ def plan_sampling(
     seen, sampled = (day.get(Booking(kind, ""), 0) for kind in (Kind.SEEN, Kind.SAMPLED))
     if not seen:
         raise SettingsError(f"the hook of {app!r} reported no requests in the last day")
-    usual = state.recent[0].plus(0, state.recent[1].size, state.recent[1].passed)
-    rate = usual.rate if state.baseline.rate is None else state.baseline.rate
+    rate = state.usual_rate
     if rate - fall >= settings.warning_rate:
         raise SettingsError(
             f"a fall of {100 * fall:g} points from {percent(rate)} stays above the warning"

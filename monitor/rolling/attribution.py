@@ -14,7 +14,7 @@ import numpy as np
 
 from monitor.models import Tally
 from monitor.models.insight import Deploy, SegmentEffect
-from monitor.rolling.tallies import PassCounts, total, window_stats
+from monitor.rolling.tallies import PassCounts, window_stats
 from monitor.stats.evidence import locate_change
 from monitor.stats.intervals import (
     anytime_bounds,
@@ -219,7 +219,7 @@ def _dimensions(
         tallies = {name: [period.get(name, Tally()) for period in periods] for name in names}
         rest = []
         for k, root in enumerate(roots):
-            parts = total(pair[k] for pair in tallies.values())
+            parts = Tally.total(pair[k] for pair in tallies.values())
             left = {name: max(0.0, getattr(root, name) - getattr(parts, name)) for name in _WEIGHTS}
             rest.append(
                 Tally(n=max(0, root.n - parts.n), sum_wy=root.sum_wy - parts.sum_wy, **left)
@@ -295,7 +295,7 @@ def _surprise(
     before: Rate | None, after: Rate, rest: tuple[Rate, Rate], *, falls: bool
 ) -> tuple[float, float]:
     """
-    Tell how unlikely the rate is, as a logarithm, and which one was expected.
+    Return how unlikely the rate is, as a logarithm, and which one was expected.
 
     A segment without a past is expected to be as the others are now, another one to have changed
     as the rest did: by difference, by passes or by failures, the least of the three.
@@ -341,9 +341,31 @@ def _sum(rates: Iterable[Rate]) -> Rate:
     return Rate(float(n.sum()), whole, float(share @ rate), float(share**2 @ variance))
 
 
-_ALPHA: Final = 0.05
 #: So strong must the evidence of a change be before a time is given for it.
 _EVIDENCE: Final = 3.0
+
+
+class ChangeOnset(NamedTuple):
+    """When a change began, and the range that holds it with 95 %."""
+
+    at: datetime
+    low: datetime
+    high: datetime
+
+
+def locate_onset(
+    buckets: PassCounts, *, reference: Tally, effect: float = 1.0
+) -> ChangeOnset | None:
+    """Locate one change of the pass rate in these buckets; None without strong evidence."""
+    old_passed, old_n = window_stats(reference).counts(effect)
+    found = locate_change(buckets.passed, buckets.n, reference_passed=old_passed, reference_n=old_n)
+    if found is None or found.evidence < _EVIDENCE:
+        return None
+    places = (found.bucket, found.low, found.high)
+    return ChangeOnset(*(datetime.fromtimestamp(int(buckets.start_s[k]), UTC) for k in places))
+
+
+_ALPHA: Final = 0.05
 
 
 class Mark(NamedTuple):
@@ -383,8 +405,7 @@ def judge_deploy(
     better = "better" if lowest > was.high else "not decided"
     told |= {"difference": rates[1] - rates[0], "low": low, "high": high}
     told |= {"verdict": "worse" if highest < was.low else better}
-    change = locate_change(around.passed, around.n, reference_passed=old[0], reference_n=old[1])
-    if change is not None and change.evidence >= _EVIDENCE:
-        for name, k in (("at", change.bucket), ("low", change.low), ("high", change.high)):
-            told[f"change_{name}"] = datetime.fromtimestamp(int(around.start_s[k]), UTC)
+    onset = locate_onset(around, reference=before, effect=design_effect)
+    if onset is not None:
+        told |= {f"change_{name}": at for name, at in onset._asdict().items()}
     return Deploy.model_validate(told)

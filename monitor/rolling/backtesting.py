@@ -247,7 +247,9 @@ def _fold(
             known = start
             if every_s is not None:
                 known = int(np.searchsorted(clock, learn_s, side="right"))
-            state = relearn(state, _history(counted, known, learn_s, rules), learn_s, rules)
+            past, now = counted.at(slice(known)), int(learn_s // rules.bucket_s)
+            days = (past.bucket >= now - _HISTORY_BUCKETS) & (past.bucket < now)
+            state = relearn(state, past.at(days).by_bucket(), learn_s, rules)
             continue
         until_s = min(learn_due_s(state, rules), cut_s if clock[start] < cut_s else math.inf)
         end = max(start + 1, int(np.searchsorted(clock, until_s)))
@@ -261,19 +263,6 @@ def _fold(
         _, silent = idle(state, max(end_s, float(clock[-1])), rules)
         changes += [change[:2] for change in silent]
     return changes
-
-
-def _history(counted: History, upto: int, now_s: float, rules: Rules) -> History:
-    """Sum by bucket what was counted so far, of the days that a baseline needs."""
-    now = int(now_s // rules.bucket_s)
-    known = counted.bucket[:upto]
-    some = np.flatnonzero((known >= now - _HISTORY_BUCKETS) & (known < now))
-    bucket, place = np.unique(known[some], return_inverse=True)
-    sums = [
-        np.asarray(np.bincount(place, column[some], bucket.size), dtype=np.float64)
-        for column in counted[1:]
-    ]
-    return History(bucket, *sums)
 
 
 def _replay_windows(

@@ -71,6 +71,12 @@ class History(NamedTuple):
         """Choose some of the buckets."""
         return History(self.bucket[chosen], *(column[chosen] for column in self[1:]))
 
+    def by_bucket(self) -> History:
+        """Return one row a bucket, where several items may have stood in one."""
+        bucket, place = np.unique(self.bucket, return_inverse=True)
+        sums = (np.bincount(place, column, bucket.size) for column in self[1:])
+        return History(bucket, *(np.asarray(column, dtype=np.float64) for column in sums))
+
 
 class Baseline(NamedTuple):
     """
@@ -182,7 +188,7 @@ class _ReferenceLimits:
 
     def _slack(self, expected: Floats) -> float:
         """
-        Tell how far the rate may wander: an upper limit of its spread between quarters of a day.
+        Return how far the rate may wander: an upper limit of its spread between quarters of a day.
 
         A homogeneity test turned round: the largest spread, beyond sampling noise, at which the
         blocks would differ as little as they do in only 5 of 100 cases.

@@ -105,7 +105,7 @@ _P: Final = 0.001
 
 def has_course(hours: Mapping[int, Tally]) -> bool:
     """
-    Say whether the mean score depends on the hour of the day (UTC), beyond chance.
+    Return whether the mean score depends on the hour of the day (UTC), beyond chance.
 
     Analysis of variance over hours and days, weighted by the number of scores: the hours of
     the day against what is left when each day has its own mean and each hour of the day its own.

@@ -181,6 +181,13 @@ class EvidenceState:
         """Whether the status is warning or critical."""
         return self.status in ALARMED
 
+    @property
+    def usual_rate(self) -> float:
+        """The pass rate of the reference; until that is known, of what was counted lately."""
+        older, newer = self.recent
+        known = self.baseline.rate
+        return older.plus(*newer[1:]).rate if known is None else known
+
     def recently(self, bucket_s: int) -> Count:
         """Return what was counted in the last half to whole day, or since evidence started over."""
         older, newer = self.recent

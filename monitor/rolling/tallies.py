@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -150,11 +150,6 @@ def stream_key(app: str, evaluation: Evaluation, *, pass_score: float) -> Stream
 def bucket_start(epoch_s: float, width_s: int) -> int:
     """Return the start, in epoch seconds, of the bucket that holds *epoch_s*."""
     return int(epoch_s // width_s) * width_s
-
-
-def total(tallies: Iterable[Tally]) -> Tally:
-    """Merge any number of tallies."""
-    return sum(tallies, start=Tally())
 
 
 def fingerprint(interaction: Interaction) -> dict[str, dict[int, int]]:

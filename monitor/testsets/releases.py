@@ -25,7 +25,7 @@ from sqlalchemy import Connection, select
 from monitor.models import CustomEvaluation, EvaluationStatus, Tally
 from monitor.models.evaluation import PassRule
 from monitor.models.status import OTHER, segment_name
-from monitor.rolling.tallies import PassCounts, pass_counts, tally_of, total
+from monitor.rolling.tallies import PassCounts, pass_counts, tally_of
 from monitor.stats.two_rates import Blocks, drop_evidence, expected_gain, no_drop_evidence
 from monitor.store.columns import record_of
 from monitor.store.drift import read_states
@@ -173,7 +173,7 @@ def _from_samples(
             if start_s + bucket_s <= now.timestamp()
         ]
         found[metric][name] = TrafficPart(
-            newest[metric, name], total(buckets.values()), pass_counts(closed)
+            newest[metric, name], Tally.total(buckets.values()), pass_counts(closed)
         )
     return TrafficParts(found, cut=read == MOST_READ)
 

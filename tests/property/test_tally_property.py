@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.models import Tally
-from monitor.rolling.tallies import tally_of, total, window_stats
+from monitor.rolling.tallies import tally_of, window_stats
 from monitor.testing import make_evaluation
 
 # Scores and rates that floating point adds exactly, so that order cannot show.
@@ -25,23 +25,23 @@ tallies = st.lists(
 @given(tallies, st.randoms())
 def test_order_does_not_matter(items, random):
     shuffled = random.sample(items, len(items))
-    assert total(shuffled) == total(items)
+    assert Tally.total(shuffled) == Tally.total(items)
 
 
 @given(tallies, tallies, tallies)
 def test_merging_is_associative(a, b, c):
-    first, second, third = total(a), total(b), total(c)
+    first, second, third = Tally.total(a), Tally.total(b), Tally.total(c)
     assert (first + second) + third == first + (second + third)
 
 
 @given(tallies)
 def test_nothing_added_changes_nothing(items):
-    assert total(items) + Tally() == total(items)
+    assert Tally.total(items) + Tally() == Tally.total(items)
 
 
 @given(tallies)
 def test_figures_of_a_window_stay_in_their_range(items):
-    window = window_stats(total(items))
+    window = window_stats(Tally.total(items))
     if items:
         assert 0 <= window.interval.low <= window.pass_rate <= window.interval.high <= 1
         assert 0 < window.n_effective <= window.n == len(items)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from monitor.models import Tally
 from monitor.rolling.drift import ScoreDetector, advance, null_mean, score_reference, threshold
-from monitor.rolling.tallies import tally_of, total
+from monitor.rolling.tallies import tally_of
 from monitor.stats.distance import (
     Moments,
     g_test,
@@ -69,7 +70,7 @@ def test_detector_of_the_mean_keeps_its_run_length():
     rng = np.random.default_rng(5)
     days, budget = 30, 1.0
     base = score_reference(
-        total(
+        Tally.total(
             tally_of(make_evaluation(score=s), sample_rate=1.0, pass_score=0.7)
             for s in rng.beta(8, 2, 3000)
         )
@@ -94,7 +95,7 @@ def test_detector_of_the_mean_keeps_its_run_length():
 def test_detector_of_the_mean_sees_a_fall_soon():
     rng = np.random.default_rng(6)
     base = score_reference(
-        total(
+        Tally.total(
             tally_of(make_evaluation(score=s), sample_rate=1.0, pass_score=0.7)
             for s in rng.beta(8, 2, 3000)
         )

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import JudgeOutageError, JudgeReplyError
-from monitor.models import EvaluationStatus
-from monitor.rolling.tallies import tally_of, total, window_stats
+from monitor.models import EvaluationStatus, Tally
+from monitor.rolling.tallies import tally_of, window_stats
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.calibration import Calibration, Expected, VerdictHistory
 from monitor.scoring.cascade import AnsweredShare, Cascade, JudgeSampling, draw
@@ -229,7 +229,7 @@ def test_rate_is_unbiased_and_covered_though_the_local_score_is_off():
         for n, now[:] in enumerate(seen):
             [evaluation] = both.score(make_interaction(), key=f"{run} {n}")
             tallies.append(tally_of(evaluation, sample_rate=1.0, pass_score=0.7))
-        window = window_stats(total(tallies))
+        window = window_stats(Tally.total(tallies))
         rates.append(window.pass_rate)
         covered.append(window.interval.low <= 3 / 4.5 <= window.interval.high)
     assert np.mean(rates) == pytest.approx(3 / 4.5, abs=4 * np.std(rates) / 100**0.5)

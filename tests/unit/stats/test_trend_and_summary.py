@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from monitor.models import Tally
-from monitor.rolling.tallies import figures_of, tally_of, total, trend_of
+from monitor.rolling.tallies import figures_of, tally_of, trend_of
 from monitor.stats.summary import (
     normal_interval,
     plain_trend,
@@ -70,7 +70,7 @@ def test_summary_of_a_histogram_is_right_to_half_a_hundredth():
 
 def test_figures_have_each_category():
     def part(score):
-        return total(
+        return Tally.total(
             tally_of(make_evaluation(score=score), sample_rate=0.5, pass_score=0.7)
             for _ in range(20)
         )
