@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +18,11 @@ from alerts.backtest import Point, Told, replay
 from alerts.model import AlertKey
 from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
-from monitor.models import ROOT, Status, StreamKey, Tally
+from monitor.models import ROOT, Status, StreamKey
 from monitor.models.evaluation import OWN_LEARNT_AT, PassRule, own_line
 from monitor.models.status import TALLY_SUMS, score_bin
 from monitor.rolling import backtest as rolling_backtest
-from monitor.rolling.backtesting import backtest_buckets, backtest_samples
+from monitor.rolling.backtesting import backtest_buckets, backtest_samples, backtest_windows
 from monitor.rolling.baseline import History
 from monitor.rolling.looks import CASCADE, StreamSample, goes_by_samples
 from monitor.rolling.policies import (
@@ -36,7 +36,6 @@ from monitor.rolling.policies import (
     thresholds_of,
 )
 from monitor.rolling.tuning import RateSchedule
-from monitor.rolling.verdicts import WindowData, judge_window
 from monitor.scoring.metric_config import read_toml
 from monitor.scoring.registry import resolve_metrics
 from monitor.settings import Settings
@@ -67,7 +66,6 @@ _MOST_SAMPLES = 200_000
 #: Part of the samples that must be kept to replay a stream by them.
 _KEPT = 0.9
 _COUNTED = ("n", "failed", "skipped")
-_INTEGERS = {field.name for field in fields(Tally) if field.type == "int"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,29 +148,32 @@ def of_store(
             continue
         last_s = min(end_s, int(history.times_s[-1]) + rules.window_s)
         if not isinstance(policy, EvidencePolicy):
-            judged = _judged(history.times_s, history.sums, stream.key, rules, last_s)
-            found.append(replay(AlertKey(*stream.key[:3], rules.window_s), judged, rules.timers))
-            continue
-        limits = rules_of(rules.settings, keys=n_keys, use_reference=policy.use_reference)
-        samples = read_samples(
-            connection, stream.key, history, from_s=from_s, end_s=end_s, plain=True
-        )
-        changes = (
-            backtest_samples(
-                samples,
-                limits,
-                end_s=last_s,
-                every_s=rules.settings.evaluate_every_s,
-                news_s=rules.window_s,
-                cascade=stream.key.evaluator_version.startswith(CASCADE),
+            timers = rules.timers
+            changes = backtest_windows(
+                history.sums, history.times_s, rules.policy, thresholds_of(rules.settings),
+                window_s=rules.window_s, step_s=rules.step_s, end_s=last_s,
+            )  # fmt: skip
+        else:
+            timers = timers_of_evidence(rules.timers)
+            limits = rules_of(rules.settings, keys=n_keys, use_reference=policy.use_reference)
+            samples = read_samples(
+                connection, stream.key, history, from_s=from_s, end_s=end_s, plain=True
             )
-            if samples
-            else backtest_buckets(history.buckets(), history.ends_s, limits, end_s=last_s)
-        )
+            changes = (
+                backtest_samples(
+                    samples,
+                    limits,
+                    end_s=last_s,
+                    every_s=rules.settings.evaluate_every_s,
+                    news_s=rules.window_s,
+                    cascade=stream.key.evaluator_version.startswith(CASCADE),
+                )
+                if samples
+                else backtest_buckets(history.buckets(), history.ends_s, limits, end_s=last_s)
+            )
         counts = history.sums[:, [TALLY_SUMS.index(n) for n in _COUNTED]].sum(axis=1)
         points = _stepped(changes, history.ends_s, counts, rules, last_s)
-        key = AlertKey(*stream.key[:3], rules.window_s)
-        found.append(replay(key, points, timers_of_evidence(rules.timers)))
+        found.append(replay(AlertKey(*stream.key[:3], rules.window_s), points, timers))
     return found
 
 
@@ -217,7 +218,7 @@ def _stepped(
     for at_s in np.union1d(turned_s, steps_s):
         status = changes[int(np.searchsorted(turned_s, at_s, side="right")) - 1][1]
         seen = int(np.searchsorted(times_s, at_s + 0.002, side="right"))
-        yield Point(_moment(float(at_s)), status, int(total[seen]))
+        yield Point(datetime.fromtimestamp(float(at_s), UTC), status, int(total[seen]))
 
 
 def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -> list[Told]:
@@ -284,35 +285,6 @@ def scores_of(path: Path) -> dict[tuple[str, str], Scores]:
     return {
         key: Scores(*np.array(sorted(pairs), dtype=np.float64).T) for key, pairs in found.items()
     }
-
-
-def _judged(
-    times_s: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    key: StreamKey,
-    rules: BacktestRules,
-    last_s: int,
-) -> Iterator[Point]:
-    """Judge the window at every step; *sums* has a row a time, a column a sum of tallies."""
-    total = np.vstack([np.zeros(sums.shape[1]), np.cumsum(sums, axis=0)])
-    counted = [TALLY_SUMS.index(name) for name in _COUNTED]
-    for at_s in range(int(times_s[0]) + rules.step_s, last_s + 1, rules.step_s):
-        begin, end = np.searchsorted(times_s, [at_s - rules.window_s, at_s], side="left")
-        row = total[end] - total[begin]
-        now = _moment(at_s)
-        values = dict(zip(TALLY_SUMS, row.tolist(), strict=True))
-        tally = Tally(**{k: round(v) if k in _INTEGERS else max(v, 0.0) for k, v in values.items()})
-        verdict = judge_window(
-            WindowData(stream=key, window_s=rules.window_s, current=tally, reference=Tally()),
-            policy_name=rules.policy,
-            thresholds=thresholds_of(rules.settings),
-            now=now,
-        )
-        yield Point(now, verdict.status, int(total[end][counted].sum()))
-
-
-def _moment(at_s: float) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_s)
 
 
 @dataclass(frozen=True, slots=True)

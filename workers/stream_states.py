@@ -19,9 +19,9 @@ from sqlalchemy import Connection
 from monitor.models import Verdict
 from monitor.models.status import FleetFall
 from monitor.rolling.anytime import advance_all
+from monitor.rolling.attribution import onset_of_fall
 from monitor.rolling.baseline import History
 from monitor.rolling.evidence_state import (
-    Count,
     EvidenceState,
     evidence_rises,
     from_json,
@@ -49,7 +49,6 @@ from monitor.rolling.looks import (
 )
 from monitor.rolling.policies import Rules, pools_of
 from monitor.rolling.tuning import RateSchedule
-from monitor.stats.evidence import Floats, Onset, find_onset
 from monitor.store.drift import StoredScore, scores_since
 from monitor.store.query import Stream, bucket_sums, shared_values
 from monitor.store.verdicts import (
@@ -194,8 +193,7 @@ class StreamStates:
             stream, state = one.stream, turned[0]
             if state.alarmed and not one.state.alarmed:
                 rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
-                onset = _onset(rows, state.count, self.bucket_s)
-                state = state.but(onset=onset)
+                state = state.but(onset=onset_of_fall(rows, state.count, self.bucket_s))
             state, _ = idle(state, now_s, rules)
             found.append(Advanced(one.state, one.looks, state))
             changed = state is not one.stored.state or one.stored.seen != one.seen
@@ -338,29 +336,6 @@ class StreamStates:
     ) -> list[tuple[float, ...]]:
         from_s = int(now_s) - n_buckets * self.bucket_s
         return bucket_sums(connection, stream.stream_id, from_s=from_s, to_s=int(now_s) + 1)
-
-
-def _onset(rows: Floats, count: Count, bucket_s: int) -> Onset | None:
-    """
-    Return when the fall that an alarm is about began.
-
-    *rows*: sums of buckets (`bucket_sums`), shape (t, 7). The bucket in which *count* begins, what
-    was counted since the change, is split there: a fall begins within a bucket too.
-    """
-    start_s, n, weight = rows[:, 0], rows[:, 1], rows[:, 2]
-    worth = np.divide(n, weight, out=np.zeros_like(weight), where=weight > 0)
-    passed = np.clip(rows[:, 4], 0, weight) * worth
-    k = int(np.searchsorted(start_s, count.from_s, side="right")) - 1
-    if k >= 0 and 0 < count.from_s - start_s[k] < bucket_s:
-        since_n = float(np.clip(count.n - n[k + 1 :].sum(), 0, n[k]))
-        since_passed = float(np.clip(
-            count.rate * count.n - passed[k + 1 :].sum(),
-            max(0.0, passed[k] - n[k] + since_n), min(passed[k], since_n),
-        ))  # fmt: skip
-        start_s = np.insert(start_s, k + 1, count.from_s)
-        n, passed = np.insert(n, k + 1, since_n), np.insert(passed, k + 1, since_passed)
-        n[k], passed[k] = n[k] - since_n, passed[k] - since_passed
-    return find_onset(start_s, passed, n)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
 from functools import cache
 from heapq import heappop, heappush
 from itertools import groupby
@@ -18,7 +20,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.models import Status, Tally
+from monitor.models import ROOT, Status, StreamKey, Tally
+from monitor.models.status import TALLY_SUMS
 from monitor.rolling.anytime import advance, advance_all
 from monitor.rolling.baseline import Baseline, History
 from monitor.rolling.evidence_state import (
@@ -39,11 +42,14 @@ from monitor.rolling.looks import (
 )
 from monitor.rolling.policies import EvidencePolicy, Policy, Rules, Thresholds, find_policy
 from monitor.rolling.tallies import window_stats
+from monitor.rolling.verdicts import WindowData, judge_window
 
 Floats = NDArray[np.float64]
 Changes = list[tuple[float, Status]]
 _USUAL_WINDOW_S: Final = 3600
 _HISTORY_BUCKETS: Final = 9 * 1440
+_INTEGERS: Final = {field.name for field in fields(Tally) if field.type == "int"}
+_UNNAMED: Final = StreamKey("", "", ROOT, "")
 
 
 def backtest(  # noqa: PLR0913 - options of one policy, by keyword
@@ -210,6 +216,38 @@ def backtest_samples(
         clock, looks, counted, rules,
         end_s=end_s, every_s=every_s, began_s=began_s, cut_s=by_samples_s,
     )  # fmt: skip
+
+
+def backtest_windows(
+    sums: Floats,
+    times_s: Floats,
+    policy: str,
+    thresholds: Thresholds,
+    *,
+    window_s: int,
+    step_s: int,
+    end_s: int,
+) -> Changes:
+    """
+    Replay sums through a policy that looks at windows, every *step_s* seconds until *end_s*.
+
+    *sums* has a row a time and a column a sum of `TALLY_SUMS`; *times_s* rise, in epoch seconds.
+    """
+    total = np.vstack([np.zeros(sums.shape[1]), np.cumsum(sums, axis=0)])
+    changes: Changes = []
+    for at_s in range(int(times_s[0]) + step_s, end_s + 1, step_s):
+        begin, end = np.searchsorted(times_s, [at_s - window_s, at_s], side="left")
+        row = zip(TALLY_SUMS, (total[end] - total[begin]).tolist(), strict=True)
+        tally = Tally(**{k: round(v) if k in _INTEGERS else max(v, 0.0) for k, v in row})
+        verdict = judge_window(
+            WindowData(stream=_UNNAMED, window_s=window_s, current=tally, reference=Tally()),
+            policy_name=policy,
+            thresholds=thresholds,
+            now=datetime.fromtimestamp(at_s, UTC),
+        )
+        if not changes or changes[-1][1] is not verdict.status:
+            changes.append((float(at_s), verdict.status))
+    return changes
 
 
 def _fold(

@@ -15,7 +15,6 @@ from monitor.rolling.tallies import (
     pass_counts,
     stream_key,
     tally_of,
-    total,
     window_stats,
 )
 from monitor.scoring.metrics import retrieval
@@ -81,7 +80,7 @@ def test_bucket_starts_at_a_multiple_of_its_width():
 
 
 def test_total_of_nothing_is_empty():
-    assert total([]) == Tally()
+    assert Tally.total([]) == Tally()
 
 
 CASCADED = {
@@ -125,7 +124,7 @@ def test_window_of_micro_f1_is_the_f1_of_summed_counts():
         )
         tallies.append(tally_of(found, sample_rate=0.5, pass_score=0.5))
         counts.append(retrieval.counts(retrieved, relevant))
-    assert window_stats(total(tallies)).average_score == pytest.approx(
+    assert window_stats(Tally.total(tallies)).average_score == pytest.approx(
         retrieval.micro_average_f1(counts)
     )
     assert retrieval.micro_average_f1(counts) != pytest.approx(retrieval.macro_average_f1(counts))
@@ -147,7 +146,7 @@ def test_sums_of_a_bucket_are_those_of_its_samples(samples):
         tallies.append(tally(evaluation, rate))
         w.append(max(own, 1) / rate)
         x.append(position / 100)
-    found, w, x = total(tallies), np.array(w), np.array(x)
+    found, w, x = Tally.total(tallies), np.array(w), np.array(x)
     y = (x >= 0.7) * 1.0
     sums = (found.sum_w, found.sum_w2, found.sum_wy, found.sum_w2y, found.sum_w2yy)
     assert sums == pytest.approx(((w).sum(), w @ w, w @ y, w * w @ y, w * w @ (y * y)))
@@ -188,7 +187,9 @@ def test_figures_of_estimates_beyond_certainty_are_rates(sum_wy, rate):
 
 
 def test_interval_that_is_shown_misses_in_ten_of_a_hundred():
-    found = window_stats(total(tally(make_evaluation(score=s)) for s in [0.9] * 40 + [0.2] * 10))
+    found = window_stats(
+        Tally.total(tally(make_evaluation(score=s)) for s in [0.9] * 40 + [0.2] * 10)
+    )
     assert found.interval == wilson_interval(40, 50, alpha=0.10)
 
 
