@@ -30,7 +30,7 @@ from monitor.models.status import OTHER, segment_name
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, translated
 from monitor.queue.producer import COUNTERS_KEPT_S
-from monitor.queue.wire import decode
+from monitor.queue.wire import decode, text_of
 from monitor.rolling.tallies import window_stats
 from monitor.settings import Settings
 from monitor.settings.tables import HookLimits
@@ -126,7 +126,7 @@ class Collector:
 
 def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters | None:
     """Return the counters in the hash of one hook; None for a test's, and for foreign hashes."""
-    text = {_text(name): _text(value) for name, value in values.items()}
+    text = {text_of(name): text_of(value) for name, value in values.items()}
     if text.get("app") == names.DOCTOR_APP:
         return None
     try:
@@ -146,11 +146,6 @@ def read_counters(hook_id: str, values: Mapping[bytes, bytes]) -> HookCounters |
         if text:
             log.warning("hook_unreadable", hook_id=hook_id, error=type(error).__name__)
         return None
-
-
-def _text(raw: bytes) -> str:
-    """Return text that any program may have written, as every database takes it."""
-    return raw.decode("utf-8", "replace").replace("\0", "")
 
 
 @dataclass(slots=True)
@@ -324,7 +319,7 @@ class FeedbackCollector:
                     found.append(Feedback.model_validate(body))
                 except (KeyError, ValueError, RecursionError, ValidationError):
                     app = fields.get(names.FIELD_APP.encode(), b"unknown")
-                    unreadable.append(app.decode("utf-8", "replace").replace("\0", "\ufffd")[:200])
+                    unreadable.append(text_of(app)[:200])
             with self.store.write() as connection:
                 fence(connection, lease)
                 now = database_now(connection)

@@ -33,7 +33,7 @@ from monitor.models.interaction import places_of, without_texts
 from monitor.queue import names
 from monitor.queue.consumer import Consumer, NewestFirst, StreamEntry
 from monitor.queue.snapshot import sample_id_of
-from monitor.queue.wire import decode
+from monitor.queue.wire import decode, text_of
 from monitor.rolling.looks import CASCADE
 from monitor.rolling.tallies import bucket_start, fingerprint, stream_key, tally_of
 from monitor.scoring.base import Scorer
@@ -355,23 +355,18 @@ def commit(
         DeadLetter(
             entry_id=item.entry.entry_id,
             sample_id=item.sample_id,
-            app=_text(item.entry.fields.get(names.FIELD_APP.encode(), b"unknown"))[:200],
+            app=text_of(item.entry.fields.get(names.FIELD_APP.encode(), b"unknown"))[:200],
             at=now,
             reason=item.reason,
             detail=item.detail,
             body=item.entry.fields.get(names.FIELD_BODY.encode(), b""),
-            version=_text(item.entry.fields.get(names.FIELD_VERSION.encode(), b"")),
+            version=text_of(item.entry.fields.get(names.FIELD_VERSION.encode(), b"")),
         )
         for item in results
         if isinstance(item, Dead)
     ]
     with store.write() as connection:
         return record(connection, scored, dead, now=now, bucket_s=rules.bucket_s)
-
-
-def _text(raw: bytes) -> str:
-    """Return bytes of unknown origin as text that every database takes."""
-    return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
 #: The share of samples to ask a judge about while evidence of a fall builds up.

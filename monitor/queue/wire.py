@@ -132,6 +132,11 @@ def _from_outside(body: bytes, app: bytes, entry_id: str) -> bytes | None:
     )
 
 
+def text_of(raw: bytes) -> str:
+    """Return bytes of unknown origin as text that every database takes."""
+    return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
 def sample_id(at_ms: int, randomness: int) -> str:
     """Make a UUIDv7 from epoch milliseconds and 74 random bits: ids sort by time (RFC 9562)."""
     high = (at_ms & (1 << 48) - 1) << 16 | 0x7000 | randomness >> 62 & 0x0FFF
