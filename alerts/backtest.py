@@ -25,7 +25,7 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
+class ReplayedAlert:
     """The notifications that one key would have caused."""
 
     key: AlertKey
@@ -43,14 +43,14 @@ class Told:
         return len(self.events) * _MONTH_S / self.span_s if self.span_s > 0 else 0.0
 
 
-def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> Told:
+def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> ReplayedAlert:
     """
     Run the state machine over a history, oldest first, and collect what is not quiet.
 
     Groups, silences and routes come later and only make it fewer, so this is an upper
     bound of the messages to each recipient.
     """
-    told, state = Told(key), AlertState(key=key)
+    told, state = ReplayedAlert(key), AlertState(key=key)
     first: datetime | None = None
     for point in history:
         first = first or point.at
@@ -71,7 +71,7 @@ def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> Told:
 
 
 def missed(
-    before: Sequence[Told], after: Sequence[Told], within_s: float
+    before: Sequence[ReplayedAlert], after: Sequence[ReplayedAlert], within_s: float
 ) -> list[tuple[AlertKey, datetime]]:
     """List what fired *before* and has nothing firing within *within_s* seconds of it *after*."""
     fired = {AlertEvent.FIRED, AlertEvent.ESCALATED}

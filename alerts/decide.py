@@ -28,7 +28,7 @@ from alerts.facts import Backgrounds
 from alerts.grouping import (
     COMMON_CAUSE_WITHIN,
     AlertGroup,
-    Happened,
+    GroupEvents,
     Member,
     News,
     is_over,
@@ -334,14 +334,14 @@ class Notifier:
         of_incident = {m.incident_id: g for g, found in self.members.items() for m in found}
         # What flaps may not fire now.
         of_flapping = {name: group for group in self.before.values() for name in group.flapping}
-        happened: dict[str, Happened] = {}
+        happened: dict[str, GroupEvents] = {}
         for event in (*events, *silenced.ended):
             group = placed.get(event.incident_id)
             if group is None and event.incident_id in of_incident:
                 group = self.before[of_incident[event.incident_id]]
             group = group or of_flapping.get(key_name(event.key))
             if group is not None:
-                each = happened.setdefault(group.group_id, Happened(group=group))
+                each = happened.setdefault(group.group_id, GroupEvents(group=group))
                 each.events.append(event)
         remind_after_s = {
             Severity.CRITICAL: self.timers.repeat_after_s,
@@ -372,7 +372,7 @@ class Notifier:
         write_groups(self.connection, self.before, after)
         close_groups(self.connection, over, self.now)
 
-    def _enqueue(self, found: Sequence[tuple[News, Happened]]) -> None:
+    def _enqueue(self, found: Sequence[tuple[News, GroupEvents]]) -> None:
         later = {news.group.group_id for news, _ in found if news.event is not AlertEvent.FIRED}
         told = recipients_told(self.connection, later)
         # Dispatchers go by the database's clock: a fast one of ours must not delay a message.

@@ -96,7 +96,7 @@ class News:
 
 
 @dataclass(slots=True, kw_only=True)
-class Happened:
+class GroupEvents:
     """What one evaluation brought for one group."""
 
     group: AlertGroup
@@ -152,7 +152,7 @@ def place(
 
 
 def news_of(
-    happened: Happened,
+    happened: GroupEvents,
     now: datetime,
     *,
     remind_after_s: Mapping[Severity, float],
@@ -190,7 +190,7 @@ def news_of(
     return told, News(group=told, event=event, lead=lead, others=others, recovered=recovered)
 
 
-def loud_events(happened: Happened) -> list[Snapshot]:
+def loud_events(happened: GroupEvents) -> list[Snapshot]:
     """Return the events that are neither silenced nor suppressed."""
     return [e for e in happened.events if not e.quiet and e.incident_id not in happened.silenced]
 
@@ -210,7 +210,7 @@ def names_in(keys: Iterable[AlertKey], group: AlertGroup) -> set[str]:
     return {key.app if group.cause else key.metric for key in keys}
 
 
-def _end(happened: Happened) -> tuple[AlertEvent, Snapshot] | None:
+def _end(happened: GroupEvents) -> tuple[AlertEvent, Snapshot] | None:
     if happened.group.told_at is None:
         return None
     settled = _first(happened.events, AlertEvent.SETTLED)
@@ -224,7 +224,7 @@ def _end(happened: Happened) -> tuple[AlertEvent, Snapshot] | None:
 
 
 def _beginning(
-    happened: Happened, loud: Sequence[Snapshot], now: datetime, group_wait_s: float
+    happened: GroupEvents, loud: Sequence[Snapshot], now: datetime, group_wait_s: float
 ) -> tuple[AlertEvent, Snapshot] | None:
     group = happened.group
     worse = [e for e in loud if e.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}]
@@ -260,7 +260,7 @@ def _reminder(
     return None if acknowledged or too_soon else (AlertEvent.REPEATED, lead)
 
 
-def _level(happened: Happened, loud: Sequence[Snapshot]) -> Severity:
+def _level(happened: GroupEvents, loud: Sequence[Snapshot]) -> Severity:
     """Return the worst level that people know of now."""
     levels = [m.level for m in happened.members if not m.silenced]
     levels += [e.level for e in loud if e.event is not AlertEvent.RESOLVED]

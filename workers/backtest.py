@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from alerts.backtest import Point, Told, replay
+from alerts.backtest import Point, ReplayedAlert, replay
 from alerts.model import AlertKey
 from alerts.state import Timers, timers_from, timers_of_evidence
 from monitor.errors import RecordError, SettingsError
@@ -128,7 +128,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
 
 def of_store(
     connection: Connection, rules: BacktestRules, *, begin: datetime, end: datetime
-) -> list[Told]:
+) -> list[ReplayedAlert]:
     """
     Replay what the store has of [begin, end), stream by stream.
 
@@ -221,7 +221,9 @@ def _stepped(
         yield Point(datetime.fromtimestamp(float(at_s), UTC), status, int(total[seen]))
 
 
-def of_scores(history: Mapping[tuple[str, str], Scores], rules: BacktestRules) -> list[Told]:
+def of_scores(
+    history: Mapping[tuple[str, str], Scores], rules: BacktestRules
+) -> list[ReplayedAlert]:
     """Replay scores, by app and metric."""
     found, timers = [], rules.timers
     budget = stream_budget(rules.settings.false_alarms_per_month, roots=len(history))

@@ -204,7 +204,7 @@ _LOOK_BACK_BUCKETS = 48 * 60
 _MOST_AT_ONCE = 100_000
 
 
-class Looked(NamedTuple):
+class StreamPosition(NamedTuple):
     """A stream's state, and up to when it was read: from ``state.at_s`` on all is empty."""
 
     state: ScoreDriftState
@@ -215,11 +215,11 @@ class Looked(NamedTuple):
 class DriftMemory:
     """Where the detectors stand, kept between looks for as long as one lease lasts."""
 
-    looked: dict[int, Looked] = field(default_factory=dict)
+    looked: dict[int, StreamPosition] = field(default_factory=dict)
     chunked_to_s: int = 0  #: chunks that close by then were tested
 
 
-class Watched(NamedTuple):
+class DriftRun(NamedTuple):
     """What a look at all streams gave: where they stand now, which moved, and what was found."""
 
     memory: DriftMemory
@@ -259,7 +259,7 @@ class DriftWatch:
         budget = settings.drift.drift_budget * SCORES_SHARE / _TESTS
         self._root_budget, self._segment_budget = (share * budget for share in shares)
 
-    def look(self) -> Watched:
+    def look(self) -> DriftRun:
         """Take in what is new, and tell what was found in it."""
         known = self._memory.looked
         unread = [each.stream_id for each in self._streams if each.stream_id not in known]
@@ -321,13 +321,13 @@ class DriftWatch:
             for key, state in states.items()
             if key not in known or state is not known[key].state
         }
-        now = {key: Looked(state, news[key][1]) for key, state in states.items()}
-        return Watched(DriftMemory(now, chunked_to_s), changed, findings)
+        now = {key: StreamPosition(state, news[key][1]) for key, state in states.items()}
+        return DriftRun(DriftMemory(now, chunked_to_s), changed, findings)
 
     def _budget(self, stream: Stream) -> float:
         return self._root_budget if stream.key.segment == ROOT else self._segment_budget
 
-    def _looked(self, stream_id: int, stored: Mapping[str, Any] | None) -> Looked:
+    def _looked(self, stream_id: int, stored: Mapping[str, Any] | None) -> StreamPosition:
         """Return where a stream stands: as remembered, as stored, or at its beginning."""
         if stream_id in self._memory.looked:
             state, to_s = self._memory.looked[stream_id]
@@ -345,7 +345,7 @@ class DriftWatch:
         if state.at_s < oldest_s or state.chunk_from_s < chunk_from_s:
             at_s = max(state.at_s, oldest_s)
             state = replace(state, at_s=at_s, chunk_from_s=chunk_from_s)
-        return Looked(state, max(to_s, oldest_s))
+        return StreamPosition(state, max(to_s, oldest_s))
 
     def _refreshed(self, stream: Stream, state: ScoreDriftState) -> ScoreDriftState:
         """Take the reference of a state again."""

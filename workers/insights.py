@@ -46,7 +46,7 @@ from monitor.store.query import (
 )
 from monitor.store.rollup import compact_inputs, read_inputs, roll_up
 from monitor.store.verdicts import read_release_marks, read_verdicts, save_insights
-from workers.drift import SCORES_SHARE, DriftMemory, DriftWatch, References, Watched
+from workers.drift import SCORES_SHARE, DriftMemory, DriftRun, DriftWatch, References
 
 _MONTH_S = 30 * 86_400
 #: Streams that counted nothing for so many buckets are not looked at.
@@ -175,7 +175,7 @@ class Explainer:
         connection: Connection,
         references: References,
         streams: Sequence[Stream],
-        watched: Watched,
+        watched: DriftRun,
         now: datetime,
     ) -> list[Insight]:
         explanation = StatusExplanation(

@@ -126,7 +126,7 @@ class _Begun(NamedTuple):
     seen: _Seen
 
 
-class Advanced(NamedTuple):
+class AdvancedStream(NamedTuple):
     """A stream before and after its newest looks."""
 
     before: EvidenceState
@@ -179,7 +179,7 @@ class StreamStates:
         rules: Rules,
         *,
         now: datetime,
-    ) -> list[Advanced]:
+    ) -> list[AdvancedStream]:
         """
         Take the streams that share *rules* to *now*, those with little news at once.
 
@@ -195,7 +195,7 @@ class StreamStates:
                 rows = np.array(self._rows(connection, stream, now_s, _ONSET)).reshape(-1, 7)
                 state = state.but(onset=onset_of_fall(rows, state.count, self.bucket_s))
             state, _ = idle(state, now_s, rules)
-            found.append(Advanced(one.state, one.looks, state))
+            found.append(AdvancedStream(one.state, one.looks, state))
             changed = state is not one.stored.state or one.stored.seen != one.seen
             if changed or stream.stream_id not in self._stored:
                 self._stored[stream.stream_id] = _Stored(state, one.seen)

@@ -49,7 +49,7 @@ _DAY_S, _RELEASES_S = 86_400, 6 * 3_600
 log = structlog.get_logger("groundwatch.scheduler")
 
 
-class Wish(NamedTuple):
+class RateRequest(NamedTuple):
     """The rate that somebody wants for an app, in [0, 1]."""
 
     app: str
@@ -66,7 +66,7 @@ class Tuned(NamedTuple):
 
 
 def ask_rate(
-    client: redis.Redis, store: Store, settings: Settings, wish: Wish, kept_s: int,
+    client: redis.Redis, store: Store, settings: Settings, request: RateRequest, kept_s: int,
     tuned: Tuned | None = None,
 ) -> SampleRate:  # fmt: skip
     """
@@ -75,23 +75,23 @@ def ask_rate(
     If it is to be *tuned*, for as long as a scheduler runs that asks again.
     """
     kept_s = LEASE_S if tuned else kept_s
-    asked = set_rate(client, wish.app, wish.rate, settings, kept_s=kept_s)
+    asked = set_rate(client, request.app, request.rate, settings, kept_s=kept_s)
     with store.write() as connection:
-        known, state = read_sample_rates(connection, wish.app), None
-        own = known[wish.app][0].own if known else own_rate(connection, wish.app)
+        known, state = read_sample_rates(connection, request.app), None
+        own = known[request.app][0].own if known else own_rate(connection, request.app)
         if tuned:
-            seen, sampled = _counters(connection, wish.app)
+            seen, sampled = _counters(connection, request.app)
             state = TuningState.begin(
                 tuned.metric, per_hour=asked * tuned.seen_per_hour,
                 seen_per_hour=tuned.seen_per_hour, seen=seen, sampled=sampled,
-                now_s=wish.now.timestamp(),
+                now_s=request.now.timestamp(),
             )._asdict()  # fmt: skip
         found = SampleRate(
-            rate=asked, own=own or settings.sample_rate, reason="planned", since=wish.now,
-            until=wish.now + timedelta(seconds=kept_s), set_by=wish.set_by,
+            rate=asked, own=own or settings.sample_rate, reason="planned", since=request.now,
+            until=request.now + timedelta(seconds=kept_s), set_by=request.set_by,
             follows_evidence=tuned is not None,
         )  # fmt: skip
-        save_sample_rate(connection, wish.app, found, state)
+        save_sample_rate(connection, request.app, found, state)
     return found
 
 

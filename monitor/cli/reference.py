@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from monitor.settings import Settings
     from monitor.store.engine import Store
     from workers.reports import SamplingPlan
-    from workers.tuning import Tuned, Wish
+    from workers.tuning import RateRequest, Tuned
 
 
 class ListFormat(StrEnum):
@@ -220,7 +220,7 @@ def plan(  # noqa: PLR0913 - the options of a command
     from monitor.settings.kinds import parse_objective
     from monitor.store.verdicts import read_sample_rates
     from workers.reports import plan_sampling, read_status
-    from workers.tuning import Tuned, Wish, end_rate
+    from workers.tuning import RateRequest, Tuned, end_rate
 
     with console.usage_errors():
         parse_objective(detect or _USUAL)
@@ -276,17 +276,21 @@ def plan(  # noqa: PLR0913 - the options of a command
         if apply:
             if rate is None:
                 raise SettingsError("no sample rate fits, so none was applied")
-            wish = Wish(name, rate, set_by=who, now=now)
+            request = RateRequest(name, rate, set_by=who, now=now)
             tuned = Tuned(metric, first.seen_per_hour) if auto else None
-            _apply(store, settings, wish, kept_s, tuned)
+            _apply(store, settings, request, kept_s, tuned)
 
 
-def _apply(store: Store, settings: Settings, wish: Wish, kept_s: int, tuned: Tuned | None) -> None:
+def _apply(
+    store: Store, settings: Settings, request: RateRequest, kept_s: int, tuned: Tuned | None
+) -> None:
     from monitor.queue.consumer import connect
     from workers.tuning import ask_rate
 
-    asked = ask_rate(connect(settings.broker_url), store, settings, wish, kept_s, tuned)
-    hooks = f"applied: the hooks of {plain_text(wish.app, 60)} sample {percent(asked.rate)} within"
+    asked = ask_rate(connect(settings.broker_url), store, settings, request, kept_s, tuned)
+    hooks = (
+        f"applied: the hooks of {plain_text(request.app, 60)} sample {percent(asked.rate)} within"
+    )
     rest = f"until {utc_time(asked.until)}; end with --reset, or keep it with"
     console.tell(
         f"{hooks} ten seconds, {rest} GROUNDWATCH_SAMPLE_RATE={asked.rate:.3g} in the app"

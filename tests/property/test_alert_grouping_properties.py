@@ -75,7 +75,7 @@ def some_happening(rng):
             )
     silenced = {member.incident_id for member in members if member.silenced}
     silenced |= {event.incident_id for event in events if rng.random() < 0.1}
-    return grouping.Happened(
+    return grouping.GroupEvents(
         group=some_group(rng),
         events=events,
         silenced=silenced,
