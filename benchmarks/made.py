@@ -115,7 +115,7 @@ def scheduler_of(context: Components) -> tuple[Evaluator, Explainer, Lease]:
     store, settings = context.store, context.settings
     evaluator = Evaluator(
         store=store, settings=settings,
-        recipients=context.wiring.plan, policies=context.policies,
+        recipients=context.wiring.plan,
     )  # fmt: skip
     lease = acquire(store, "scheduler", "benchmark", ttl_s=1e6)
     assert lease is not None

@@ -32,7 +32,6 @@ from alerts.message import Message
 from alerts.routing import Recipient
 from monitor.models import Verdict
 from monitor.report.digest import window_before
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
 from monitor.store.ledger import HookCounters, absorb
@@ -96,7 +95,6 @@ class Story:
         self.evaluator = Evaluator(
             store=self.store, settings=self.settings,
             recipients=[Recipient(self.inbox.name, self.inbox.addresses[0])],
-            policies=PolicyChoice.parse(self.settings.status_policy),
             conditions=lambda _now: self.conditions,
         )  # fmt: skip
 

@@ -32,7 +32,6 @@ from alerts.silencing import add_silence
 from alerts.store import acknowledge
 from monitor.demo.shop import Bot, load_articles
 from monitor.models import Evaluation, Interaction
-from monitor.rolling.policies import PolicyChoice
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire, release
@@ -115,7 +114,6 @@ class Story:
         evaluator = Evaluator(
             store=self.store, settings=self.settings,
             recipients=recipients_of(wiring.channels),
-            policies=PolicyChoice.parse(self.settings.status_policy),
         )  # fmt: skip
         explainer = Explainer(store=self.store, settings=self.settings)
         self._releases()

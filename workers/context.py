@@ -24,7 +24,7 @@ from alerts.dispatch import Wiring, wiring_from
 from monitor.errors import GroundwatchError, QueueUnavailableError
 from monitor.queue.consumer import Consumer, NewestFirst, connect
 from monitor.queue.snapshot import add_events
-from monitor.rolling.policies import PolicyChoice
+from monitor.rolling.policies import policies_of
 from monitor.scoring.base import Scorer
 from monitor.scoring.limits.limiter import endpoint_name
 from monitor.scoring.limits.rate import CircuitBreaker
@@ -53,9 +53,7 @@ class Components:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.name = f"{socket.gethostname()}-{os.getpid()}"
-        self.policies = PolicyChoice.parse(
-            settings.status_policy, settings.status_rules.status_policies
-        )
+        policies_of(settings)  # one that does not exist is refused before anything starts
 
     @cached_property
     def store(self) -> Store:

@@ -38,6 +38,7 @@ from monitor.rolling.policies import (
     Thresholds,
     budget_keys,
     find_policy,
+    policies_of,
     rules_of,
     thresholds_of,
 )
@@ -83,10 +84,10 @@ class Evaluator:
     store: Store
     settings: Settings
     recipients: Sequence[Recipient] | RoutingConfig
-    policies: PolicyChoice
     conditions: Callable[[datetime], Sequence[Verdict]] | None = None  #: about the monitor itself
     hold: Hold | None = None  #: None: alerts see every verdict as it is
     _thresholds: Thresholds = field(init=False)
+    _policies: PolicyChoice = field(init=False)
     _states: StreamStates = field(init=False)
     _levels: Levels = field(init=False)
     _pools: FleetPools = field(default_factory=FleetPools)
@@ -101,7 +102,7 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         windows = self.settings.windows
-        self._thresholds = thresholds_of(self.settings)
+        self._thresholds, self._policies = thresholds_of(self.settings), policies_of(self.settings)
         self._states = StreamStates(bucket_s=windows.bucket_s, news_s=windows.status_window_s)
         self._levels = Levels(thresholds=self._thresholds, bucket_s=windows.bucket_s)
         self._errors = RequestErrors(self._thresholds, windows.status_window_s)
@@ -213,7 +214,7 @@ class Evaluator:
                     trouble=trouble,
                     note=note,
                 ),
-                policy_name=self.policies.of(stream.key.app, stream.key.metric),
+                policy_name=self._policies.of(stream.key.app, stream.key.metric),
                 thresholds=self._thresholds,
                 now=now,
                 previous=before.get((*stream.key[:3], window_s)),
@@ -250,7 +251,7 @@ class Evaluator:
             for key, level in levels.items()
         }
         for stream in streams:
-            policy = find_policy(self.policies.of(stream.key.app, stream.key.metric))
+            policy = find_policy(self._policies.of(stream.key.app, stream.key.metric))
             level = levels[stream.key]
             if isinstance(policy, EvidencePolicy):
                 rules = rules_of(

@@ -27,10 +27,10 @@ from monitor.rolling.level import VerifiedLevel, translated
 from monitor.rolling.looks import Looks, looks_of, weighted_looks
 from monitor.rolling.policies import (
     EvidencePolicy,
-    PolicyChoice,
     Rules,
     budget_keys,
     find_policy,
+    policies_of,
     rules_of,
 )
 from monitor.settings import Settings
@@ -58,7 +58,6 @@ class ProofJob:
 
     store: Store
     settings: Settings
-    policies: PolicyChoice
 
     def run(self, lease: Lease, *, now: datetime) -> list[DetectionProof]:
         """Make the proofs that are due, for a hundredth of a processor; return them."""
@@ -117,7 +116,7 @@ class ProofJob:
         usual = rules_of(self.settings, keys=keys)
         levels = Levels(thresholds=usual, bucket_s=usual.bucket_s)
         level_of = levels.read(connection, [s for _, s in due.values() if s is not None], now)
-        states = read_states(connection)
+        states, policies = read_states(connection), policies_of(self.settings)
         found: list[DetectionProof] = []
         end_s = time.thread_time() + _MOST_CPU * EVERY_S
         for (app, metric), (objective, stream) in due.items():
@@ -128,7 +127,7 @@ class ProofJob:
                 within_s=objective.within_s, met=False, reason="no scores in the last day",
             )  # fmt: skip
             if stream is not None:
-                policy = find_policy(self.policies.of(app, metric))
+                policy = find_policy(policies.of(app, metric))
                 stored = states.get(stream.stream_id)
                 state = from_json(stored["memory"]) if stored else None
                 figures: dict[str, Any] = {"met": None}

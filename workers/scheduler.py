@@ -78,7 +78,6 @@ class Scheduler:
             store=context.store,
             settings=settings,
             recipients=context.wiring.plan,
-            policies=context.policies,
             hold=hold_for_judge if settings.asks_judge else None,
             conditions=VitalsReader(
                 store=context.store, settings=settings, queue=self._queue, judge=self._judge.look
@@ -98,7 +97,7 @@ class Scheduler:
         expirer = Expirer(redis, store, context.rules, context.name, settings.hook_limits)
         experiments = ExperimentJob(redis, store, settings)
         explainer = Explainer(store=store, settings=settings)
-        proofs = ProofJob(store=store, settings=settings, policies=context.policies)
+        proofs = ProofJob(store=store, settings=settings)
         jobs = [
             Job("collect", quick_s, Collector(redis, store, bucket_s).run),
             Job("feedback", quick_s, FeedbackCollector(redis, store, bucket_s).run),

@@ -305,3 +305,8 @@ class PolicyChoice:
             if rule.app in (None, app) and rule.metric in (None, metric):
                 return rule.policy
         return self.usual
+
+
+def policies_of(settings: Settings) -> PolicyChoice:
+    """Return the policy of each app and metric; raise SettingsError if one does not exist."""
+    return PolicyChoice.parse(settings.status_policy, settings.status_rules.status_policies)

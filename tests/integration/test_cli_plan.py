@@ -12,7 +12,6 @@ from monitor.cli.app import app
 from monitor.queue import names
 from monitor.queue.consumer import connect
 from monitor.report.words import sample_rate_sentence
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
 from monitor.store.ledger import HookCounters, absorb
@@ -52,7 +51,6 @@ def run(sqlite_url, monkeypatch):
         absorb(connection, [counters], bucket_s=60)
     evaluator = Evaluator(
         store=store, settings=Settings(), recipients=[],
-        policies=PolicyChoice.parse("anytime", ""),
     )  # fmt: skip
     evaluator.run(acquire(store, "scheduler", "test", ttl_s=60), now=now)
     store.close()

@@ -14,7 +14,6 @@ from monitor.integrations.asgi import InteractionMiddleware, current
 from monitor.models.alerting import AlertEvent
 from monitor.queue.consumer import connect
 from monitor.report.text import render_status
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.ledger import Entry, Kind, book
@@ -151,7 +150,7 @@ class Shop:
         settings = Settings(status_window_s=3600, false_alarms_per_month=1.0)
         return Evaluator(
             store=self.store, settings=settings,
-            recipients=[Recipient("slack")], policies=PolicyChoice.parse("anytime"),
+            recipients=[Recipient("slack")],
         )  # fmt: skip
 
     def counted(self, minutes, failed, *, evaluate=True):

@@ -8,7 +8,6 @@ from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_verdicts
@@ -47,7 +46,6 @@ class World:
             store=store,
             settings=SETTINGS,
             recipients=[ON_CALL],
-            policies=PolicyChoice.parse(SETTINGS.status_policy),
         )
 
     def scored(self, *scores, n=1):

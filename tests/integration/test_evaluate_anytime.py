@@ -9,7 +9,6 @@ from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.models.alerting import AlertEvent
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.verdicts import read_changes, read_states, read_verdicts
@@ -39,9 +38,6 @@ class World:
             store=self.store,
             settings=self.settings,
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(
-                self.settings.status_policy, self.settings.status_rules.status_policies
-            ),
         )
 
     def scored(self, n, *, passing, at=None, sample_rate=1.0):

@@ -13,7 +13,6 @@ from alerts.routing import Recipient
 from monitor.report.text import render_status
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import from_json, to_json
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.verdicts import (
@@ -51,9 +50,6 @@ class Shops:
             store=self.store,
             settings=settings,
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(
-                settings.status_policy, settings.status_rules.status_policies
-            ),
         )
 
     def score(self, n, rate, *, models=None):

@@ -12,7 +12,6 @@ from monitor.errors import LeaseLostError
 from monitor.report.model import Report
 from monitor.report.render import render_markdown
 from monitor.rolling.baseline import ReferenceSpan
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.drift import bins_by_bucket, read_findings
 from monitor.store.engine import acquire
@@ -52,9 +51,6 @@ class World:
             store=store,
             settings=settings,
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(
-                settings.status_policy, settings.status_rules.status_policies
-            ),
         )
 
     def answers(self, n, mean, *, from_s, to_s, version="local-1", **interaction):

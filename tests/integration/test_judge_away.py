@@ -177,7 +177,6 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
         store=context.store,
         settings=context.settings,
         recipients=(),
-        policies=context.policies,
     )
     lease = acquire(context.store, "scheduler", "me", ttl_s=60)
     evaluator.run(lease, now=now, trouble=found.trouble, note=found.note)
@@ -197,7 +196,6 @@ def test_cascade_counts_its_questions_and_what_they_cost(make_context):
         store=context.store,
         settings=context.settings,
         recipients=(),
-        policies=context.policies,
     )
     lease = acquire(context.store, "scheduler", "me", ttl_s=60)
     evaluator.run(lease, now=datetime.now(UTC))

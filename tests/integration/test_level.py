@@ -8,7 +8,6 @@ import pytest
 from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.models.evaluation import OWN_LEAST, PassRule
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.labels import LabelRecord, draw, take_labels
@@ -40,9 +39,6 @@ class World:
             store=store,
             settings=SETTINGS,
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse(
-                SETTINGS.status_policy, SETTINGS.status_rules.status_policies
-            ),
         )
 
     def minutes(self, count, *, level, release="v1", n=40):

@@ -8,7 +8,6 @@ import pytest
 from alerts.routing import Recipient
 from monitor.models import Status
 from monitor.models.alerting import AlertEvent
-from monitor.rolling.policies import PolicyChoice
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
 from monitor.store.schema import migrate
@@ -38,7 +37,6 @@ class Recording:
             store=store,
             settings=SETTINGS,
             recipients=[Recipient("slack", "")],
-            policies=PolicyChoice.parse("anytime"),
         )
         self.streams = [
             (kind, f"{kind}-{i}", np.random.default_rng([i, len(kind)]))

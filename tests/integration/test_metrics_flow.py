@@ -58,7 +58,6 @@ def test_metrics_roll_up_into_windows_status_and_report(context, store):
         store=store,
         settings=context.settings,
         recipients=[],
-        policies=context.policies,
     ).run(lease, now=datetime.now(UTC))
     with store.read() as connection:
         verdicts = {v.metric: v for v in read_verdicts(connection).values()}

@@ -17,7 +17,6 @@ from starlette.testclient import TestClient
 
 from alerts.routing import Recipient
 from monitor.models import Interaction
-from monitor.rolling.policies import PolicyChoice
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
@@ -120,7 +119,7 @@ def _world(home, answers, marks, odd=HOSTILE):
     lease = acquire(store, "scheduler", "test", ttl_s=600)
     evaluator = Evaluator(
         store=store, settings=settings,
-        recipients=[Recipient("slack", "")], policies=PolicyChoice.parse(settings.status_policy),
+        recipients=[Recipient("slack", "")],
     )  # fmt: skip
     evaluator.run(lease, now=now - timedelta(seconds=5))
     evaluator.run(lease, now=now)

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from alerts.dispatch import Dispatcher, recipients_of, wiring_from
 from monitor.models import Interaction
-from monitor.rolling.policies import PolicyChoice
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.store.engine import Store, acquire
@@ -43,7 +42,6 @@ class Bot:
         self.evaluator = Evaluator(
             store=self.store, settings=self.settings,
             recipients=recipients_of(self.channels),
-            policies=PolicyChoice.parse(self.settings.status_policy),
         )  # fmt: skip
         self.scored = {}
 
