@@ -215,8 +215,10 @@ class ChatReader:
 
     def calls(self, message: object) -> Iterator[tuple[object, object, object]]:
         """Yield id, name and arguments of the tool calls in a message."""
-        for call in as_list(part_of(message, "tool_calls")):
-            function = part_of(call, "function", "custom")
+        parts = as_list(part_of(message, "parts"))  # as OpenTelemetry has them
+        of_parts = [part for part in parts if _is(part, "tool_call")]
+        for call in of_parts or as_list(part_of(message, "tool_calls")):
+            function = part_of(call, "function", "custom") or call
             arguments = part_of(function, "arguments", "input")
             yield part_of(call, "id"), part_of(function, "name"), arguments
 
@@ -225,6 +227,10 @@ class ChatReader:
         if part_of(message, "role") == "tool":
             content = text_of(part_of(message, "content", "contents"))
             yield part_of(message, "tool_call_id"), content
+        for part in as_list(part_of(message, "parts")):
+            if _is(part, "tool_call_response"):
+                said = part_of(part, "response", "result", "content")
+                yield part_of(part, "id"), text_of(said)
 
     def calls_before(self, asked: object) -> list[dict[str, Any]]:
         """Join the calls since the user's last words with their results."""

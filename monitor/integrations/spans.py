@@ -235,23 +235,8 @@ def read(
             }
             found["metadata"] |= cost_of({"usage": usage})
             found["metadata"] |= {k: v for k, v in tokens.items() if isinstance(v, int)}
-            found["tool_calls"] = ChatReader().calls_before([*map(_with_calls, asked)])
+            found["tool_calls"] = ChatReader().calls_before(asked)
     return {field: value for field, value in found.items() if value}
-
-
-def _with_calls(message: Any) -> Any:
-    """Return a message whose tool calls, or their results, are parts of it as chats have them."""
-    parts = as_list(part_of(message, "parts"))
-    calls = [
-        {"id": part_of(part, "id"), "function": part}
-        for part in parts
-        if part_of(part, "type") == "tool_call"
-    ]
-    result = next((p for p in parts if part_of(p, "type") == "tool_call_response"), None)
-    if result is not None:
-        said = part_of(result, "response", "result", "content")
-        return {"role": "tool", "tool_call_id": part_of(result, "id"), "content": said}
-    return {**message, "tool_calls": calls} if calls else message
 
 
 def read_resource(attributes: Attributes) -> dict[str, str]:
