@@ -16,7 +16,7 @@ from monitor.rolling.anytime import advance_all
 from monitor.rolling.evidence_state import ALARMED, EvidenceState
 from monitor.rolling.looks import Looks
 from monitor.rolling.policies import Rules
-from monitor.rolling.tuning import AppEvidence, RateLimits, TuningState, decide_rate, suspicion
+from monitor.rolling.tuning import AppEvidence, TuningState, decide_rate, suspicion
 from monitor.stats.evidence import Floats
 
 _SEEN, _STEP_S, _DAY_S, _CALM, _HEALTHY_DAYS = 600, 60.0, 86_400.0, 0.92, 10
@@ -77,7 +77,7 @@ class Streams:
             )
             suspected = suspicion(state, per_hour=self.planned, bucket_s=60)
             evidence = AppEvidence(suspected, young=False, alarmed=state.alarmed)
-            decision = decide_rate(known, evidence, RateLimits(0.0, 1.0), now_s=self.now_s)
+            decision = decide_rate(known, evidence, now_s=self.now_s)
             self.tunings[i], self.rates[i] = decision.state, decision.rate
 
 

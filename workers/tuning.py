@@ -22,7 +22,6 @@ from monitor.rolling.evidence_state import from_json
 from monitor.rolling.tuning import (
     AppEvidence,
     RateDecision,
-    RateLimits,
     TuningState,
     decide_rate,
     suspicion,
@@ -182,5 +181,5 @@ class RateTuner:
             suspected = suspicion(state, per_hour=tuning.per_hour, bucket_s=bucket_s)
             is_new = state.baseline.n < LEAST_N
             evidence = AppEvidence(suspected, is_new, state.alarmed, *released)
-        limits = RateLimits(self._settings.min_rate, self._settings.max_rate)
-        return decide_rate(tuning, evidence, limits, now_s=now_s)
+        least, most = self._settings.min_rate, self._settings.max_rate
+        return decide_rate(tuning, evidence, now_s=now_s, least=least, most=most)

@@ -125,13 +125,6 @@ class AppEvidence(NamedTuple):
     released_s: float = -math.inf
 
 
-class RateLimits(NamedTuple):
-    """The least and the highest rate that may be asked for, in [0, 1]."""
-
-    least: float
-    most: float
-
-
 class RateDecision(NamedTuple):
     """The rate to ask for, in [0, 1], and why; ``state`` remembers both."""
 
@@ -152,14 +145,19 @@ def suspicion(state: EvidenceState, *, per_hour: float, bucket_s: int) -> float:
 
 
 def decide_rate(
-    state: TuningState, evidence: AppEvidence, limits: RateLimits, *, now_s: float
+    state: TuningState,
+    evidence: AppEvidence,
+    *,
+    now_s: float,
+    least: float = 0.0,
+    most: float = 1.0,
 ) -> RateDecision:
     """
     Return the rate for what comes next; by the past alone, as the theorem above asks.
 
     The planned rate brings the planned samples an hour at the present traffic. Of it, calm takes
     0.8; a suspected fall 8 times, a new release 4 times and young evidence twice as much, while
-    samples are saved. The limits are kept whatever else is so.
+    samples are saved. It is never below *least* nor above *most*, whatever else is so.
     """
     spent_below = state.per_hour * _SAVED_HOURS * _ENOUGH if state.kind == "spent" else 0.0
     line = _DISMISSED if state.kind == "fall" else _SUSPECTED
@@ -178,9 +176,9 @@ def decide_rate(
     rate = planned * _MORE.get(kind, _CALM)
     # Traffic that jumped is known to its average a day later; what was overdrawn is paid back.
     rate *= min(1.0, max(1.0 + state.saved / (state.per_hour * _SAVED_HOURS), _OVERDRAWN))
-    rate = min(max(rate, limits.least), limits.most, 1.0)
+    rate = min(max(rate, least), most, 1.0)
     is_same = kind == state.kind and state.rate / _SAME < rate < state.rate * _SAME
-    if is_same and limits.least <= state.rate <= limits.most:
+    if is_same and least <= state.rate <= most:
         rate = state.rate
     rate = float(f"{rate:.3g}")
     reason = _SAID[kind].format(evidence.release)

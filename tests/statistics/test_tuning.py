@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from monitor.rolling.tuning import AppEvidence, RateLimits, TuningState, decide_rate
+from monitor.rolling.tuning import AppEvidence, TuningState, decide_rate
 from monitor.stats.intervals import effective_size, wilson_interval
 
 RUNS, STEPS, SEEN, RATE = 400, 96, 150, 0.9
@@ -22,7 +22,7 @@ def days():
             now_s = step * 900.0
             known = states[i].counted(seen=step * SEEN, sampled=int(sampled[i]), now_s=now_s)
             evidence = AppEvidence(suspected[i], young=False, alarmed=False)
-            found = decide_rate(known, evidence, RateLimits(0.0, 1.0), now_s=now_s)
+            found = decide_rate(known, evidence, now_s=now_s)
             states[i], rates[i] = found.state, found.rate
         n = rng.binomial(SEEN, rates)
         passed, w = rng.binomial(n, RATE), 1.0 / rates

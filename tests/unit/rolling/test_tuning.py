@@ -9,7 +9,6 @@ from monitor.rolling.looks import StreamSample, looks_of
 from monitor.rolling.policies import Rules
 from monitor.rolling.tuning import (
     AppEvidence,
-    RateLimits,
     RateSchedule,
     TuningState,
     decide_rate,
@@ -17,7 +16,6 @@ from monitor.rolling.tuning import (
 from monitor.stats.evidence import rate_grid
 
 CALM = AppEvidence(suspicion=2.0, young=False, alarmed=False)
-ANY = RateLimits(0.0, 1.0)
 HOUR_S = 3600.0
 
 
@@ -29,8 +27,8 @@ def state(**changes):
     return begun._replace(**changes)
 
 
-def decided(evidence, limits=ANY, *, of=None, now_s=0.0):
-    return decide_rate(of or state(), evidence, limits, now_s=now_s)
+def decided(evidence, *, of=None, now_s=0.0, **limits):
+    return decide_rate(of or state(), evidence, now_s=now_s, **limits)
 
 
 def test_calm_takes_less_than_planned():
@@ -54,8 +52,8 @@ def test_a_reason_takes_more_than_planned_and_is_said(evidence, reason):
 
 def test_limits_are_kept_whatever_is_suspected():
     suspected = CALM._replace(suspicion=9.0)
-    assert decided(suspected, RateLimits(0.0, 0.1)).rate == 0.1
-    assert decided(CALM, RateLimits(0.045, 1.0)).rate == 0.045
+    assert decided(suspected, most=0.1).rate == 0.1
+    assert decided(CALM, least=0.045).rate == 0.045
 
 
 def test_an_open_incident_takes_the_planned_rate():
