@@ -18,8 +18,7 @@ from sqlalchemy import Connection
 
 from monitor.models import Verdict
 from monitor.models.status import FleetFall
-from monitor.rolling.anytime import advance_all
-from monitor.rolling.attribution import onset_of_fall
+from monitor.rolling.anytime import advance_all, onset_of_fall
 from monitor.rolling.baseline import History
 from monitor.rolling.evidence_state import (
     EvidenceState,

@@ -57,7 +57,16 @@ from monitor.rolling.evidence_state import (
 )
 from monitor.rolling.looks import BetsWalk, Looks, stacked
 from monitor.rolling.policies import FALL_SHARE, Rules, status_of
-from monitor.stats.evidence import BELOW, CELLS, LOG_PRIOR, NOTHING, accumulate, log_mean
+from monitor.stats.evidence import (
+    BELOW,
+    CELLS,
+    LOG_PRIOR,
+    NOTHING,
+    Onset,
+    accumulate,
+    find_onset,
+    log_mean,
+)
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -123,6 +132,29 @@ def _end(state: EvidenceState, looks: Looks, start: int, rules: Rules) -> int:
     fresh = time[1:] >= (begun + block if time[1] < begun + block else time[1] + block)
     stops = np.flatnonzero((quiet | fresh)[1:])
     return start + (int(stops[0]) + 1 if stops.size else len(time) - 1)
+
+
+def onset_of_fall(rows: Floats, count: Count, bucket_s: int) -> Onset | None:
+    """
+    Return when the fall that an alarm is about began.
+
+    *rows*: sums of buckets (`bucket_sums`), shape (t, 7). The bucket in which *count* begins, what
+    was counted since the change, is split there: a fall begins within a bucket too.
+    """
+    start_s, n, weight = rows[:, 0], rows[:, 1], rows[:, 2]
+    worth = np.divide(n, weight, out=np.zeros_like(weight), where=weight > 0)
+    passed = np.clip(rows[:, 4], 0, weight) * worth
+    k = int(np.searchsorted(start_s, count.from_s, side="right")) - 1
+    if k >= 0 and 0 < count.from_s - start_s[k] < bucket_s:
+        since_n = float(np.clip(count.n - n[k + 1 :].sum(), 0, n[k]))
+        since_passed = float(np.clip(
+            count.rate * count.n - passed[k + 1 :].sum(),
+            max(0.0, passed[k] - n[k] + since_n), min(passed[k], since_n),
+        ))  # fmt: skip
+        start_s = np.insert(start_s, k + 1, count.from_s)
+        n, passed = np.insert(n, k + 1, since_n), np.insert(passed, k + 1, since_passed)
+        n[k], passed[k] = n[k] - since_n, passed[k] - since_passed
+    return find_onset(start_s, passed, n)
 
 
 class CalmWalk(BetsWalk):

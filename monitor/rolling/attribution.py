@@ -11,13 +11,11 @@ from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from monitor.models import Tally
 from monitor.models.insight import Deploy, SegmentEffect
-from monitor.rolling.evidence_state import Count
 from monitor.rolling.tallies import PassCounts, window_stats
-from monitor.stats.evidence import Onset, find_onset, locate_change
+from monitor.stats.evidence import locate_change
 from monitor.stats.intervals import (
     anytime_bounds,
     exact_interval,
@@ -365,29 +363,6 @@ def locate_onset(
         return None
     places = (found.bucket, found.low, found.high)
     return ChangeOnset(*(datetime.fromtimestamp(int(buckets.start_s[k]), UTC) for k in places))
-
-
-def onset_of_fall(rows: NDArray[np.float64], count: Count, bucket_s: int) -> Onset | None:
-    """
-    Return when the fall that an alarm is about began.
-
-    *rows*: sums of buckets (`bucket_sums`), shape (t, 7). The bucket in which *count* begins, what
-    was counted since the change, is split there: a fall begins within a bucket too.
-    """
-    start_s, n, weight = rows[:, 0], rows[:, 1], rows[:, 2]
-    worth = np.divide(n, weight, out=np.zeros_like(weight), where=weight > 0)
-    passed = np.clip(rows[:, 4], 0, weight) * worth
-    k = int(np.searchsorted(start_s, count.from_s, side="right")) - 1
-    if k >= 0 and 0 < count.from_s - start_s[k] < bucket_s:
-        since_n = float(np.clip(count.n - n[k + 1 :].sum(), 0, n[k]))
-        since_passed = float(np.clip(
-            count.rate * count.n - passed[k + 1 :].sum(),
-            max(0.0, passed[k] - n[k] + since_n), min(passed[k], since_n),
-        ))  # fmt: skip
-        start_s = np.insert(start_s, k + 1, count.from_s)
-        n, passed = np.insert(n, k + 1, since_n), np.insert(passed, k + 1, since_passed)
-        n[k], passed[k] = n[k] - since_n, passed[k] - since_passed
-    return find_onset(start_s, passed, n)
 
 
 _ALPHA: Final = 0.05
