@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
 from alerts.model import Snapshot
-from alerts.queries import why_not_notified
+from alerts.queries import began_at, why_not_notified
 from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
 from monitor.models.evaluation import PassRule, advice_for
@@ -33,7 +33,7 @@ from monitor.store.sample_filter import SampleFilter
 from monitor.store.samples import WorstSample, worst_samples
 from monitor.store.search import FoundSample, find_samples
 from monitor.store.verdicts import read_insights
-from monitor.testsets.compare import Comparison, decide, decision
+from monitor.testsets.compare import Comparison, decide
 from monitor.testsets.releases import (
     ReleaseVerdict,
     TrafficParts,
@@ -185,9 +185,8 @@ class AppPages(Endpoints):
             site.note_view(request, "compared answers of releases", f"{app} {before} {after}")
         return no_store(site.page(
             request, "releases.html", app=app, before=before, after=after, known=known, rows=rows,
-            decision=decision([row[0] for row in rows]) if rows else "", span=span,
-            ranges=_RANGES, changed=changed, may_read=may_read, since=since, cut=parts.cut,
-            max_drop=_MAX_DROP,
+            span=span, ranges=_RANGES, changed=changed, may_read=may_read, since=since,
+            cut=parts.cut, max_drop=_MAX_DROP,
         ))  # fmt: skip
 
 
@@ -287,7 +286,7 @@ class IncidentPages(Endpoints):
                 why = why_not_notified(connection, found, site.wiring.channels, now - kept)
             ack = acknowledgement(connection, found.incident_id)
             deploys = read_deploys(connection, found.app, found.since - _LONGEST_BEFORE)
-            began = min([found.since, *(e.verdict.onset for e in events if e.verdict.onset)])
+            began = began_at(found, events)
             causes = self._causes(connection, found, events, deploys, began, now)
             # One that was just made is applied when the scheduler looks next.
             labels = site.wiring.plan.labels(events[-1].verdict, found.level) if events else {}

@@ -36,8 +36,15 @@ def two_releases(tmp_path_factory):
                 target_event_id=interaction.id, score=score if number % 4 else 0.9,
                 criteria={"pass_score": 0.7, "direction": "higher"},
             )  # fmt: skip
+            # All pass, and the mean falls a little: worse at one look, and no fall of the rate.
+            mean = CustomEvaluation(
+                evaluator_name="relevance", evaluator_version="t pass 0.7",
+                target_event_id=interaction.id,
+                score=(0.99 if release == "v1" else 0.93) - 0.01 * (number % 3),
+                criteria={"pass_score": 0.7, "direction": "higher"},
+            )  # fmt: skip
             sample = make_sample(interaction, sampled_at=at)
-            results.append(result_of(sample, [found], RULES, now=at))
+            results.append(result_of(sample, [found, mean], RULES, now=at))
     with store.write() as connection:
         record(connection, results, now=now, bucket_s=60)
     store.close()
@@ -60,6 +67,18 @@ def test_newest_release_is_compared_with_the_one_before(get):
     assert re.match(r"groundedness 100\.0 % \d+\.\d–100\.0, n 120 25\.0 % \d+\.\d–", row)
     assert "−75.0 pts" in row
     assert "■ worse" in row
+
+
+def test_headline_names_only_what_the_verdicts_call_worse(get):
+    text = get("/releases/shop").text
+    row = words(text.split("<tbody>")[1].split("</tr>")[1])
+    assert row.startswith("relevance 100.0 %")
+    assert row.endswith("0.98 to 0.92 v1")
+    assert "worse" not in row
+    assert "relevance" not in words(text.split("<table")[0])
+    assert "Not decided yet: groundedness, relevance." in words(
+        get("/releases/shop?before=v2&after=v1").text
+    )
 
 
 def test_questions_are_listed_that_only_one_release_answered_well(get):
