@@ -343,14 +343,20 @@ def _rates(tally: Tally) -> dict[str, float | None]:
 
 
 def read_faults(
-    store: Store, app: str, metric: str, *, since: datetime, until: datetime | None = None
+    store: Store,
+    app: str,
+    metric: str,
+    *,
+    since: datetime,
+    until: datetime | None = None,
+    began: datetime | None = None,
 ) -> Faults:
-    """Compare the newest samples of [since, until) with those of the week before."""
+    """Compare the newest samples of [since, until) with those from *began*, 8 days before, on."""
     from monitor.rolling.faults import find_faults  # noqa: PLC0415  # loads scipy.stats
 
     with store.read() as connection:
         later = scored_exchanges(connection, app, metric, since, until, limit=_MOST_EXCHANGES)
-        began = since - _EXCHANGES_BEFORE
+        began = began or since - _EXCHANGES_BEFORE
         earlier = scored_exchanges(connection, app, metric, began, since, limit=_MOST_EXCHANGES)
     return find_faults(earlier, later)
 
