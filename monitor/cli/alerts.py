@@ -186,6 +186,7 @@ def ls(
 @app.command("show")
 def show(name: Named, as_json: console.AsJson = False) -> None:
     """Show one incident: what happened and why, and what became of each message."""
+    from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
     from alerts.dispatch import wiring_from
     from alerts.queries import began_at, deliveries, snapshots, why_not_notified
     from alerts.store import acknowledgement
@@ -244,25 +245,18 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
         sent[::-1], {"message": lambda item: short_id(item.delivery_id), **MESSAGE_COLUMNS},
         none=f"no notification: {plain_text(why_not, 300)}",
     )  # fmt: skip
-    if incident.is_open:
-        console.say("\n".join(next_steps(incident, began)))
-
-
-def next_steps(incident: Incident, began: datetime) -> list[str]:
-    """Return what to do about an open incident: the advice of the monitor's own, or commands."""
-    from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
-
-    if incident.metric.startswith(MONITOR_PREFIX):
-        return [f"To do: {CONDITIONS.get(incident.metric, BLINDNESS).advice}"]
-    of = f"{shlex.quote(incident.app)} {shlex.quote(incident.metric)}"
-    named = f"--app {shlex.quote(incident.app)} --metric {shlex.quote(incident.metric)}"
-    since = began.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
-    return [
-        "To do:",
-        f"  groundwatch why {of}",
-        f"  groundwatch samples {named} --failed --since {since}",
-        f"  groundwatch open {short_id(incident.incident_id)}",
-    ]
+    if incident.is_open and incident.metric.startswith(MONITOR_PREFIX):
+        console.say(f"To do: {CONDITIONS.get(incident.metric, BLINDNESS).advice}")
+    elif incident.is_open:
+        app_, metric = shlex.quote(incident.app), shlex.quote(incident.metric)
+        since = began.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+        console.say("To do:")
+        for command in (
+            f"why {app_} {metric}",
+            f"samples --app {app_} --metric {metric} --failed --since {since}",
+            f"open {short_id(incident.incident_id)}",
+        ):
+            console.say(f"  groundwatch {command}")
 
 
 @incidents_app.command("ack")

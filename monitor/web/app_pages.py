@@ -87,7 +87,7 @@ class AppPages(Endpoints):
 
     def overview(self, request: Request) -> Response:
         """Show one app: charts of all metrics, incidents, volume, cost, releases, segments."""
-        app, site, now = names.unslug(request.path_params["app"]), self.site, self.site.clock()
+        app, site, now = request.path_params["app"], self.site, self.site.clock()
         principal = principal_of(request)
         window_s = int(_DAY.total_seconds())
         # Counts are of the minutes that begin within it.
@@ -139,7 +139,7 @@ class AppPages(Endpoints):
 
     def releases(self, request: Request) -> Response:
         """Compare two releases: every metric with intervals, and questions that both got."""
-        app, site, now = names.unslug(request.path_params["app"]), self.site, self.site.clock()
+        app, site, now = request.path_params["app"], self.site, self.site.clock()
         principal, asked = principal_of(request), request.query_params
         if not principal.may_see(app):
             return site.missing(request, f"no app of the name {app!r} has sent anything")
@@ -275,8 +275,7 @@ class IncidentPages(Endpoints):
         """Read what page and Markdown say; None where there is no such incident to see."""
         principal, site, now = principal_of(request), self.site, self.site.clock()
         with site.store.read() as connection:
-            incident_id = names.unslug(request.path_params["incident_id"])
-            seen = incident_for(request, connection, incident_id)
+            seen = incident_for(request, connection)
             if seen is None:
                 return None
             found, events, sent, is_whole = seen

@@ -117,7 +117,7 @@ class Labelling(Endpoints):
     @posted("labels")
     def label(self, request: Request, form: Form) -> Response:
         """Store what a person says of one evaluation on the page of its sample."""
-        sample_id = time_range.unslug(request.path_params["sample_id"])
+        sample_id = request.path_params["sample_id"]
         self._store(request, form, sample_id, drawn=False)
         # Back to its place in the list that it was opened from.
         place = urlencode(parse_qsl(form.get("list", "")))

@@ -25,7 +25,6 @@ from monitor.report.render import insight_lines
 from monitor.report.words import BLAMED
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import newest_acts
-from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
@@ -106,7 +105,7 @@ class Pages(Endpoints):
 
     def metric(self, request: Request) -> Response:
         """Show one metric of one app with all that explains it."""
-        app, metric = (names.unslug(request.path_params[part]) for part in ("app", "metric"))
+        app, metric = request.path_params["app"], request.path_params["metric"]
         site, now = self.site, self.site.clock()
         bucket_s = site.settings.windows.bucket_s
         shown = read_time_range(

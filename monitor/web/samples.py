@@ -21,7 +21,7 @@ from monitor.store.sample_filter import SampleFilter
 from monitor.store.samples import StoredSample, read_sample, session_scores
 from monitor.store.search import FoundSample, SamplePage, find_samples, neighbours
 from monitor.testsets.golden import golden_case
-from monitor.web import schema, time_range
+from monitor.web import schema
 from monitor.web.auth import RefusedError, Role, needs, principal_of, read_number, wrong_parameter
 from monitor.web.site import Endpoints, Site, answer_json
 from workers.reports import read_faults
@@ -199,7 +199,7 @@ class SampleViews(Endpoints):
 
     def _one(self, request: Request, act: str = "saw sample") -> StoredSample | None:
         """Return the sample in the path if its app may be seen, and record that it was."""
-        sample_id = time_range.unslug(request.path_params["sample_id"])
+        sample_id = request.path_params["sample_id"]
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
         if found is None or not principal_of(request).may_see(found.sample.interaction.app):

@@ -259,9 +259,10 @@ def incidents_for(
     return [left for item in found if (left := item.narrowed(apps)) is not None]
 
 
-def incident_for(request: Request, connection: Connection, incident_id: str) -> SeenIncident | None:
-    """Return an incident with its evidence; None if there is none that who asks may see."""
-    found, apps = incident(connection, incident_id), principal_of(request).apps
+def incident_for(request: Request, connection: Connection) -> SeenIncident | None:
+    """Return the incident in the path with its evidence; None if who asks may see none."""
+    found = incident(connection, request.path_params["incident_id"])
+    apps = principal_of(request).apps
     seen = found if found is None or apps is None else found.narrowed(apps)
     if found is None or seen is None:
         return None
