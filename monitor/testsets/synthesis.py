@@ -78,23 +78,16 @@ class _Checked(BaseModel, extra="ignore"):
 
 
 _Reply = TypeVar("_Reply", _Written, _Checked)
-_TEXT = {"type": "string"}
 
 
-def _schema(**properties: Any) -> dict[str, Any]:
-    """Return the strict schema of an object that has all these properties."""
+def _schema(form: type[BaseModel]) -> dict[str, Any]:
+    """Return the strict schema of a reply: no property may be missing, nor another one there."""
+    properties = form.model_json_schema()["properties"]
+    for each in properties.values():
+        each.pop("title")
+        each.pop("default", None)
     strict = {"required": list(properties), "additionalProperties": False}
     return {"type": "object", "properties": properties, **strict}
-
-
-_SCHEMAS: Final[Mapping[type[BaseModel], dict[str, Any]]] = {
-    _Written: _schema(question=_TEXT, answer=_TEXT, quotes={"type": "array", "items": _TEXT}),
-    _Checked: _schema(
-        answerable={"type": "boolean"},
-        answer=_TEXT,
-        difficulty={"type": "string", "enum": ["easy", "medium", "hard"]},
-    ),
-}
 
 
 @dataclass(slots=True)
@@ -359,7 +352,7 @@ class Synthesizer:
                 {"role": "system", "content": self._prompt},
                 {"role": "user", "content": json.dumps(message, ensure_ascii=False)},
             ],
-            schema=_SCHEMAS[form],
+            schema=_schema(form),
             entries=4,
             seed=int(content_hash(place), 16) % _LARGEST_SEED,
             parse=lambda content: form.model_validate(find_object(content)),
