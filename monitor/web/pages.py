@@ -21,7 +21,6 @@ from monitor.report.build import (
 )
 from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
-from monitor.report.render import insight_lines
 from monitor.report.words import BLAMED
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import newest_acts
@@ -162,7 +161,6 @@ class Pages(Endpoints):
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
             shaded=spans_of(found.incidents, now), may_read=may_read,
-            explained=insight_lines(found.insight, now) if found.insight else [],
         ))  # fmt: skip
 
     def incidents(self, request: Request) -> Response:

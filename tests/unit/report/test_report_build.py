@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from io import StringIO
 
 import pytest
@@ -130,6 +131,24 @@ def test_every_reason_why_there_is_no_score_is_told_in_every_form():
     assert said in render_html(found, ChartThresholds(warning=0.85, critical=0.7))
     metric = json.loads(found.model_dump_json())["apps"][0]["metrics"][0]
     assert (metric["failed"], metric["skipped"]) == (given["failed"], given["skipped"])
+
+
+def test_what_explains_a_metric_and_what_moved_is_told_in_every_form(full_report):
+    text = StringIO()
+    Console(file=text, width=500).print(render_report(full_report))
+    told = [
+        " ".join(text.getvalue().split()),
+        render_markdown(full_report).replace("\\", ""),
+        unescape(render_html(full_report, ChartThresholds(warning=0.85, critical=0.7))),
+    ]
+    for said in (
+        "pass rate 90.0 % to 85.0 % since",
+        "trend of the day: declining",
+        "(n 90, not by chance)",
+        "2 metrics together: $6.50",
+        "eference: 90.0 % (n 9)",
+    ):
+        assert [said in one for one in told] == [True] * 3, said
 
 
 def test_worst_app_and_metric_come_first_when_built():
