@@ -287,12 +287,8 @@ def unzip(body: bytes, encoding: str, limit: int) -> bytes:
     """
     Undo the content encoding, never making more than *limit* bytes.
 
-    Raises
-    ------
-    TooLargeError
-        If there are more.
-    RecordError
-        If the encoding is unknown or the data is broken.
+    Raise TooLargeError if there are more, RecordError if the encoding is unknown or the data is
+    broken.
     """
     if encoding in {"", "identity"}:
         return body

@@ -194,18 +194,8 @@ class Synthesizer:
     """
     Makes cases; one for each run.
 
-    Parameters
-    ----------
-    endpoint
-        The judge's, under its budget and limits.
-    seed
-        Which passages are asked about, and the seed of every request.
-    concurrency
-        Requests at a time.
-    mask
-        Masks personal data in a text; the hook's built-in masks by default.
-    tell
-        Gets how many cases are done, as they get done.
+    *endpoint* is the judge's, under its budget and limits. *seed* decides which passages are asked
+    about, and is that of every request. *tell* gets how many cases are done, as they get done.
     """
 
     def __init__(
@@ -214,11 +204,10 @@ class Synthesizer:
         *,
         seed: int = 0,
         concurrency: int = 4,
-        mask: Callable[[str], str] | None = None,
         tell: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._endpoint, self._seed, self._concurrency = endpoint, seed, concurrency
-        self._mask, self._tell = mask or build("builtin"), tell
+        self._mask, self._tell = build("builtin"), tell
         self._prompt = load_prompt(PROMPT)
         self.made = Synthesis()
         self._index: StemIndex
