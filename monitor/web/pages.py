@@ -207,8 +207,8 @@ class Pages(Endpoints):
             (
                 variable(name),
                 setting_value(self.site.settings.value_of(name)),
-                (field := setting_field(name)).description,
-                self.site.settings.value_of(name) != field.default,
+                setting_field(name).description,
+                self.site.settings.is_changed(name),
             )
             for name in TABLE_OF
             if name != "enabled"  # of the hook: always off in this process

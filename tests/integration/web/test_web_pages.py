@@ -371,6 +371,8 @@ def test_links_lead_from_the_first_page_to_every_page_about_all_apps(get):
 def test_settings_are_shown_without_secrets(get, slack):
     text = get("/config").text.replace("<wbr>", "")
     assert "GROUNDWATCH_WARNING_RATE" in text
+    assert "<b>GROUNDWATCH_MIN_N</b>" in text
+    assert "<b>GROUNDWATCH_SCORER</b>" not in text  # `auto`, which stands for another one
     assert slack.url not in text
 
 
