@@ -87,7 +87,6 @@ class Pages(Endpoints):
         page = self.site.fill(
             request, "glance.html", status=found.report.status, glance=found,
             wanted=wanted, text=text,
-            statuses={plain_text(app.app, 60): app.status for app in apps},
             counts=[(status, counts[status]) for status in SEVERITY if counts[status]],
             full=[(app.app, rows[app.app]) for app in in_full],
             short=[(app.app, app.status, rows[app.app]) for app in short[:_MOST_SHORT]],

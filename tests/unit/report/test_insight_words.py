@@ -114,6 +114,12 @@ def test_finding_without_a_beginning_claims_no_mean_after_it():
     assert "n 0" not in line
 
 
+def test_release_that_went_out_is_no_traffic_mix_shift():
+    shifted = attribution(mix_shift=["release=v1", "language=fr"])
+    said = [line for line in insight_lines(shifted, NOW) if "traffic-mix" in line]
+    assert said == ["much of the change comes from a traffic-mix shift (language=fr)"]
+
+
 def test_new_judge_is_told_for_a_day():
     young = CALM.model_copy(update={"version_since": NOW, "evaluator_version": "judge-2"})
     assert "a new series" in insight_lines(young, NOW)[0]
