@@ -65,29 +65,33 @@ class Chunk(NamedTuple):
     text: str
 
 
-class _Written(BaseModel, extra="ignore"):
+class _Reply(BaseModel, extra="ignore"):
+    """A reply of the judge: its schema requires all properties, reading only the first."""
+
+    @classmethod
+    def strict_schema(cls) -> dict[str, Any]:
+        """Return the schema that endpoints hold a reply to: all properties, and no others."""
+        properties = cls.model_json_schema()["properties"]
+        for each in properties.values():
+            each.pop("title")
+            each.pop("default", None)
+        strict = {"required": list(properties), "additionalProperties": False}
+        return {"type": "object", "properties": properties, **strict}
+
+
+class _Written(_Reply):
     question: str
     answer: str = ""
     quotes: list[str] = []
 
 
-class _Checked(BaseModel, extra="ignore"):
+class _Checked(_Reply):
     answerable: bool
     answer: str = ""
     difficulty: Literal["easy", "medium", "hard"] = "medium"
 
 
-_Reply = TypeVar("_Reply", _Written, _Checked)
-
-
-def _schema(form: type[BaseModel]) -> dict[str, Any]:
-    """Return the strict schema of a reply: no property may be missing, nor another one there."""
-    properties = form.model_json_schema()["properties"]
-    for each in properties.values():
-        each.pop("title")
-        each.pop("default", None)
-    strict = {"required": list(properties), "additionalProperties": False}
-    return {"type": "object", "properties": properties, **strict}
+R = TypeVar("R", bound=_Reply)
 
 
 @dataclass(slots=True)
@@ -325,9 +329,7 @@ class Synthesizer:
         self._stems.append(stems)
         return ""
 
-    def _ask(
-        self, slot: _Slot, attempt: int, form: type[_Reply], given: Mapping[str, Any]
-    ) -> _Reply | None:
+    def _ask(self, slot: _Slot, attempt: int, form: type[R], given: Mapping[str, Any]) -> R | None:
         """
         Ask the judge; None, and counted, where its reply is not as asked.
 
@@ -341,7 +343,7 @@ class Synthesizer:
                 {"role": "system", "content": self._prompt},
                 {"role": "user", "content": json.dumps(message, ensure_ascii=False)},
             ],
-            schema=_schema(form),
+            schema=form.strict_schema(),
             entries=4,
             seed=int(content_hash(place), 16) % _LARGEST_SEED,
             parse=lambda content: form.model_validate(find_object(content)),
