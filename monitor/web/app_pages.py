@@ -52,18 +52,12 @@ from monitor.web.detail import (
     read_first_score_s,
     read_recent,
 )  # fmt: skip
-from monitor.web.samples import (
-    EXPLAINED_S,
-    EXPLANATION_WAIT_S,
-    MOST_WAIT_S,
-    no_store,
-    read_modes,
-)
-from monitor.web.site import Endpoints, incident_for
+from monitor.web.samples import no_store, read_modes
+from monitor.web.site import EXPLANATION_WAIT_S, MOST_WAIT_S, Endpoints, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
-from workers.reports import read_faults, read_report
+from workers.reports import read_report
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
@@ -304,12 +298,9 @@ class IncidentPages(Endpoints):
         charts = self._charts(found, began, now)
         faults = None
         if not found.metric.startswith(MONITOR_PREFIX):
-            faults = site.slow.get(
-                ("faults", found.incident_id, found.resolved_at),
-                lambda: read_faults(
-                    site.store, found.app, found.metric, since=began, until=found.resolved_at
-                ),
-                fresh_s=EXPLAINED_S, wait_s=wait_s,
+            faults = site.faults(
+                (found.incident_id, found.resolved_at), found.app, found.metric,
+                since=began, until=found.resolved_at, wait_s=wait_s,
             )  # fmt: skip
         if faults is not None:
             causes = with_named_release(causes, faults.components)

@@ -27,11 +27,11 @@ from monitor.store.samples import newest_acts
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
-from monitor.web.samples import EXPLAINED_S, EXPLANATION_WAIT_S, no_store
+from monitor.web.samples import no_store
 from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
-from workers.reports import SamplingPlan, plan_sampling, read_faults
+from workers.reports import SamplingPlan, plan_sampling
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -123,11 +123,7 @@ class Pages(Endpoints):
         timers = timers_for(found.verdict, timers_from(site.settings))
         began, faults = found.verdict.onset or found.verdict.status_since, None
         if found.verdict.status in {Status.CRITICAL, Status.WARNING}:
-            faults = site.slow.get(
-                ("faults", app, metric, began),
-                lambda: read_faults(site.store, app, metric, since=began),
-                fresh_s=EXPLAINED_S, wait_s=EXPLANATION_WAIT_S,
-            )  # fmt: skip
+            faults = site.faults((app, metric, began), app, metric, since=began)
         causes = likely_causes(
             found.insight, began=began, ended=now, deploys=found.deploys,
             retrieval=site.glance_for(request).of_retrieval(app), inputs=found.inputs,

@@ -23,8 +23,7 @@ from monitor.store.search import FoundSample, SamplePage, find_samples, neighbou
 from monitor.testsets.golden import golden_case
 from monitor.web import schema
 from monitor.web.auth import RefusedError, Role, needs, principal_of, read_number, wrong_parameter
-from monitor.web.site import Endpoints, Site, answer_json
-from workers.reports import read_faults
+from monitor.web.site import MOST_WAIT_S, Endpoints, Site, answer_json
 
 if TYPE_CHECKING:
     from monitor.rolling.faults import Faults
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 _PAGE, _MOST = 50, 500
 #: An export holds no more; the next one goes on with a later `until`.
 _MOST_EXPORTED = 10_000
-#: Failure modes and blame are computed again after so long. A page waits so long for them, and
-#: goes without them after that; who needs them waits so long at most.
-EXPLAINED_S, EXPLANATION_WAIT_S, MOST_WAIT_S = 600.0, 2.0, 20.0
 
 
 class _Asked(NamedTuple):
@@ -216,10 +212,7 @@ def _query(request: Request) -> str:
 def read_modes(site: Site, app: str, metric: str, *, wait_s: float = 0.0) -> Faults | None:
     """Return what failures of the last day have in common, once it has been computed."""
     since = site.clock() - timedelta(days=1)
-    return site.slow.get(
-        ("modes", app, metric), lambda: read_faults(site.store, app, metric, since=since),
-        fresh_s=EXPLAINED_S, wait_s=wait_s,
-    )  # fmt: skip
+    return site.faults((app, metric), app, metric, since=since, wait_s=wait_s)
 
 
 def no_store(page: Response) -> Response:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import redis
 import structlog
@@ -35,6 +35,10 @@ from monitor.web import templating
 from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
 from monitor.web.overview import Glance, GlanceReader, PipelineState
+from workers.reports import read_faults
+
+if TYPE_CHECKING:
+    from monitor.rolling.faults import Faults
 
 #: What an app's own pages load, to send what their users say.
 FEEDBACK_SCRIPT = "feedback.js"
@@ -43,6 +47,9 @@ _ASSETS = ("style.css", "page.js", "chart.js", FEEDBACK_SCRIPT)
 _MADE_AT = "@made-at@"
 #: Values that took long to compute, of which so many are remembered.
 _MOST_KNOWN = 200
+#: Failure modes and blame are computed again after so long. A page waits so long for them, and
+#: goes without them after that; who needs them waits so long at most.
+_EXPLAINED_S, EXPLANATION_WAIT_S, MOST_WAIT_S = 600.0, 2.0, 20.0
 T = TypeVar("T")
 
 log = structlog.get_logger("groundwatch.web")
@@ -184,6 +191,22 @@ class Site:
         if code == 200 and tag in request.headers.get("if-none-match", ""):  # noqa: PLR2004
             return Response(status_code=304, headers=headers)
         return HTMLResponse(text.replace(_MADE_AT, templating.iso(now)), code, headers)
+
+    def faults(
+        self,
+        of: Hashable,
+        app: str,
+        metric: str,
+        *,
+        since: datetime,
+        until: datetime | None = None,
+        wait_s: float = EXPLANATION_WAIT_S,
+    ) -> Faults | None:
+        """Return what the samples say of a fall, remembered as that *of*; None until computed."""
+        return self.slow.get(
+            ("faults", of), lambda: read_faults(self.store, app, metric, since=since, until=until),
+            fresh_s=_EXPLAINED_S, wait_s=wait_s,
+        )  # fmt: skip
 
     def missing(self, request: Request, what: str) -> Response:
         """Return a page that says that there is no such page."""
