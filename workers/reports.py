@@ -371,7 +371,7 @@ def read_faults(
     until: datetime | None = None,
     began: datetime | None = None,
 ) -> Faults:
-    """Compare the newest samples of [since, until) with those from *began*, 8 days before, on."""
+    """Compare the newest samples of [since, until) with those of [began, since), usually 8 days."""
     from monitor.rolling.faults import find_faults  # noqa: PLC0415  # loads scipy.stats
 
     with store.read() as connection:

@@ -52,7 +52,7 @@ from monitor.web.detail import (
     read_first_score_s,
     read_recent,
 )  # fmt: skip
-from monitor.web.samples import no_store, read_modes
+from monitor.web.samples import read_modes
 from monitor.web.site import EXPLANATION_WAIT_S, MOST_WAIT_S, Endpoints, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
@@ -116,7 +116,7 @@ class AppPages(Endpoints):
         if worst:
             site.note_view(request, "saw worst samples", f"{app} {lead}")
         newest = sorted(deploys.values(), key=lambda deploy: deploy.at, reverse=True)
-        return no_store(site.page(
+        return site.page(
             request, "app.html", status=found.status, app=found, incidents=incidents,
             may_read=may_read, lead=lead,
             charts=[
@@ -129,7 +129,7 @@ class AppPages(Endpoints):
             deploys=newest[:_MOST_RELEASES], segments=segments, most_segments=_MOST_SEGMENTS,
             worst=worst, since=since, volume=volume,
             faults=read_modes(site, app, lead) if may_read and lead else None,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def releases(self, request: Request) -> Response:
         """Compare two releases: every metric with intervals, and questions that both got."""
@@ -177,11 +177,11 @@ class AppPages(Endpoints):
             changed = _changed(connection, app, (before, after), metrics, since)
         if changed:
             site.note_view(request, "compared answers of releases", f"{app} {before} {after}")
-        return no_store(site.page(
+        return site.page(
             request, "releases.html", app=app, before=before, after=after, known=known, rows=rows,
             span=span, ranges=_RANGES, changed=changed, may_read=may_read, since=since,
             cut=parts.cut, max_drop=_MAX_DROP,
-        ))  # fmt: skip
+        )  # fmt: skip
 
 
 def _volume(connection: Connection, app: str, now: datetime) -> Markup | None:
@@ -245,11 +245,11 @@ class IncidentPages(Endpoints):
         if found is None:
             return self.site.missing(request, "no such incident")
         principal = principal_of(request)
-        return no_store(self.site.page(
+        return self.site.page(
             request, "incident.html", may_act=principal.may_write("acknowledgements"),
             ack_hours=ACK_HOURS, lasts=list(LASTS),
             form_token=self.site.access.form_token(principal), **found,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def markdown(self, request: Request) -> Response:
         """Return the incident as Markdown; its links are absolute where the page's address is."""
@@ -263,7 +263,7 @@ class IncidentPages(Endpoints):
         text = render_incident(
             now=self.site.clock(), base=base, event_reason=event_reason, **paths, **found
         )
-        return no_store(PlainTextResponse(text, media_type="text/markdown; charset=utf-8"))
+        return PlainTextResponse(text, media_type="text/markdown; charset=utf-8")
 
     def _read(self, request: Request, *, wait_s: float) -> dict[str, Any] | None:
         """Read what page and Markdown say; None where there is no such incident to see."""

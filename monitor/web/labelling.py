@@ -91,15 +91,13 @@ class Labelling(Endpoints):
                 and principal.may_see(label.app)
             )  # fmt: skip
             last = next(mine, None)
-        page = self.site.page(
+        return self.site.page(
             request, "label_queue.html", app=app, metric=metric, queue=found, enough=ENOUGH,
             it=sample.sample.interaction if sample else None, what=metric_question(metric),
             skipped=skipped, last=last,
             may_label=principal.may_write("labels"), known=(app, metric) in rows,
             form_token=self.site.access.form_token(principal),
         )  # fmt: skip
-        page.headers["Cache-Control"] = "no-store"
-        return page
 
     @posted("labels")
     def decide(self, request: Request, form: Form) -> Response:

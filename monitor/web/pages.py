@@ -27,7 +27,6 @@ from monitor.store.samples import newest_acts
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
-from monitor.web.samples import no_store
 from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
@@ -149,14 +148,14 @@ class Pages(Endpoints):
             "app": app, "metric": metric, "outcome": "failed", "since": shown.from_s,
             "until": shown.to_s + 1,
         }  # fmt: skip
-        return no_store(self.site.page(
+        return self.site.page(
             request, "metric.html", causes=causes, failing=failing, plan=plan, fall=_FALL,
             detail=found,
             status=found.verdict.status,
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
             shaded=spans_of(found.incidents, now), may_read=may_read,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def incidents(self, request: Request) -> Response:
         """List the incidents of the last thirty days."""

@@ -64,7 +64,7 @@ class SampleViews(Endpoints):
             asked, found, wrong = _Asked(), SamplePage((), None), error.detail
         rows = self.site.glance_for(request).rows
         self.site.note_view(request, "listed samples", _query(request))
-        response = self.site.page(
+        return self.site.page(
             request, "samples.html", code=400 if wrong else 200, wrong=wrong, wanted=asked.wanted,
             query=asked.query, sort=asked.sort, sorts=list(Sort), cursor=asked.cursor, found=found,
             apps=sorted({row.verdict.app for row in rows}),
@@ -72,7 +72,6 @@ class SampleViews(Endpoints):
             is_live=request.query_params.get("live") == "1" and not asked.cursor,
             most_exported=_MOST_EXPORTED,
         )  # fmt: skip
-        return no_store(response)
 
     @needs(Role.READER)
     def sample(self, request: Request) -> Response:
@@ -92,12 +91,12 @@ class SampleViews(Endpoints):
             session = session_scores(connection, app=it.app, session_id=its) if its else []
             feedback = feedback_of(connection, it.app, it.trace_id)
             beside = neighbours(connection, asked.wanted, sample_id, principal.apps)
-        return no_store(self.site.page(
+        return self.site.page(
             request, "sample.html", found=found, judged=judged_evaluations(found), labels=said,
             beside=beside, query=asked.query, session=session, feedback=feedback,
             may_label=principal.may_write("labels"),
             form_token=self.site.access.form_token(principal),
-        ))  # fmt: skip
+        )  # fmt: skip
 
     @needs(Role.READER)
     def api_list(self, request: Request) -> Response:
@@ -131,7 +130,7 @@ class SampleViews(Endpoints):
             said = labels_of(connection, found.sample.sample_id)
         text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"
         headers = {"Content-Disposition": 'attachment; filename="case.jsonl"'}
-        return no_store(Response(text, media_type="application/jsonl", headers=headers))
+        return Response(text, media_type="application/jsonl", headers=headers)
 
     @needs(Role.READER)
     def export(self, request: Request) -> Response:
@@ -155,10 +154,7 @@ class SampleViews(Endpoints):
 
         return StreamingResponse(
             write(pages()), media_type=media_type,
-            headers={
-                "Content-Disposition": f'attachment; filename="samples.{form}"',
-                "Cache-Control": "no-store",
-            },
+            headers={"Content-Disposition": f'attachment; filename="samples.{form}"'},
         )  # fmt: skip
 
     def _read(self, request: Request) -> tuple[_Asked, SamplePage]:
@@ -213,12 +209,6 @@ def read_modes(site: Site, app: str, metric: str, *, wait_s: float = 0.0) -> Fau
     """Return what failures of the last day have in common, once it has been computed."""
     since = site.clock() - timedelta(days=1)
     return site.faults((app, metric), app, metric, since=since, wait_s=wait_s)
-
-
-def no_store(page: Response) -> Response:
-    """Return the page, which no browser may store."""
-    page.headers["Cache-Control"] = "no-store"
-    return page
 
 
 def write_jsonl(items: Iterator[FoundSample]) -> Iterator[str]:

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 #: What an app's own pages load, to send what their users say.
 FEEDBACK_SCRIPT = "feedback.js"
 _ASSETS = ("style.css", "page.js", "chart.js", FEEDBACK_SCRIPT)
+#: Pages on which texts of samples may be.
+_WITH_TEXTS = frozenset({
+    "app.html", "incident.html", "label_queue.html", "metric.html", "releases.html", "sample.html",
+    "samples.html",
+})  # fmt: skip
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
 #: Values that took long to compute, of which so many are remembered.
@@ -153,8 +158,11 @@ class Site:
     def page(
         self, request: Request, template: str, *, code: int = 200, **values: object
     ) -> Response:
-        """Return a filled template."""
-        return self.answer(request, self.fill(request, template, **values), code=code)
+        """Return a filled template; no browser may store one that holds texts of samples."""
+        page = self.answer(request, self.fill(request, template, **values), code=code)
+        if template in _WITH_TEXTS:
+            page.headers["Cache-Control"] = "no-store"
+        return page
 
     def fill(self, request: Request, template: str, **values: object) -> str:
         """Return the text of a filled template."""
@@ -305,5 +313,4 @@ def incident_for(request: Request, connection: Connection) -> SeenIncident | Non
 
 def answer_json(value: BaseModel) -> Response:
     """Return a value of the API."""
-    headers = {"Cache-Control": "no-store"}
-    return Response(value.model_dump_json(), media_type="application/json", headers=headers)
+    return Response(value.model_dump_json(), media_type="application/json")

@@ -386,5 +386,14 @@ def test_alive_and_ready(get):
 
 
 def test_pages_with_transcripts_are_kept_in_no_cache(world, get):
-    for path in (BROKEN, sample_path(world.samples["shop"])):
+    incident, sample = (
+        re.search(r"/incidents/\w+", get("/incidents").text)[0],
+        world.samples["shop"],
+    )
+    for path in (
+        BROKEN, app_path("shop"), releases_path("shop"), incident, f"{incident}.md", "/samples",
+        "/labels?app=shop&metric=groundedness", sample_path(sample), "/samples.csv",
+        f"{sample_path(sample)}/case.jsonl", "/api/v1/samples",
+    ):  # fmt: skip
         assert get(path).headers["cache-control"] == "no-store", path
+    assert get("/incidents").headers["cache-control"] == "private, no-cache"
