@@ -95,6 +95,11 @@ def test_release_without_another_one_says_what_is_needed(get):
     assert "No metric has scores of both v1 and v9" in get("/releases/shop?before=v1&after=v9").text
 
 
+def test_app_that_is_quiet_now_is_not_called_one_without_segments(get):
+    text = words(get("/app/shop").text)
+    assert "Segments None with scores in the last 1 h. For segments, tag samples" in text
+
+
 def test_viewer_sees_figures_and_no_questions(two_releases, client_with):
     token, entry = new_token(Role.VIEWER, "tv")
     client = client_with(world=two_releases, GROUNDWATCH_WEB_TOKENS=entry)
