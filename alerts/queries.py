@@ -91,6 +91,11 @@ def snapshots(connection: Connection, incident_id: str) -> list[Snapshot]:
     return [Snapshot.model_validate(found) for found in connection.execute(query).scalars()]
 
 
+def began_at(found: Incident, events: Sequence[Snapshot]) -> datetime:
+    """Return when the fall behind an incident began, as far as its events say; else its alert."""
+    return min([found.since, *(e.verdict.onset for e in events if e.verdict.onset)])
+
+
 def deliveries(
     connection: Connection,
     *,

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import gzip
 import hmac
+import io
 import json
 import logging
 import time
@@ -285,29 +287,21 @@ def unzip(body: bytes, encoding: str, limit: int) -> bytes:
     """
     Undo the content encoding, never making more than *limit* bytes.
 
-    Raises
-    ------
-    TooLargeError
-        If there are more.
-    RecordError
-        If the encoding is unknown or the data is broken.
+    Raise TooLargeError if there are more, RecordError if the encoding is unknown or the data is
+    broken.
     """
     if encoding in {"", "identity"}:
         return body
     if encoding != "gzip":
         raise RecordError("unknown content encoding: send gzip, or none")
-    plain = b""
-    while body:  # a member of the file each time; there may be several
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        try:
-            plain += unpacker.decompress(body, limit + 1 - len(plain))
-        except zlib.error:
-            raise RecordError("the body is not gzip") from None
-        if len(plain) > limit:
-            raise TooLargeError(f"the body is larger than {limit} bytes when unpacked")
-        if not unpacker.eof:
-            raise RecordError("the gzip data ends too early")
-        body = unpacker.unused_data
+    try:
+        plain = gzip.GzipFile(fileobj=io.BytesIO(body)).read(limit + 1)
+    except EOFError:
+        raise RecordError("the gzip data ends too early") from None
+    except (OSError, zlib.error):
+        raise RecordError("the body is not gzip") from None
+    if len(plain) > limit:
+        raise TooLargeError(f"the body is larger than {limit} bytes when unpacked")
     return plain
 
 

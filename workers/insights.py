@@ -129,7 +129,7 @@ class Explainer:
             apps = sorted({stream.key.app for stream in streams})
             # The union over all looks of a month, apps and features: no false move beyond the
             # budget.
-            looks = _MONTH_S / self.every_s * len(apps) * len(FEATURES)
+            looks = _MONTH_S / self.every_s * max(1, len(apps)) * len(FEATURES)
             alpha = self.settings.drift.drift_budget * (1 - SCORES_SHARE) / looks
             counted = Counter[str]()
             for stream in streams:

@@ -24,7 +24,15 @@ from alerts.queries import incidents_since, outbox_counts, sent_since
 from monitor.errors import SettingsError
 from monitor.models import ROOT, Tally, Verdict
 from monitor.models.insight import InputDrift, Insight
-from monitor.report.build import AppFacts, blind_when_stale, build_report, make_ledger, newest_only
+from monitor.report.build import (
+    app_report,
+    blind_when_stale,
+    make_ledger,
+    newest_only,
+    rate_points,
+    recent_counts,
+    worst_first,
+)
 from monitor.report.digest import (
     Cadence,
     Digest,
@@ -105,79 +113,91 @@ def _read(
         within = read_between(connection, since.timestamp(), app=app)
         heartbeats, proofs = last_heartbeats(connection), read_proofs(connection, app=app)
         rates = read_sample_rates(connection, app)
-        facts = []
+        apps = []
         for name in sorted(verdicts.keys() | totals.keys()):
             recent = dict.fromkeys((kind.value for kind in Kind), 0)
             for (kind, _), n in within.get(name, Counter()).items():
                 recent[kind.value] += n
             mine = verdicts.get(name, [])
-            metrics = sorted({verdict.metric for verdict in mine}) if whole else None
-            more = {} if metrics is None else _explained(
-                connection, name, metrics, now=now, since=since, step_s=step_s,
-                status_window_s=windows.status_window_s,
-            )  # fmt: skip
-            proven = {metric: proof for (of, metric), proof in proofs.items() if of == name}
-            facts.append(AppFacts(
-                app=name, verdicts=mine, ledger=make_ledger(totals.get(name, {})), recent=recent,
-                last_heartbeat=heartbeats.get(name), proofs=proven,
-                sample_rate=rates.get(name, (None,))[0], **more,
+            more: dict[str, Any] = {}
+            by_metric: dict[str, dict[str, Any]] = {}
+            if whole:
+                more, by_metric = _explained(
+                    connection, name, mine, now=now, window_s=window_s, step_s=step_s,
+                    status_window_s=windows.status_window_s,
+                )  # fmt: skip
+            for (of, metric), proof in proofs.items():
+                if of == name:
+                    by_metric.setdefault(metric, {})["proof"] = proof
+            apps.append(app_report(
+                name, mine, now=now, status_window_s=windows.status_window_s, by_metric=by_metric,
+                ledger=make_ledger(totals.get(name, {})), recent=recent_counts(recent),
+                last_heartbeat=heartbeats.get(name), sample_rate=rates.get(name, (None,))[0],
+                **more,
             ))  # fmt: skip
         fleet = [] if app else fleet_falls(connection)
         sent = {str(state): n for state, n in outbox_counts(connection).items()} if whole else {}
-    return build_report(
-        facts, now=now, fleet=fleet, window_s=window_s, deliveries=sent,
-        status_window_s=windows.status_window_s, step_s=step_s if whole else None,
-    )  # fmt: skip
+    return Report(
+        generated_at=now, window_s=window_s, apps=worst_first(apps), fleet=fleet, deliveries=sent
+    )
 
 
 def _explained(
     connection: Connection,
     app: str,
-    metrics: Sequence[str],
+    verdicts: Sequence[Verdict],
     *,
     now: datetime,
-    since: datetime,
+    window_s: int,
     step_s: int,
     status_window_s: int,
-) -> dict[str, Any]:
-    """Read what a whole report says of an app beside its verdicts and counts."""
-    without = {
-        metric: unscored(connection, app=app, metric=metric, since=since) for metric in metrics
-    }
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Read what a whole report says of an app beside verdicts and counts, and of each metric."""
+    since = now - timedelta(seconds=window_s)
     from_s = int(since.timestamp()) // step_s * step_s
     streams = {
         stream.stream_id: stream.key.metric
         for stream in active_streams(connection, since_s=from_s, app=app)
     }
-    tallies = series(connection, streams, from_s=from_s, step_s=step_s)
+    sums = series(connection, streams, from_s=from_s, step_s=step_s)
+    steps = {streams[stream_id]: tallies for stream_id, tallies in sums.items()}
     insights, inputs = read_explained(connection, app, now=now, since=since)
+    labels = {
+        (found.metric, found.evaluator_version): found.confusion
+        for found in agreements(connection, app=app)
+    }
+    by_metric = {}
+    for verdict in verdicts:
+        if verdict.window_s != status_window_s or verdict.segment != ROOT:
+            continue
+        metric = verdict.metric
+        without = unscored(connection, app=app, metric=metric, since=since)
+        by_metric[metric] = {
+            "series": rate_points(
+                steps.get(metric, {}), now=now, window_s=window_s, step_s=step_s
+            ),
+            "worst": [
+                Worst(
+                    interaction_id=item.interaction_id, at=item.occurred_at, score=item.score,
+                    explanation=item.evaluation.explanation or "",
+                )
+                for item in worst_samples(connection, app=app, metric=metric, since=since)
+            ],
+            "failed": without.failed,
+            "skipped": without.skipped,
+            "insight": insights.get(metric),
+            "labels": labels.get((metric, verdict.evaluator_version)),
+        }  # fmt: skip
     return {
-        "series": {streams[stream_id]: found for stream_id, found in tallies.items()},
         "changes": [
             report_change(change)
             for change in read_changes(connection, since=since, app=app)
             if change.window_s == status_window_s
         ],
         "incidents": incidents_since(connection, since, app=app),
-        "worst": {
-            metric: [
-                Worst(
-                    interaction_id=item.interaction_id, at=item.occurred_at, score=item.score,
-                    explanation=item.evaluation.explanation or "",
-                )
-                for item in worst_samples(connection, app=app, metric=metric, since=since)
-            ]
-            for metric in metrics
-        },
-        "failed": {metric: found.failed for metric, found in without.items()},
-        "skipped": {metric: found.skipped for metric, found in without.items()},
-        "insights": insights,
-        "labels": {
-            (found.metric, found.evaluator_version): found.confusion
-            for found in agreements(connection, app=app)
-        },
         "inputs": inputs,
-    }  # fmt: skip
+        "cost_usd": sum(t.cost_microusd for of in steps.values() for t in of.values()) / 1e6,
+    }, by_metric
 
 
 def report_change(change: StatusChange) -> ReportedChange:
@@ -343,14 +363,20 @@ def _rates(tally: Tally) -> dict[str, float | None]:
 
 
 def read_faults(
-    store: Store, app: str, metric: str, *, since: datetime, until: datetime | None = None
+    store: Store,
+    app: str,
+    metric: str,
+    *,
+    since: datetime,
+    until: datetime | None = None,
+    began: datetime | None = None,
 ) -> Faults:
-    """Compare the newest samples of [since, until) with those of the week before."""
+    """Compare the newest samples of [since, until) with those of [began, since), usually 8 days."""
     from monitor.rolling.faults import find_faults  # noqa: PLC0415  # loads scipy.stats
 
     with store.read() as connection:
         later = scored_exchanges(connection, app, metric, since, until, limit=_MOST_EXCHANGES)
-        began = since - _EXCHANGES_BEFORE
+        began = began or since - _EXCHANGES_BEFORE
         earlier = scored_exchanges(connection, app, metric, began, since, limit=_MOST_EXCHANGES)
     return find_faults(earlier, later)
 

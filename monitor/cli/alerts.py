@@ -186,8 +186,9 @@ def ls(
 @app.command("show")
 def show(name: Named, as_json: console.AsJson = False) -> None:
     """Show one incident: what happened and why, and what became of each message."""
+    from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
     from alerts.dispatch import wiring_from
-    from alerts.queries import deliveries, snapshots, why_not_notified
+    from alerts.queries import began_at, deliveries, snapshots, why_not_notified
     from alerts.store import acknowledgement
     from monitor.report.words import incident_sentence, level_words, verdict_rate
     from monitor.web.schema import IncidentAnswer
@@ -208,7 +209,9 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
         return
     subject = f"{', '.join(incident.apps)} · {', '.join(incident.metrics)}"
     what = f"{subject}: {level_words(incident)}"
-    out.print(console.safe(f"{what}, {incident_sentence(incident, now)}", 200))
+    began = began_at(incident, events)
+    since = f"; began {utc_time(began, now)}" if began < incident.opened_at else ""
+    out.print(console.safe(f"{what}, {incident_sentence(incident, now)}{since}", 200))
     if incident.silenced_by and incident.is_open:
         out.print(console.safe(f"silenced by {incident.silenced_by}", 200))
     if ack:
@@ -242,25 +245,18 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
         sent[::-1], {"message": lambda item: short_id(item.delivery_id), **MESSAGE_COLUMNS},
         none=f"no notification: {plain_text(why_not, 300)}",
     )  # fmt: skip
-    if incident.is_open:
-        console.say("\n".join(_to_do(incident)))
-
-
-def _to_do(incident: Incident) -> list[str]:
-    """Return the next steps in an open incident: the advice of the monitor's own, or commands."""
-    from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
-
-    if incident.metric.startswith(MONITOR_PREFIX):
-        return [f"To do: {CONDITIONS.get(incident.metric, BLINDNESS).advice}"]
-    of = f"{shlex.quote(incident.app)} {shlex.quote(incident.metric)}"
-    named = f"--app {shlex.quote(incident.app)} --metric {shlex.quote(incident.metric)}"
-    since = incident.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
-    return [
-        "To do:",
-        f"  groundwatch why {of}",
-        f"  groundwatch samples {named} --failed --since {since}",
-        f"  groundwatch open {short_id(incident.incident_id)}",
-    ]
+    if incident.is_open and incident.metric.startswith(MONITOR_PREFIX):
+        console.say(f"To do: {CONDITIONS.get(incident.metric, BLINDNESS).advice}")
+    elif incident.is_open:
+        app_, metric = shlex.quote(incident.app), shlex.quote(incident.metric)
+        since = began.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+        console.say("To do:")
+        for command in (
+            f"why {app_} {metric}",
+            f"samples --app {app_} --metric {metric} --failed --since {since}",
+            f"open {short_id(incident.incident_id)}",
+        ):
+            console.say(f"  groundwatch {command}")
 
 
 @incidents_app.command("ack")

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from monitor.testsets.compare import Comparison
     from monitor.testsets.golden import Change
 
-_MOST_SAMPLES = 5_000
 _MOST_SHOWN = 100
 #: Of an incident's failing samples, the newest from which questions are drawn.
 _MOST_FAILING = 2_000
@@ -63,13 +62,14 @@ def why(
     """
     Explain failures: traffic, retrieval or generation, what changed, and named failure modes.
 
-    Compares the words of the newest 5,000 samples before and after; calls no model.
+    Compares the words of the newest 1,000 samples before and after, as the page does; calls no
+    model.
     """
-    from monitor.rolling.faults import find_faults
-    from monitor.store.samples import read_sample, scored_exchanges
+    from monitor.store.samples import read_sample
     from monitor.store.verdicts import read_verdicts
     from monitor.testsets.cases import TestSet
     from monitor.testsets.golden import golden_case
+    from workers.reports import read_faults
 
     now = datetime.now(UTC)
     start = console.parse_time(before, now)
@@ -88,9 +88,7 @@ def why(
             raise typer.BadParameter(
                 f"--before {before} is not before --since {since or utc_time(at)}"
             )
-        later = scored_exchanges(connection, app, metric, at, limit=_MOST_SAMPLES)
-        earlier = scored_exchanges(connection, app, metric, start, at, limit=_MOST_SAMPLES)
-        faults = find_faults(earlier, later)
+        faults = read_faults(store, app, metric, since=at, began=start)
         if test_set is not None:
             named = dict.fromkeys(i for mode in faults.modes for i in mode.examples)
             if not named:

@@ -59,14 +59,9 @@ def config(
         typer.echo(manual(), nl=False)
         return
     settings = console.read_settings()
-    values = {name: settings.value_of(name) for name in TABLE_OF}
-    names = [
-        name
-        for name, value in values.items()
-        if not changed or value != setting_field(name).get_default()
-    ]
+    names = [name for name in TABLE_OF if not changed or settings.is_changed(name)]
     if as_json:
-        console.print_json({variable(name): setting_value(values[name]) for name in names})
+        console.print_json({variable(n): setting_value(settings.value_of(n)) for n in names})
         return
 
     def style(name: str) -> str:
@@ -75,7 +70,7 @@ def config(
 
     console.print_rows(names, {
         "variable": variable,
-        "value": lambda name: setting_value(values[name]),
+        "value": lambda name: setting_value(settings.value_of(name)),
         "what it is": lambda name: setting_field(name).description or "",
     }, none="every setting has its default", style=style)  # fmt: skip
 

@@ -247,15 +247,18 @@ def show(
     window: console.Window = "24h",
     json: console.AsJson = False,
 ) -> int:
-    """Show one metric of one app: its course, its scores, its worst samples, and why."""
+    """Show one metric of one app: its trend, its scores, its worst samples, and why."""
     from monitor.report.build import exit_code
-    from monitor.web.detail import read_detail
-    from monitor.web.time_range import TimeRange
+    from monitor.web.detail import read_detail, read_first_score_s
+    from monitor.web.time_range import read_time_range
     from workers.reports import read_status
 
-    now = datetime.now(UTC)
-    period = TimeRange.last(console.parse_duration_s(window), now)
+    now, window_s = datetime.now(UTC), console.parse_duration_s(window)
     with console.opened() as (settings, store):
+        period = read_time_range(
+            {}, now=now, usual_s=window_s, bucket_s=settings.windows.bucket_s,
+            first_s=read_first_score_s(store, app, metric),
+        )  # fmt: skip
         found = read_detail(store, settings, app=app, metric=metric, time_range=period, now=now)
         if found is None:
             known = [

@@ -41,10 +41,7 @@ def make_judge(settings: Settings) -> NliJudge:
     """
     Make the judge that the settings name; its model is loaded, or fetched from its hub.
 
-    Raises
-    ------
-    SettingsError
-        If there is no such model.
+    Raise SettingsError if there is no such model.
     """
     if settings.nli_model is None:
         raise SettingsError(

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from monitor.models import Status, Tally, Verdict
-from monitor.models.alerting import Incident
-from monitor.models.insight import (
-    ComponentChange,
-    Deploy,
-    DetectionProof,
-    InputDrift,
-    Insight,
-    SampleRate,
-)
-from monitor.models.status import FleetFall
+from monitor.models import ROOT, Status, Tally, Verdict
+from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
 from monitor.report.format import (
     duration,
     percent,
@@ -25,18 +15,8 @@ from monitor.report.format import (
     points_with_interval,
     utc_time,
 )
-from monitor.report.model import (
-    SEVERITY,
-    AppReport,
-    Ledger,
-    MetricReport,
-    RatePoint,
-    Report,
-    ReportedChange,
-    Worst,
-)
+from monitor.report.model import SEVERITY, AppReport, Ledger, MetricReport, RatePoint
 from monitor.report.words import NOT_EVALUATED, WORDS, change_sentence, is_held
-from monitor.stats.agreement import Confusion
 
 #: A release or another evaluator this long before a fall may have caused it.
 BEFORE = timedelta(hours=1)
@@ -45,50 +25,68 @@ _MOST_SEGMENTS = 3
 _BAD = (Status.CRITICAL, Status.WARNING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppFacts:
-    """What the store knows of one app, in this package's words."""
-
-    app: str
-    verdicts: Sequence[Verdict]
-    ledger: Ledger
-    recent: Mapping[str, int] = field(default_factory=dict)
-    series: Mapping[str, Mapping[int, Tally]] = field(default_factory=dict)
-    changes: Sequence[ReportedChange] = ()
-    incidents: Sequence[Incident] = ()
-    worst: Mapping[str, Sequence[Worst]] = field(default_factory=dict)
-    failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by metric and reason
-    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: likewise
-    insights: Mapping[str, Insight] = field(default_factory=dict)  #: by metric
-    proofs: Mapping[str, DetectionProof] = field(default_factory=dict)  #: likewise
-    labels: Mapping[tuple[str, str], Confusion] = field(default_factory=dict)  #: and evaluator
-    inputs: Sequence[InputDrift] = ()
-    last_heartbeat: datetime | None = None
-    sample_rate: SampleRate | None = None
-
-
-def build_report(
-    facts: Sequence[AppFacts],
+def app_report(
+    app: str,
+    verdicts: Sequence[Verdict],
     *,
     now: datetime,
-    window_s: int,
     status_window_s: int,
-    deliveries: Mapping[str, int] | None = None,
-    fleet: Sequence[FleetFall] = (),
-    step_s: int | None = None,
-) -> Report:
+    by_metric: Mapping[str, Mapping[str, Any]] | None = None,
+    **fields: Any,
+) -> AppReport:
     """
-    Assemble a report, the worst app first and within it the worst metric.
+    Return what is known of an app, the worst of its metrics first.
 
-    It covers the last *window_s* seconds, and the verdicts of *status_window_s* lead. *deliveries*
-    are alert messages by their state, *fleet* the falls of apps together that go on. Charts have
-    steps of *step_s* seconds; without it there are none.
+    The verdicts of *status_window_s* lead. *by_metric* has more fields of each `MetricReport`,
+    *fields* are those of the `AppReport`.
     """
-    apps = [_app(item, now, window_s, status_window_s, step_s) for item in facts]
-    apps.sort(key=lambda app: (SEVERITY.index(app.status), app.app))
-    return Report(
-        generated_at=now, window_s=window_s, apps=apps, fleet=fleet, deliveries=deliveries or {}
-    )
+    metrics = [
+        MetricReport(
+            metric=verdict.metric,
+            verdict=verdict,
+            windows=sorted(
+                (
+                    # The one that leads keeps its status, which alerts go by, and says it is held.
+                    v if v is verdict else without_held_status(v, now)
+                    for v in verdicts
+                    if v.metric == verdict.metric
+                ),
+                key=lambda v: v.window_s,
+            ),
+            **(by_metric or {}).get(verdict.metric, {}),
+        )
+        for verdict in verdicts
+        if verdict.window_s == status_window_s and verdict.segment == ROOT
+    ]
+    metrics.sort(key=lambda item: (SEVERITY.index(item.verdict.status), item.metric))
+    return AppReport(app=app, metrics=metrics, **fields)
+
+
+def worst_first(apps: Iterable[AppReport]) -> list[AppReport]:
+    """Return the apps in the order of a report."""
+    return sorted(apps, key=lambda app: (SEVERITY.index(app.status), app.app))
+
+
+def rate_points(
+    tallies: Mapping[int, Tally], *, now: datetime, window_s: int, step_s: int
+) -> list[RatePoint]:
+    """
+    Return one point a step of the last *window_s* seconds.
+
+    *tallies* are the sums of steps by their start; empty where there are none. A step without
+    scores is a gap, not a zero.
+    """
+    if not tallies:
+        return []
+    last = int(now.timestamp()) // step_s * step_s
+    first = (int(now.timestamp()) - window_s) // step_s * step_s + step_s
+    points = []
+    for start_s in range(first, last + 1, step_s):
+        tally = tallies.get(start_s, Tally())
+        rate = min(1.0, tally.sum_wy / tally.sum_w) if tally.n else None
+        start = datetime.fromtimestamp(start_s, UTC)
+        points.append(RatePoint(start=start, n=tally.n, pass_rate=rate))
+    return points
 
 
 def newest_only(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -164,59 +162,6 @@ def recent_counts(counts: Mapping[str, int]) -> dict[str, int]:
     sampled = max(counts.get("sampled", 0), ended)
     at_least = {"seen": max(counts.get("seen", 0), sampled), "sampled": sampled}
     return {**counts, **{kind: n for kind, n in at_least.items() if n}}
-
-
-def _app(
-    facts: AppFacts, now: datetime, window_s: int, status_window_s: int, step_s: int | None
-) -> AppReport:
-    metrics = [
-        MetricReport(
-            metric=verdict.metric,
-            verdict=verdict,
-            windows=sorted(
-                (
-                    # The one that leads keeps its status, which alerts go by, and says it is held.
-                    v if v is verdict else without_held_status(v, now)
-                    for v in facts.verdicts
-                    if v.metric == verdict.metric
-                ),
-                key=lambda v: v.window_s,
-            ),
-            series=_series(facts.series.get(verdict.metric), now, window_s, step_s),
-            worst=facts.worst.get(verdict.metric, ()),
-            failed=facts.failed.get(verdict.metric, {}),
-            skipped=facts.skipped.get(verdict.metric, {}),
-            insight=facts.insights.get(verdict.metric),
-            proof=facts.proofs.get(verdict.metric),
-            labels=facts.labels.get((verdict.metric, verdict.evaluator_version)),
-        )
-        for verdict in facts.verdicts
-        if verdict.window_s == status_window_s and verdict.segment == "*"
-    ]
-    metrics.sort(key=lambda item: (SEVERITY.index(item.verdict.status), item.metric))
-    return AppReport(
-        app=facts.app, metrics=metrics, ledger=facts.ledger, recent=recent_counts(facts.recent),
-        changes=facts.changes, incidents=facts.incidents, inputs=facts.inputs,
-        last_heartbeat=facts.last_heartbeat, sample_rate=facts.sample_rate,
-        cost_usd=sum(t.cost_microusd for of in facts.series.values() for t in of.values()) / 1e6,
-    )  # fmt: skip
-
-
-def _series(
-    tallies: Mapping[int, Tally] | None, now: datetime, window_s: int, step_s: int | None
-) -> list[RatePoint]:
-    """Return one point a step of the window; a step without scores is a gap, not a zero."""
-    if not tallies or not step_s:
-        return []
-    last = int(now.timestamp()) // step_s * step_s
-    first = (int(now.timestamp()) - window_s) // step_s * step_s + step_s
-    points = []
-    for start_s in range(first, last + 1, step_s):
-        tally = tallies.get(start_s)
-        n = tally.n if tally is not None else 0
-        rate = min(1.0, tally.sum_wy / tally.sum_w) if tally is not None and n else None
-        points.append(RatePoint(start=datetime.fromtimestamp(start_s, UTC), n=n, pass_rate=rate))
-    return points
 
 
 def _by_reason(counts: Mapping[Any, int], kind: str) -> dict[str, int]:

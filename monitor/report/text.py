@@ -10,7 +10,16 @@ from rich.text import Text
 
 from monitor.models import Status, Verdict
 from monitor.report import words
-from monitor.report.format import NONE, duration, percent, plain_text, score, usd, utc_time
+from monitor.report.format import (
+    NONE,
+    duration,
+    percent,
+    plain_text,
+    score,
+    usd,
+    utc_second,
+    utc_time,
+)
 from monitor.report.listing import Column, Listing, SparklineRow
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.render import input_lines, insight_lines, metric_sentences
@@ -116,8 +125,7 @@ def render_report(report: Report) -> RenderableType:
     return Group(
         _headline(report),
         Text(
-            f"{utc_time(report.generated_at, report.generated_at)}, {report.generated_at:%Y-%m-%d};"
-            f" the last {duration(report.window_s)}",
+            f"{utc_second(report.generated_at)}, the last {duration(report.window_s)}",
             style="dim",
         ),
         *(part for app in report.apps for part in _app(app, report)),

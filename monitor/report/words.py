@@ -133,11 +133,6 @@ def window_rate(verdict: Verdict) -> str:
 NOT_EVALUATED = "not evaluated for"
 
 
-def statuses_of(report: Report) -> dict[str, Status]:
-    """Return the status of each app by its name, made safe to show, for the headline."""
-    return {plain_text(app.app, 60): app.status for app in report.apps}
-
-
 def report_headline(report: Report) -> str:
     """
     Return one sentence on the status of all apps of a report.
@@ -146,7 +141,7 @@ def report_headline(report: Report) -> str:
     """
     verdicts = [item.verdict for app in report.apps for item in app.metrics]
     if not verdicts or not all(item.reason.startswith(NOT_EVALUATED) for item in verdicts):
-        return headline(statuses_of(report))
+        return headline({plain_text(app.app, 60): app.status for app in report.apps})
     age_s = (report.generated_at - max(item.evaluated_at for item in verdicts)).total_seconds()
     return f"No status is up to date: {NOT_EVALUATED} {duration(age_s)}; run groundwatch doctor."
 

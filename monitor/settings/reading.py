@@ -157,6 +157,13 @@ class Settings(Fields):
         table = TABLE_OF[name]
         return getattr(getattr(self, table) if table else self, name)
 
+    def is_changed(self, name: str) -> bool:
+        """Return whether the setting *name* was given another value than its default."""
+        table = TABLE_OF[name]
+        given = getattr(self, table) if table else self
+        is_given = name in given.model_fields_set
+        return is_given and getattr(given, name) != setting_field(name).get_default()
+
     @property
     def sql_url(self) -> str:
         """The address of the store."""

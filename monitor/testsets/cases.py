@@ -250,10 +250,7 @@ class TestSet:
         """
         Add a case and index its tags.
 
-        Raises
-        ------
-        RecordError
-            If it has no question, a wrong field, or the id of another case.
+        Raise RecordError if it has no question, a wrong field, or the id of another case.
         """
         if isinstance(test_case, TestCase):
             self._append(test_case, is_named=True)

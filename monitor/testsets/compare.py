@@ -167,18 +167,10 @@ def compare(
     blocks: Blocks | None = None,
 ) -> Comparison:
     """
-    Compare two arms; `decide` names winners.
+    Compare two arms with counts over the same values; `decide` names winners.
 
-    Parameters
-    ----------
-    metric
-        Its name.
-    a, b
-        With counts over the same values.
-    direction
-        Which end of the scale is better.
-    blocks
-        Passes of A (before) and B (after) in their order, where people look again and again.
+    *blocks* are the passes of A (before) and B (after) in their order, where people look again and
+    again.
 
     References
     ----------
@@ -304,19 +296,10 @@ class ChangedCase(BaseModel, frozen=True, extra="forbid"):
 
 class RunPair:
     """
-    Two comparable runs; ``shared`` has the cases that both have.
+    Two comparable runs, before and after; ``shared`` has the cases that both have.
 
-    Parameters
-    ----------
-    baseline, run
-        Before and after.
-    shared_cases
-        Compare the cases that both runs have where their sets differ, rather than refuse.
-
-    Raises
-    ------
-    NotComparableError
-        If the runs are of different cases, evaluators, pass lines or models.
+    Raise NotComparableError if the runs are of different evaluators, pass lines or models, or of
+    different cases, unless *shared_cases* asks to compare those that both have.
     """
 
     def __init__(

@@ -73,10 +73,7 @@ class GatePolicy(BaseModel, frozen=True, extra="forbid"):
         """
         Read a policy from TOML: the table ``[gate]``, or the whole file.
 
-        Raises
-        ------
-        SettingsError
-            If the file cannot be read or names something unknown.
+        Raise SettingsError if the file cannot be read or names something unknown.
         """
         path = Path(path)
         try:
@@ -139,26 +136,11 @@ def decide(
     run: EvaluationRun, baseline: EvaluationRun | None = None, policy: GatePolicy | None = None
 ) -> GateReport:
     """
-    Decide whether *run* may be released.
+    Decide whether *run* may be released: fail if any check fails, else not decided if any is not.
 
-    Parameters
-    ----------
-    run
-        What is to be released.
-    baseline
-        What is in production; without it only floors and critical cases are checked.
-    policy
-        What is tolerated.
-
-    Returns
-    -------
-    GateReport
-        Fail if any check fails, else not decided if any is not decided, else pass.
-
-    Raises
-    ------
-    NotComparableError
-        If the runs are of different cases, evaluators or models, or there is nothing to check.
+    *baseline* is in production; without it only floors and critical cases are checked. Raise
+    NotComparableError if the runs are of different cases, evaluators or models, or there is nothing
+    to check.
     """
     policy = policy or GatePolicy()
     checks = _floors(run, policy)

@@ -214,25 +214,11 @@ def read_changes(written: Sequence[str]) -> list[Change]:
 
 class Rerun:
     """
-    Asks questions again until each change is decided, or *questions* end.
+    Asks questions again, with one change at a time, until each is decided or questions end.
 
-    Parameters
-    ----------
-    reply
-        The app: takes a question, and each changed component as a keyword argument.
-    changes
-        What to change, one at a time.
-    metric
-        The metric that failed.
-    settings
-        Judge, key and budget.
-
-    Raises
-    ------
-    SettingsError
-        If *reply* cannot be called, the metric is unknown or the judge lacks its key.
-    RecordError
-        If *reply* does not take one of the components.
+    *reply* is the app: it takes a question, and each changed component as a keyword argument.
+    Raises SettingsError if it cannot be called, the metric is unknown or the judge lacks its key,
+    and RecordError if it does not take one of the components.
     """
 
     def __init__(

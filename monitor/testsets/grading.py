@@ -68,21 +68,9 @@ class Grader:
     The scorers of a run; may be shared by threads.
 
     ``versions`` has the version of each metric's evaluator, ``concurrency`` how many answers are
-    worth evaluating at a time.
-
-    Parameters
-    ----------
-    metrics
-        Their names; those of consistency read all answers to a case together, at the end.
-    settings
-        Judge, key, budget and lines.
-    parameters
-        Parameters by metric.
-
-    Raises
-    ------
-    SettingsError
-        If a metric or a parameter is unknown, or the judge lacks its key.
+    worth evaluating at a time. Metrics of consistency read all answers to a case together, at the
+    end; *parameters* are by metric. Raises SettingsError if a metric or a parameter is unknown, or
+    the judge lacks its key.
     """
 
     def __init__(

@@ -237,16 +237,8 @@ def judge_release(
     """
     Judge a release by its closed buckets and those of the release before.
 
-    Parameters
-    ----------
-    metric
-        Its name.
-    before, after
-        What passed; sizes need not be whole where samples are worth less than one.
-    max_drop
-        The drop that is allowed, in (0, 1).
-    alpha
-        Probability of each kind of false verdict, over all looks.
+    Sizes need not be whole where samples are worth less than one. *max_drop* is the drop that is
+    allowed, in (0, 1), *alpha* the probability of each kind of false verdict, over all looks.
 
     Notes
     -----

@@ -174,13 +174,9 @@ class EvaluationRunner:
 
     def summarize(self) -> dict[str, Any]:
         """
-        Summarise ``results``.
+        Summarise ``results`` as `monitor.testsets.runs.summary_of` does, with the ``failures``.
 
-        Returns
-        -------
-        dict
-            What `monitor.testsets.runs.summary_of` returns, and the ``failures``; or an ``error``
-            where nothing has run.
+        Return an ``error`` where nothing has run.
         """
         if not self.results:
             return {"error": "No results"}

@@ -214,22 +214,11 @@ def summary_of(
     test_set: TestSet, results: Sequence[CaseResult], together: Iterable[AnyEvaluation] = ()
 ) -> dict[str, Any]:
     """
-    Count results and summarise their scores.
+    Count results, one a call of the app, and summarise their scores.
 
-    Parameters
-    ----------
-    test_set
-        Whose cases they are; it names their categories.
-    results
-        One a call of the app.
-    together
-        Evaluations of several answers to one case.
-
-    Returns
-    -------
-    dict
-        ``total_tests``, ``passed``, ``failed``, ``app_errors``, ``unscored``, ``pass_rate`` (of
-        those that passed or failed), ``dimension_averages``, ``metrics`` and ``per_category``.
+    Return ``total_tests``, ``passed``, ``failed``, ``app_errors``, ``unscored``, ``pass_rate`` (of
+    those that passed or failed), ``dimension_averages``, ``metrics`` and ``per_category``.
+    *together* are evaluations of several answers to one case.
     """
     category = {case.id: case.category or "uncategorized" for case in test_set}
     scores: dict[str, list[float]] = defaultdict(list)
@@ -344,14 +333,8 @@ class Journal:
     """
     The results of a run that is under way, one a line, beside the file that it will become.
 
-    ``found`` has those that are there already; the last line of a key counts.
-
-    Parameters
-    ----------
-    output
-        The file of the run; None keeps nothing.
-    header
-        What the results are of.
+    ``found`` has those that are there already; the last line of a key counts. Without *output*, the
+    file of the run, nothing is kept.
     """
 
     def __init__(self, output: Path | None, header: JournalHeader) -> None:

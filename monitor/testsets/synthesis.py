@@ -64,36 +64,33 @@ class Chunk(NamedTuple):
     text: str
 
 
-class _Written(BaseModel, extra="ignore"):
+class _Reply(BaseModel, extra="ignore"):
+    """A reply of the judge: its schema requires all properties, reading only the first."""
+
+    @classmethod
+    def strict_schema(cls) -> dict[str, Any]:
+        """Return the schema that endpoints hold a reply to: all properties, and no others."""
+        properties = cls.model_json_schema()["properties"]
+        for each in properties.values():
+            each.pop("title")
+            each.pop("default", None)
+        strict = {"required": list(properties), "additionalProperties": False}
+        return {"type": "object", "properties": properties, **strict}
+
+
+class _Written(_Reply):
     question: str
     answer: str = ""
     quotes: list[str] = []
 
 
-class _Checked(BaseModel, extra="ignore"):
+class _Checked(_Reply):
     answerable: bool
     answer: str = ""
     difficulty: Literal["easy", "medium", "hard"] = "medium"
 
 
-_Reply = TypeVar("_Reply", _Written, _Checked)
-_TEXT = {"type": "string"}
-
-
-def _schema(**properties: Any) -> dict[str, Any]:
-    """Return the strict schema of an object that has all these properties."""
-    strict = {"required": list(properties), "additionalProperties": False}
-    return {"type": "object", "properties": properties, **strict}
-
-
-_SCHEMAS: Final[Mapping[type[BaseModel], dict[str, Any]]] = {
-    _Written: _schema(question=_TEXT, answer=_TEXT, quotes={"type": "array", "items": _TEXT}),
-    _Checked: _schema(
-        answerable={"type": "boolean"},
-        answer=_TEXT,
-        difficulty={"type": "string", "enum": ["easy", "medium", "hard"]},
-    ),
-}
+R = TypeVar("R", bound=_Reply)
 
 
 @dataclass(slots=True)
@@ -200,18 +197,8 @@ class Synthesizer:
     """
     Makes cases; one for each run.
 
-    Parameters
-    ----------
-    endpoint
-        The judge's, under its budget and limits.
-    seed
-        Which passages are asked about, and the seed of every request.
-    concurrency
-        Requests at a time.
-    mask
-        Masks personal data in a text; the hook's built-in masks by default.
-    tell
-        Gets how many cases are done, as they get done.
+    *endpoint* is the judge's, under its budget and limits. *seed* decides which passages are asked
+    about, and is that of every request. *tell* gets how many cases are done, as they get done.
     """
 
     def __init__(
@@ -220,11 +207,10 @@ class Synthesizer:
         *,
         seed: int = 0,
         concurrency: int = 4,
-        mask: Callable[[str], str] | None = None,
         tell: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._endpoint, self._seed, self._concurrency = endpoint, seed, concurrency
-        self._mask, self._tell = mask or build("builtin"), tell
+        self._mask, self._tell = build("builtin"), tell
         self._prompt = load_prompt(PROMPT)
         self.made = Synthesis()
         self._index: StemIndex
@@ -342,9 +328,7 @@ class Synthesizer:
         self._stems.append(stems)
         return ""
 
-    def _ask(
-        self, slot: _Slot, attempt: int, form: type[_Reply], given: Mapping[str, Any]
-    ) -> _Reply | None:
+    def _ask(self, slot: _Slot, attempt: int, form: type[R], given: Mapping[str, Any]) -> R | None:
         """
         Ask the judge; None, and counted, where its reply is not as asked.
 
@@ -358,7 +342,7 @@ class Synthesizer:
                 {"role": "system", "content": self._prompt},
                 {"role": "user", "content": json.dumps(message, ensure_ascii=False)},
             ],
-            schema=_SCHEMAS[form],
+            schema=form.strict_schema(),
             entries=4,
             seed=int(content_hash(place), 16) % _LARGEST_SEED,
             parse=lambda content: form.model_validate(find_object(content)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -66,7 +67,7 @@ class Api(Endpoints):
 
     def metric(self, request: Request) -> Response:
         """Return one metric of one app."""
-        app, metric = _key(request)
+        app, metric = request.path_params["app"], request.path_params["metric"]
         for row in self.site.glance_for(request).rows:
             if (row.verdict.app, row.verdict.metric) == (app, metric):
                 verdict = row.verdict
@@ -82,7 +83,7 @@ class Api(Endpoints):
 
     def series(self, request: Request) -> Response:
         """Return the time series of one metric."""
-        app, metric = _key(request)
+        app, metric = request.path_params["app"], request.path_params["metric"]
         span_s = read_number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
         now = self.site.clock()
         found = read_recent(
@@ -112,9 +113,8 @@ class Api(Endpoints):
 
     def incident(self, request: Request) -> Response:
         """Return one incident."""
-        incident_id = time_range.unslug(request.path_params["incident_id"])
         with self.site.store.read() as connection:
-            found = incident_for(request, connection, incident_id)
+            found = incident_for(request, connection)
             if found is None:
                 raise _none()
             timeline = [event.timeline_event() for event in found.events]
@@ -133,7 +133,7 @@ class Api(Endpoints):
 
     def badge(self, request: Request) -> Response:
         """Return the badge of an app."""
-        app = time_range.unslug(request.path_params["app"])
+        app = request.path_params["app"]
         verdicts = [r.verdict for r in self.site.glance_for(request).rows if r.verdict.app == app]
         status = worst_status([v.status for v in verdicts])
         worst = next((v for v in verdicts if v.status is status), None)
@@ -146,23 +146,17 @@ class Api(Endpoints):
 
 def _status_of(verdict: Verdict) -> schema.MetricStatus:
     drift = verdict.drift
+    before = (drift.reference_pass_rate, drift.reference_n) if drift else (None, 0)
     same = ("app", "metric", "status", "since", "evaluated_at", "window_s", "n_failed", "n_skipped",
             "cost_usd", "policy", "reason", "evaluator_version")  # fmt: skip
-    rate = schema.RateInterval(
-        value=verdict.pass_rate, lo=verdict.low, hi=verdict.high, n=verdict.n
-    )
-    before = (drift.reference_pass_rate, drift.reference_n) if drift else (None, 0)
     return schema.MetricStatus(
         **{name: getattr(verdict, name) for name in same},
-        pass_rate=rate,
+        pass_rate=schema.RateInterval(
+            value=verdict.pass_rate, lo=verdict.low, hi=verdict.high, n=verdict.n
+        ),
         mean_score=verdict.average_score,
         reference_pass_rate=schema.RateInterval(value=before[0], lo=None, hi=None, n=before[1]),
     )
-
-
-def _key(request: Request) -> tuple[str, str]:
-    app, metric = (time_range.unslug(request.path_params[name]) for name in ("app", "metric"))
-    return app, metric
 
 
 def _paged(
@@ -226,16 +220,16 @@ def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Snapshot:
     """Collects the metric families of one snapshot."""
 
-    def __init__(self, glance: Glance, now: datetime) -> None:
-        self._glance = glance
-        self._now = now
+    glance: Glance
+    now: datetime
 
     def collect(self) -> Iterator[Metric]:
         """Yield one metric family after the other."""
-        glance, now = self._glance, self._now
+        glance, now = self.glance, self.now
         rows = [row.verdict for row in glance.rows[:_MOST_ROWS]]
         for name, says, value_of in _OF_ROWS:
             yield _gauge(name, says, {(v.app, v.metric): value_of(v) for v in rows}, _KEY)

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from alerts.conditions import BLINDNESS, CONDITIONS, MONITOR_PREFIX
 from alerts.model import Snapshot
-from alerts.queries import why_not_notified
+from alerts.queries import began_at, why_not_notified
 from alerts.store import acknowledgement, silences_after
 from monitor.models import Incident
 from monitor.models.evaluation import PassRule, advice_for
@@ -33,7 +33,7 @@ from monitor.store.sample_filter import SampleFilter
 from monitor.store.samples import WorstSample, worst_samples
 from monitor.store.search import FoundSample, find_samples
 from monitor.store.verdicts import read_insights
-from monitor.testsets.compare import Comparison, decide, decision
+from monitor.testsets.compare import Comparison, decide
 from monitor.testsets.releases import (
     ReleaseVerdict,
     TrafficParts,
@@ -52,18 +52,12 @@ from monitor.web.detail import (
     read_first_score_s,
     read_recent,
 )  # fmt: skip
-from monitor.web.samples import (
-    EXPLAINED_S,
-    EXPLANATION_WAIT_S,
-    MOST_WAIT_S,
-    no_store,
-    read_modes,
-)
-from monitor.web.site import Endpoints, incident_for
+from monitor.web.samples import read_modes
+from monitor.web.site import EXPLANATION_WAIT_S, MOST_WAIT_S, Endpoints, incident_for
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
-from workers.reports import read_faults, read_report
+from workers.reports import read_report
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
@@ -87,7 +81,7 @@ class AppPages(Endpoints):
 
     def overview(self, request: Request) -> Response:
         """Show one app: charts of all metrics, incidents, volume, cost, releases, segments."""
-        app, site, now = names.unslug(request.path_params["app"]), self.site, self.site.clock()
+        app, site, now = request.path_params["app"], self.site, self.site.clock()
         principal = principal_of(request)
         window_s = int(_DAY.total_seconds())
         # Counts are of the minutes that begin within it.
@@ -122,7 +116,7 @@ class AppPages(Endpoints):
         if worst:
             site.note_view(request, "saw worst samples", f"{app} {lead}")
         newest = sorted(deploys.values(), key=lambda deploy: deploy.at, reverse=True)
-        return no_store(site.page(
+        return site.page(
             request, "app.html", status=found.status, app=found, incidents=incidents,
             may_read=may_read, lead=lead,
             charts=[
@@ -135,11 +129,11 @@ class AppPages(Endpoints):
             deploys=newest[:_MOST_RELEASES], segments=segments, most_segments=_MOST_SEGMENTS,
             worst=worst, since=since, volume=volume,
             faults=read_modes(site, app, lead) if may_read and lead else None,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def releases(self, request: Request) -> Response:
         """Compare two releases: every metric with intervals, and questions that both got."""
-        app, site, now = names.unslug(request.path_params["app"]), self.site, self.site.clock()
+        app, site, now = request.path_params["app"], self.site, self.site.clock()
         principal, asked = principal_of(request), request.query_params
         if not principal.may_see(app):
             return site.missing(request, f"no app of the name {app!r} has sent anything")
@@ -183,12 +177,11 @@ class AppPages(Endpoints):
             changed = _changed(connection, app, (before, after), metrics, since)
         if changed:
             site.note_view(request, "compared answers of releases", f"{app} {before} {after}")
-        return no_store(site.page(
+        return site.page(
             request, "releases.html", app=app, before=before, after=after, known=known, rows=rows,
-            decision=decision([row[0] for row in rows]) if rows else "", span=span,
-            ranges=_RANGES, changed=changed, may_read=may_read, since=since, cut=parts.cut,
-            max_drop=_MAX_DROP,
-        ))  # fmt: skip
+            span=span, ranges=_RANGES, changed=changed, may_read=may_read, since=since,
+            cut=parts.cut, max_drop=_MAX_DROP,
+        )  # fmt: skip
 
 
 def _volume(connection: Connection, app: str, now: datetime) -> Markup | None:
@@ -252,11 +245,11 @@ class IncidentPages(Endpoints):
         if found is None:
             return self.site.missing(request, "no such incident")
         principal = principal_of(request)
-        return no_store(self.site.page(
+        return self.site.page(
             request, "incident.html", may_act=principal.may_write("acknowledgements"),
             ack_hours=ACK_HOURS, lasts=list(LASTS),
             form_token=self.site.access.form_token(principal), **found,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def markdown(self, request: Request) -> Response:
         """Return the incident as Markdown; its links are absolute where the page's address is."""
@@ -270,14 +263,13 @@ class IncidentPages(Endpoints):
         text = render_incident(
             now=self.site.clock(), base=base, event_reason=event_reason, **paths, **found
         )
-        return no_store(PlainTextResponse(text, media_type="text/markdown; charset=utf-8"))
+        return PlainTextResponse(text, media_type="text/markdown; charset=utf-8")
 
     def _read(self, request: Request, *, wait_s: float) -> dict[str, Any] | None:
         """Read what page and Markdown say; None where there is no such incident to see."""
         principal, site, now = principal_of(request), self.site, self.site.clock()
         with site.store.read() as connection:
-            incident_id = names.unslug(request.path_params["incident_id"])
-            seen = incident_for(request, connection, incident_id)
+            seen = incident_for(request, connection)
             if seen is None:
                 return None
             found, events, sent, is_whole = seen
@@ -287,7 +279,7 @@ class IncidentPages(Endpoints):
                 why = why_not_notified(connection, found, site.wiring.channels, now - kept)
             ack = acknowledgement(connection, found.incident_id)
             deploys = read_deploys(connection, found.app, found.since - _LONGEST_BEFORE)
-            began = min([found.since, *(e.verdict.onset for e in events if e.verdict.onset)])
+            began = began_at(found, events)
             causes = self._causes(connection, found, events, deploys, began, now)
             # One that was just made is applied when the scheduler looks next.
             labels = site.wiring.plan.labels(events[-1].verdict, found.level) if events else {}
@@ -306,12 +298,9 @@ class IncidentPages(Endpoints):
         charts = self._charts(found, began, now)
         faults = None
         if not found.metric.startswith(MONITOR_PREFIX):
-            faults = site.slow.get(
-                ("faults", found.incident_id, found.resolved_at),
-                lambda: read_faults(
-                    site.store, found.app, found.metric, since=began, until=found.resolved_at
-                ),
-                fresh_s=EXPLAINED_S, wait_s=wait_s,
+            faults = site.faults(
+                (found.incident_id, found.resolved_at), found.app, found.metric,
+                since=began, until=found.resolved_at, wait_s=wait_s,
             )  # fmt: skip
         if faults is not None:
             causes = with_named_release(causes, faults.components)

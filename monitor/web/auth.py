@@ -392,6 +392,7 @@ class GuardedRoute(Route):
 
     An app in the path or the query that they may not see is answered as one that is not there. A
     route about the ``whole`` monitor is refused; what else an endpoint shows, it narrows itself.
+    Endpoints get the names in a path as they were before `slug` wrote them.
     """
 
     def __init__(
@@ -402,13 +403,11 @@ class GuardedRoute(Route):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        params = scope["path_params"] = {k: unslug(v) for k, v in scope["path_params"].items()}
         principal = scope.get("user")
         if isinstance(principal, Principal) and principal.apps is not None:
-            request = Request(scope)
-            asked = [app for app in request.query_params.getlist("app") if app]
-            if "app" in request.path_params:
-                asked.append(unslug(request.path_params["app"]))
-            if self.whole or not principal.may_see(*asked):
+            asked = [*Request(scope).query_params.getlist("app"), params.get("app", "")]
+            if self.whole or not principal.may_see(*filter(None, asked)):
                 why = (403, "this is about all apps") if self.whole else (404, "not found")
                 detail = f"you may see: {', '.join(sorted(principal.apps)) or 'no app'}"
                 raise RefusedError(*why, detail)

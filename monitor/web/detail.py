@@ -89,6 +89,11 @@ class SegmentTable:
     span: ReferenceSpan = field(default_factory=lambda: ReferenceSpan(0, 0))  #: of the rows
 
     @property
+    def is_compared(self) -> bool:
+        """Whether there are earlier scores to compare with."""
+        return any(row.share_before for row in self.rows)
+
+    @property
     def since(self) -> datetime:
         """When the span of the rows begins."""
         return datetime.fromtimestamp(self.span.from_s, UTC)

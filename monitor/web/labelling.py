@@ -91,15 +91,13 @@ class Labelling(Endpoints):
                 and principal.may_see(label.app)
             )  # fmt: skip
             last = next(mine, None)
-        page = self.site.page(
+        return self.site.page(
             request, "label_queue.html", app=app, metric=metric, queue=found, enough=ENOUGH,
             it=sample.sample.interaction if sample else None, what=metric_question(metric),
             skipped=skipped, last=last,
             may_label=principal.may_write("labels"), known=(app, metric) in rows,
             form_token=self.site.access.form_token(principal),
         )  # fmt: skip
-        page.headers["Cache-Control"] = "no-store"
-        return page
 
     @posted("labels")
     def decide(self, request: Request, form: Form) -> Response:
@@ -117,7 +115,7 @@ class Labelling(Endpoints):
     @posted("labels")
     def label(self, request: Request, form: Form) -> Response:
         """Store what a person says of one evaluation on the page of its sample."""
-        sample_id = time_range.unslug(request.path_params["sample_id"])
+        sample_id = request.path_params["sample_id"]
         self._store(request, form, sample_id, drawn=False)
         # Back to its place in the list that it was opened from.
         place = urlencode(parse_qsl(form.get("list", "")))
@@ -203,30 +201,30 @@ class FeedbackInbox(Endpoints):
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
         try:
-            answer = await self._take_feedback(request, is_visitor)
+            if is_visitor:
+                self._count_visit()
+            else:
+                check_may_write(principal, "feedback")
+            sent = read_shape(schema.SentFeedback, await read_json(request, _MOST_FEEDBACK_BYTES))
+            if not is_visitor:
+                check_may_write(principal, "feedback", sent.app)
+            answer = answer_json(await run_in_threadpool(self._store, sent, is_visitor))
         except RefusedError as error:
             error.headers |= headers
             raise
         answer.headers.update(headers)
         return answer
 
-    async def _take_feedback(self, request: Request, is_visitor: bool) -> Response:
-        principal = principal_of(request)
-        if not is_visitor:
-            check_may_write(principal, "feedback")
-        else:
-            now = time.monotonic()
-            while self._recent and now - self._recent[0] > 1:
-                self._recent.popleft()
-            if len(self._recent) >= _MOST_A_SECOND:
-                raise RefusedError(
-                    429, "too much feedback at once", "send it again later", Retry_After="1"
-                )
-            self._recent.append(now)
-        sent = read_shape(schema.SentFeedback, await read_json(request, _MOST_FEEDBACK_BYTES))
-        if not is_visitor:
-            check_may_write(principal, "feedback", sent.app)
-        return answer_json(await run_in_threadpool(self._store, sent, is_visitor))
+    def _count_visit(self) -> None:
+        """Raise RefusedError where visitors together send too much."""
+        now = time.monotonic()
+        while self._recent and now - self._recent[0] > 1:
+            self._recent.popleft()
+        if len(self._recent) >= _MOST_A_SECOND:
+            raise RefusedError(
+                429, "too much feedback at once", "send it again later", Retry_After="1"
+            )
+        self._recent.append(now)
 
     def _store(self, sent: schema.SentFeedback, is_visitor: bool) -> schema.FeedbackTaken:
         now = self.site.clock()

@@ -21,19 +21,16 @@ from monitor.report.build import (
 )
 from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
-from monitor.report.render import insight_lines
 from monitor.report.words import BLAMED
 from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import newest_acts
-from monitor.web import time_range as names
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
 from monitor.web.overview import Glance, Row
-from monitor.web.samples import EXPLAINED_S, EXPLANATION_WAIT_S, no_store
 from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
-from workers.reports import SamplingPlan, plan_sampling, read_faults
+from workers.reports import SamplingPlan, plan_sampling
 
 _NOISE_DAYS, _MOST_KEYS = (7, 30, 90), 200
 _SUMMED = ("fired", "acted_on", "by_itself", "short", "messages")
@@ -89,7 +86,6 @@ class Pages(Endpoints):
         page = self.site.fill(
             request, "glance.html", status=found.report.status, glance=found,
             wanted=wanted, text=text,
-            statuses={plain_text(app.app, 60): app.status for app in apps},
             counts=[(status, counts[status]) for status in SEVERITY if counts[status]],
             full=[(app.app, rows[app.app]) for app in in_full],
             short=[(app.app, app.status, rows[app.app]) for app in short[:_MOST_SHORT]],
@@ -106,7 +102,7 @@ class Pages(Endpoints):
 
     def metric(self, request: Request) -> Response:
         """Show one metric of one app with all that explains it."""
-        app, metric = (names.unslug(request.path_params[part]) for part in ("app", "metric"))
+        app, metric = request.path_params["app"], request.path_params["metric"]
         site, now = self.site, self.site.clock()
         bucket_s = site.settings.windows.bucket_s
         shown = read_time_range(
@@ -126,11 +122,7 @@ class Pages(Endpoints):
         timers = timers_for(found.verdict, timers_from(site.settings))
         began, faults = found.verdict.onset or found.verdict.status_since, None
         if found.verdict.status in {Status.CRITICAL, Status.WARNING}:
-            faults = site.slow.get(
-                ("faults", app, metric, began),
-                lambda: read_faults(site.store, app, metric, since=began),
-                fresh_s=EXPLAINED_S, wait_s=EXPLANATION_WAIT_S,
-            )  # fmt: skip
+            faults = site.faults((app, metric, began), app, metric, since=began)
         causes = likely_causes(
             found.insight, began=began, ended=now, deploys=found.deploys,
             retrieval=site.glance_for(request).of_retrieval(app), inputs=found.inputs,
@@ -156,15 +148,14 @@ class Pages(Endpoints):
             "app": app, "metric": metric, "outcome": "failed", "since": shown.from_s,
             "until": shown.to_s + 1,
         }  # fmt: skip
-        return no_store(self.site.page(
+        return self.site.page(
             request, "metric.html", causes=causes, failing=failing, plan=plan, fall=_FALL,
             detail=found,
             status=found.verdict.status,
             spans=[name for name, s in SPANS.items() if s >= bucket_s * 10],
             why=[*why(found.verdict, site.lines), *alert_words(found.alert, timers, now)],
             shaded=spans_of(found.incidents, now), may_read=may_read,
-            explained=insight_lines(found.insight, now) if found.insight else [],
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def incidents(self, request: Request) -> Response:
         """List the incidents of the last thirty days."""
@@ -210,8 +201,8 @@ class Pages(Endpoints):
             (
                 variable(name),
                 setting_value(self.site.settings.value_of(name)),
-                (field := setting_field(name)).description,
-                self.site.settings.value_of(name) != field.default,
+                setting_field(name).description,
+                self.site.settings.is_changed(name),
             )
             for name in TABLE_OF
             if name != "enabled"  # of the hook: always off in this process

@@ -21,10 +21,9 @@ from monitor.store.sample_filter import SampleFilter
 from monitor.store.samples import StoredSample, read_sample, session_scores
 from monitor.store.search import FoundSample, SamplePage, find_samples, neighbours
 from monitor.testsets.golden import golden_case
-from monitor.web import schema, time_range
+from monitor.web import schema
 from monitor.web.auth import RefusedError, Role, needs, principal_of, read_number, wrong_parameter
-from monitor.web.site import Endpoints, Site, answer_json
-from workers.reports import read_faults
+from monitor.web.site import MOST_WAIT_S, Endpoints, Site, answer_json
 
 if TYPE_CHECKING:
     from monitor.rolling.faults import Faults
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 _PAGE, _MOST = 50, 500
 #: An export holds no more; the next one goes on with a later `until`.
 _MOST_EXPORTED = 10_000
-#: Failure modes and blame are computed again after so long. A page waits so long for them, and
-#: goes without them after that; who needs them waits so long at most.
-EXPLAINED_S, EXPLANATION_WAIT_S, MOST_WAIT_S = 600.0, 2.0, 20.0
 
 
 class _Asked(NamedTuple):
@@ -68,7 +64,7 @@ class SampleViews(Endpoints):
             asked, found, wrong = _Asked(), SamplePage((), None), error.detail
         rows = self.site.glance_for(request).rows
         self.site.note_view(request, "listed samples", _query(request))
-        response = self.site.page(
+        return self.site.page(
             request, "samples.html", code=400 if wrong else 200, wrong=wrong, wanted=asked.wanted,
             query=asked.query, sort=asked.sort, sorts=list(Sort), cursor=asked.cursor, found=found,
             apps=sorted({row.verdict.app for row in rows}),
@@ -76,7 +72,6 @@ class SampleViews(Endpoints):
             is_live=request.query_params.get("live") == "1" and not asked.cursor,
             most_exported=_MOST_EXPORTED,
         )  # fmt: skip
-        return no_store(response)
 
     @needs(Role.READER)
     def sample(self, request: Request) -> Response:
@@ -96,12 +91,12 @@ class SampleViews(Endpoints):
             session = session_scores(connection, app=it.app, session_id=its) if its else []
             feedback = feedback_of(connection, it.app, it.trace_id)
             beside = neighbours(connection, asked.wanted, sample_id, principal.apps)
-        return no_store(self.site.page(
+        return self.site.page(
             request, "sample.html", found=found, judged=judged_evaluations(found), labels=said,
             beside=beside, query=asked.query, session=session, feedback=feedback,
             may_label=principal.may_write("labels"),
             form_token=self.site.access.form_token(principal),
-        ))  # fmt: skip
+        )  # fmt: skip
 
     @needs(Role.READER)
     def api_list(self, request: Request) -> Response:
@@ -135,7 +130,7 @@ class SampleViews(Endpoints):
             said = labels_of(connection, found.sample.sample_id)
         text = golden_case(found, said).model_dump_json(exclude_defaults=True) + "\n"
         headers = {"Content-Disposition": 'attachment; filename="case.jsonl"'}
-        return no_store(Response(text, media_type="application/jsonl", headers=headers))
+        return Response(text, media_type="application/jsonl", headers=headers)
 
     @needs(Role.READER)
     def export(self, request: Request) -> Response:
@@ -159,10 +154,7 @@ class SampleViews(Endpoints):
 
         return StreamingResponse(
             write(pages()), media_type=media_type,
-            headers={
-                "Content-Disposition": f'attachment; filename="samples.{form}"',
-                "Cache-Control": "no-store",
-            },
+            headers={"Content-Disposition": f'attachment; filename="samples.{form}"'},
         )  # fmt: skip
 
     def _read(self, request: Request) -> tuple[_Asked, SamplePage]:
@@ -199,7 +191,7 @@ class SampleViews(Endpoints):
 
     def _one(self, request: Request, act: str = "saw sample") -> StoredSample | None:
         """Return the sample in the path if its app may be seen, and record that it was."""
-        sample_id = time_range.unslug(request.path_params["sample_id"])
+        sample_id = request.path_params["sample_id"]
         with self.site.store.read() as connection:
             found = read_sample(connection, sample_id)
         if found is None or not principal_of(request).may_see(found.sample.interaction.app):
@@ -216,16 +208,7 @@ def _query(request: Request) -> str:
 def read_modes(site: Site, app: str, metric: str, *, wait_s: float = 0.0) -> Faults | None:
     """Return what failures of the last day have in common, once it has been computed."""
     since = site.clock() - timedelta(days=1)
-    return site.slow.get(
-        ("modes", app, metric), lambda: read_faults(site.store, app, metric, since=since),
-        fresh_s=EXPLAINED_S, wait_s=wait_s,
-    )  # fmt: skip
-
-
-def no_store(page: Response) -> Response:
-    """Return the page, which no browser may store."""
-    page.headers["Cache-Control"] = "no-store"
-    return page
+    return site.faults((app, metric), app, metric, since=since, wait_s=wait_s)
 
 
 def write_jsonl(items: Iterator[FoundSample]) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
@@ -25,6 +25,11 @@ from monitor.testsets.cases import TestCase
 
 class _Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def read(cls, found: object) -> Self:
+        """Return what programs read of a value with attributes of these names."""
+        return cls.model_validate(found, from_attributes=True)
 
 
 class RateInterval(_Shape):
@@ -284,7 +289,7 @@ class SilenceAnswer(_Shape):
     """A silence."""
 
     silence_id: str
-    matchers: Sequence[str]
+    matchers: Sequence[Annotated[str, BeforeValidator(str)]]
     starts_at: AwareDatetime
     ends_at: AwareDatetime
     author: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import redis
 import structlog
@@ -35,14 +35,26 @@ from monitor.web import templating
 from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
 from monitor.web.overview import Glance, GlanceReader, PipelineState
+from workers.reports import read_faults
+
+if TYPE_CHECKING:
+    from monitor.rolling.faults import Faults
 
 #: What an app's own pages load, to send what their users say.
 FEEDBACK_SCRIPT = "feedback.js"
 _ASSETS = ("style.css", "page.js", "chart.js", FEEDBACK_SCRIPT)
+#: Pages on which texts of samples may be.
+_WITH_TEXTS = frozenset({
+    "app.html", "incident.html", "label_queue.html", "metric.html", "releases.html", "sample.html",
+    "samples.html",
+})  # fmt: skip
 #: Stands in the page for the moment it was made, which must not change its tag.
 _MADE_AT = "@made-at@"
 #: Values that took long to compute, of which so many are remembered.
 _MOST_KNOWN = 200
+#: Failure modes and blame are computed again after so long. A page waits so long for them, and
+#: goes without them after that; who needs them waits so long at most.
+_EXPLAINED_S, EXPLANATION_WAIT_S, MOST_WAIT_S = 600.0, 2.0, 20.0
 T = TypeVar("T")
 
 log = structlog.get_logger("groundwatch.web")
@@ -146,8 +158,11 @@ class Site:
     def page(
         self, request: Request, template: str, *, code: int = 200, **values: object
     ) -> Response:
-        """Return a filled template."""
-        return self.answer(request, self.fill(request, template, **values), code=code)
+        """Return a filled template; no browser may store one that holds texts of samples."""
+        page = self.answer(request, self.fill(request, template, **values), code=code)
+        if template in _WITH_TEXTS:
+            page.headers["Cache-Control"] = "no-store"
+        return page
 
     def fill(self, request: Request, template: str, **values: object) -> str:
         """Return the text of a filled template."""
@@ -184,6 +199,22 @@ class Site:
         if code == 200 and tag in request.headers.get("if-none-match", ""):  # noqa: PLR2004
             return Response(status_code=304, headers=headers)
         return HTMLResponse(text.replace(_MADE_AT, templating.iso(now)), code, headers)
+
+    def faults(
+        self,
+        of: Hashable,
+        app: str,
+        metric: str,
+        *,
+        since: datetime,
+        until: datetime | None = None,
+        wait_s: float = EXPLANATION_WAIT_S,
+    ) -> Faults | None:
+        """Return what the samples say of a fall, remembered as that *of*; None until computed."""
+        return self.slow.get(
+            ("faults", of), lambda: read_faults(self.store, app, metric, since=since, until=until),
+            fresh_s=_EXPLAINED_S, wait_s=wait_s,
+        )  # fmt: skip
 
     def missing(self, request: Request, what: str) -> Response:
         """Return a page that says that there is no such page."""
@@ -259,9 +290,10 @@ def incidents_for(
     return [left for item in found if (left := item.narrowed(apps)) is not None]
 
 
-def incident_for(request: Request, connection: Connection, incident_id: str) -> SeenIncident | None:
-    """Return an incident with its evidence; None if there is none that who asks may see."""
-    found, apps = incident(connection, incident_id), principal_of(request).apps
+def incident_for(request: Request, connection: Connection) -> SeenIncident | None:
+    """Return the incident in the path with its evidence; None if who asks may see none."""
+    found = incident(connection, request.path_params["incident_id"])
+    apps = principal_of(request).apps
     seen = found if found is None or apps is None else found.narrowed(apps)
     if found is None or seen is None:
         return None
@@ -281,5 +313,4 @@ def incident_for(request: Request, connection: Connection, incident_id: str) -> 
 
 def answer_json(value: BaseModel) -> Response:
     """Return a value of the API."""
-    headers = {"Cache-Control": "no-store"}
-    return Response(value.model_dump_json(), media_type="application/json", headers=headers)
+    return Response(value.model_dump_json(), media_type="application/json")

@@ -20,7 +20,12 @@ from monitor.report import words
 from monitor.report.build import recent_counts
 from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
-from monitor.report.render import template_engine
+from monitor.report.render import (
+    input_lines,
+    insight_lines,
+    metric_sentences,
+    template_engine,
+)
 from monitor.rolling.tallies import DOUBT
 from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
@@ -137,7 +142,8 @@ def environment() -> Environment:
     engine = template_engine("monitor.web", html=True)
     engine.globals.update(
         public_functions(formats, words, charts, time_range, sys.modules[__name__]),
-        recent_counts=recent_counts, error_rate=error_rate,
+        recent_counts=recent_counts, error_rate=error_rate, input_lines=input_lines,
+        insight_lines=insight_lines, metric_sentences=metric_sentences,
         ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED,
     )  # fmt: skip
     return engine

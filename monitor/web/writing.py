@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from monitor.testsets.golden import golden_case, golden_set
 from monitor.web import schema
 from monitor.web.auth import Principal, RefusedError, Role, needs, principal_of, read_number
 from monitor.web.site import Endpoints, Site, answer_json, incident_for
-from monitor.web.time_range import incident_path, unslug
+from monitor.web.time_range import incident_path
 
 #: For how many hours an acknowledgement pauses reminders.
 ACK_HOURS = (1, 2, 4, 8, 24)
@@ -154,7 +153,9 @@ class Writing(Endpoints):
         with self.site.store.read() as connection:
             marks = read_release_marks(connection, app=app, since=since)
         seen = [mark for mark in reversed(marks) if principal_of(request).may_see(mark.app)]
-        return answer_json(schema.DeploysAnswer(items=[_deploy(mark) for mark in seen]))
+        return answer_json(
+            schema.DeploysAnswer(items=[schema.DeployAnswer.read(mark) for mark in seen])
+        )
 
     @writes(schema.SentDeploy, "deploys")
     def add_deploy(self, request: Request, sent: schema.SentDeploy) -> BaseModel:
@@ -167,21 +168,23 @@ class Writing(Endpoints):
         with self.site.store.write() as connection:
             add_mark(connection, mark)
         self.site.note(request, "recorded deploy", f"{mark.app} {mark.release}")
-        return _deploy(mark)
+        return schema.DeployAnswer.read(mark)
 
     @writes(schema.SentAcknowledgement, "acknowledgements")
     def add_acknowledgement(self, request: Request, sent: schema.SentAcknowledgement) -> BaseModel:
         """Acknowledge an incident."""
         until = self.site.clock() + timedelta(hours=sent.hours)
         ack = acknowledge_incident(self.site, request, note=sent.note, until=until)
-        return schema.AcknowledgementAnswer(**ack._asdict())
+        return schema.AcknowledgementAnswer.read(ack)
 
     def silences(self, request: Request) -> Response:
         """List the silences that are not over."""
         with self.site.store.read() as connection:
             found = silences_after(connection, self.site.clock())
         seen = [s for s in found if is_about(s.matchers, principal_of(request).apps)]
-        return answer_json(schema.SilencesAnswer(items=[_silence(item) for item in seen]))
+        return answer_json(
+            schema.SilencesAnswer(items=[schema.SilenceAnswer.read(item) for item in seen])
+        )
 
     @writes(schema.SentSilence, "silences")
     def add_silence(self, request: Request, sent: schema.SentSilence) -> BaseModel:
@@ -191,11 +194,11 @@ class Writing(Endpoints):
             self.site, request, parse_all(sent.matchers), starts_at=begins,
             ends_at=begins + timedelta(hours=sent.hours), comment=sent.comment,
         )  # fmt: skip
-        return _silence(made)
+        return schema.SilenceAnswer.read(made)
 
     def end_silence(self, request: Request) -> Response:
         """End a silence."""
-        return answer_json(_silence(expire(self.site, request)))
+        return answer_json(schema.SilenceAnswer.read(expire(self.site, request)))
 
     @needs(Role.READER)
     def cases(self, request: Request) -> Response:
@@ -253,7 +256,7 @@ class Acts(Endpoints):
             raise RefusedError(400, "for how long?", "nothing was changed")
         until = self.site.clock() + timedelta(hours=hours)
         acknowledge_incident(self.site, request, note=form.get("note", ""), until=until)
-        return redirect(incident_path(unslug(request.path_params["incident_id"])))
+        return redirect(incident_path(request.path_params["incident_id"]))
 
     @posted("channels")
     def test_channel(self, request: Request, form: Form) -> Response:
@@ -331,7 +334,7 @@ def acknowledge_incident(site: Site, request: Request, *, note: str, until: date
     """
     who = principal_of(request)
     with site.store.write() as connection:
-        found = incident_for(request, connection, unslug(request.path_params["incident_id"]))
+        found = incident_for(request, connection)
         if found is None:
             raise RefusedError(404, "not found", "there is no such incident")
         if not found.is_whole:
@@ -372,7 +375,7 @@ def expire(site: Site, request: Request) -> Silence:
 
     Raise RefusedError if there is none that who asks may end.
     """
-    who, name, now = principal_of(request), unslug(request.path_params["silence_id"]), site.clock()
+    who, name, now = principal_of(request), request.path_params["silence_id"], site.clock()
     check_may_write(who, "silences")
     with site.store.write() as connection:
         found = silence_named(connection, name)
@@ -391,15 +394,6 @@ def is_about(matchers: tuple[Matcher, ...], apps: frozenset[str] | None) -> bool
     return apps is None or any(
         each.name == "app" and each.operator == "=" and each.value in apps for each in matchers
     )
-
-
-def _deploy(mark: ReleaseMark) -> schema.DeployAnswer:
-    return schema.DeployAnswer(app=mark.app, release=mark.release, at=mark.at, note=mark.note)
-
-
-def _silence(silence: Silence) -> schema.SilenceAnswer:
-    values = asdict(silence) | {"matchers": [str(each) for each in silence.matchers]}
-    return schema.SilenceAnswer(**values)
 
 
 def _matchers(text: str) -> tuple[Matcher, ...]:

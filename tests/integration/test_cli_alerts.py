@@ -18,6 +18,7 @@ from monitor.cli.alerts import app
 from monitor.cli.app import app as whole_app
 from monitor.errors import GroundwatchError
 from monitor.models.status import Status
+from monitor.report.format import utc_time
 from monitor.settings import Settings
 from monitor.store.alert_tables import outbox
 from monitor.store.engine import Store
@@ -98,6 +99,14 @@ def test_open_incident_names_its_figures_its_silence_and_what_to_do(world):
     assert "silenced by " in world.says(f"show {world.incident().incident_id[:8]}")
     world.tell(Status.HEALTHY, after_s=30, pass_rate=0.95)
     assert "groundwatch why" not in world.says(f"show {world.incident().incident_id[:8]}")
+
+
+def test_failed_samples_are_listed_from_when_the_fall_began(world):
+    onset = world.now - timedelta(minutes=20)
+    world.tell(Status.CRITICAL, onset=onset)
+    shown = world.says(f"show {world.incident().incident_id[:8]}")
+    assert f"; began {utc_time(onset, datetime.now(UTC))}" in shown
+    assert f"--failed --since {onset:%Y-%m-%dT%H:%M}" in shown
 
 
 def test_status_ends_with_the_open_incident_and_its_command(world):

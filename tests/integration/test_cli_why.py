@@ -14,6 +14,7 @@ from monitor.store.verdicts import save_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
 from monitor.testsets.cases import TestSet
+from workers.reports import read_faults
 from workers.scoring_run import ScoringRules, result_of
 
 TOPICS = ["refund", "delivery", "warranty", "battery", "manual", "price", "weight", "colour"]
@@ -61,6 +62,20 @@ def test_programs_get_the_same_figures(run):
     assert (found["n_before"], found["n_after"], found["n_failed"]) == (80, 80, 40)
     assert found["blame"]["cause"] == "retrieval"
     assert found["components"][0]["value"] == "v12"
+
+
+def test_answer_is_that_of_the_page(run, sqlite_url):
+    found = json.loads(run("support-bot", "--json").stdout)
+    store, since = Store(sqlite_url), datetime.now(UTC) - timedelta(hours=1)
+    page = read_faults(store, "support-bot", "groundedness", since=since)
+    store.close()
+    assert (found["blame"]["cause"], found["n_before"]) == (page.blame.cause, page.n_before)
+    assert [each["change"] for each in found["components"]] == [c.change for c in page.components]
+
+
+def test_metric_of_a_first_day_is_drawn_from_its_first_score(run):
+    text = CliRunner().invoke(app, ["status", "support-bot", "groundedness"]).output
+    assert "pass rate, last 5 h " in text
 
 
 def test_examples_of_the_modes_become_a_test_set(run, tmp_path):

@@ -92,6 +92,10 @@ def world(store):
 HOUR, DAY = 3600, 86_400
 
 
+def test_nothing_is_explained_where_nothing_was_scored(world):
+    assert world.explain() == []
+
+
 def test_guilty_segment_is_named_and_the_onset_located(world):
     for model in ("a", "b"):
         world.answers(300, 0.9, from_s=-2 * DAY, to_s=-HOUR, tags={"model": model})

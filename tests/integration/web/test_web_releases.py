@@ -36,8 +36,15 @@ def two_releases(tmp_path_factory):
                 target_event_id=interaction.id, score=score if number % 4 else 0.9,
                 criteria={"pass_score": 0.7, "direction": "higher"},
             )  # fmt: skip
+            # All pass, and the mean falls a little: worse at one look, and no fall of the rate.
+            mean = CustomEvaluation(
+                evaluator_name="relevance", evaluator_version="t pass 0.7",
+                target_event_id=interaction.id,
+                score=(0.99 if release == "v1" else 0.93) - 0.01 * (number % 3),
+                criteria={"pass_score": 0.7, "direction": "higher"},
+            )  # fmt: skip
             sample = make_sample(interaction, sampled_at=at)
-            results.append(result_of(sample, [found], RULES, now=at))
+            results.append(result_of(sample, [found, mean], RULES, now=at))
     with store.write() as connection:
         record(connection, results, now=now, bucket_s=60)
     store.close()
@@ -62,6 +69,18 @@ def test_newest_release_is_compared_with_the_one_before(get):
     assert "■ worse" in row
 
 
+def test_headline_names_only_what_the_verdicts_call_worse(get):
+    text = get("/releases/shop").text
+    row = words(text.split("<tbody>")[1].split("</tr>")[1])
+    assert row.startswith("relevance 100.0 %")
+    assert row.endswith("0.98 to 0.92 v1")
+    assert "worse" not in row
+    assert "relevance" not in words(text.split("<table")[0])
+    assert "Not decided yet: groundedness, relevance." in words(
+        get("/releases/shop?before=v2&after=v1").text
+    )
+
+
 def test_questions_are_listed_that_only_one_release_answered_well(get):
     table = get("/releases/shop?before=v1&after=v2").text.split("different results</h2>")[1]
     rows = [words(row) for row in table.split("<tr>")[2:]]
@@ -74,6 +93,11 @@ def test_questions_are_listed_that_only_one_release_answered_well(get):
 def test_release_without_another_one_says_what_is_needed(get):
     assert "Two releases are needed" in get("/releases/nobody").text
     assert "No metric has scores of both v1 and v9" in get("/releases/shop?before=v1&after=v9").text
+
+
+def test_app_that_is_quiet_now_is_not_called_one_without_segments(get):
+    text = words(get("/app/shop").text)
+    assert "Segments None with scores in the last 1 h. For segments, tag samples" in text
 
 
 def test_viewer_sees_figures_and_no_questions(two_releases, client_with):

@@ -14,9 +14,10 @@ from monitor.models.insight import (
     SegmentEffect,
     Trend,
 )
-from monitor.report.build import AppFacts, build_report
+from monitor.report.build import rate_points
 from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing import make_verdict
+from support.reports import app_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOSTILE = "[/red]\x1b[31m<!channel>|\n# `x` [bold]\u202e*y* <b>&amp; " + "w" * 30
@@ -63,9 +64,12 @@ def facts(app, status):
         opened_at=NOW - timedelta(hours=2), updated_at=NOW, sequence=1,
     )  # fmt: skip
     resolved = incident.model_copy(update={"resolved_at": NOW - timedelta(minutes=30)})
-    return AppFacts(
-        app=app,
-        verdicts=[
+    tallies = {now - 60 * i: Tally(n=2, sum_w=2, sum_wy=1) for i in (0, 3)}
+    worst = Worst(interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3)
+    return app_of(
+        app,
+        NOW,
+        [
             make_verdict(
                 status, NOW, app=app, metric=metric, window_s=window_s, n=1_234_567, cost_usd=3.25,
                 n_judged=1_000, n_agreed=900,
@@ -76,27 +80,25 @@ def facts(app, status):
             for window_s in (300, 3600, 86_400)
         ],
         ledger=Ledger(seen=9, sampled=3, not_sampled=6, scored=2, skipped={"no_context": 1}),
-        series={"groundedness": {now - 60 * i: Tally(n=2, sum_w=2, sum_wy=1) for i in (0, 3)}},
+        by_metric={
+            "groundedness": {
+                "series": rate_points(tallies, now=NOW, window_s=7200, step_s=60),
+                "insight": make_insight(app), "failed": {"judge_unavailable": 7},
+                "skipped": {HOSTILE: 5, "no_query": 2}, "worst": [worst],
+            }
+        },
         changes=[
             ReportedChange(
                 at=NOW, metric=HOSTILE, before=None, after=status, pass_rate=None, n=3, reason=""
             )
         ],
         incidents=[incident, resolved],
-        insights={"groundedness": make_insight(app)},
         inputs=[
             InputDrift(
                 feature=HOSTILE, before=HOSTILE, after=HOSTILE, n_before=90, n_after=90,
                 distance=0.5, p_value=1e-9, moved=True,
             )
         ],
-        failed={"groundedness": {"judge_unavailable": 7}},
-        skipped={"groundedness": {HOSTILE: 5, "no_query": 2}},
-        worst={
-            "groundedness": [
-                Worst(interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3)
-            ]
-        },
     )  # fmt: skip
 
 
@@ -104,9 +106,9 @@ def facts(app, status):
 def full_report(request):
     """Two apps, one with a hostile name, in each status."""
     items = [facts("support-bot", request.param), facts(HOSTILE, Status.WARNING)]
-    return build_report(items, now=NOW, window_s=7200, status_window_s=3600, step_s=60)
+    return report_of(items, NOW, window_s=7200)
 
 
 @pytest.fixture
 def empty_report():
-    return build_report([], now=NOW, window_s=7200, status_window_s=3600)
+    return report_of([], NOW, window_s=7200)

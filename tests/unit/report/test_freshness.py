@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 from monitor.models import Status
-from monitor.report.build import AppFacts, blind_when_stale, build_report, newest_only
-from monitor.report.model import Ledger
+from monitor.report.build import blind_when_stale, newest_only
 from monitor.report.words import report_headline
 from monitor.testing import make_verdict
+from support.reports import app_of, report_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -38,11 +38,8 @@ def test_nothing_at_all_stays_nothing():
 
 
 def _said(*verdicts):
-    facts = [
-        AppFacts(app=f"bot-{i}", verdicts=[verdict], ledger=Ledger())
-        for i, verdict in enumerate(verdicts)
-    ]
-    return report_headline(build_report(facts, now=NOW, window_s=3600, status_window_s=3600))
+    apps = [app_of(f"bot-{i}", NOW, [verdict]) for i, verdict in enumerate(verdicts)]
+    return report_headline(report_of(apps, NOW))
 
 
 def test_headline_says_what_is_wrong_where_no_status_is_up_to_date():

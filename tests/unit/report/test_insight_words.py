@@ -104,6 +104,22 @@ def test_what_two_tests_found_alike_is_told_once():
     assert len(insight_lines(CALM.model_copy(update={"findings": findings}), NOW)) == 1
 
 
+def test_finding_without_a_beginning_claims_no_mean_after_it():
+    finding = DriftFinding(
+        app="bot", metric="relevance", segment="*", test="score_down", from_s=0, found_at=NOW,
+        mean_before=0.99, mean_after=0.99, n=0, level=9.0,
+    )  # fmt: skip
+    (line,) = insight_lines(CALM.model_copy(update={"findings": [finding]}), NOW)
+    assert line.startswith("drift: mean score 0.99 before, by how much it moved is not known;")
+    assert "n 0" not in line
+
+
+def test_release_that_went_out_is_no_traffic_mix_shift():
+    shifted = attribution(mix_shift=["release=v1", "language=fr"])
+    said = [line for line in insight_lines(shifted, NOW) if "traffic-mix" in line]
+    assert said == ["much of the change comes from a traffic-mix shift (language=fr)"]
+
+
 def test_new_judge_is_told_for_a_day():
     young = CALM.model_copy(update={"version_since": NOW, "evaluator_version": "judge-2"})
     assert "a new series" in insight_lines(young, NOW)[0]

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from io import StringIO
 
 import pytest
@@ -12,11 +13,10 @@ from rich.console import Console
 from monitor.models import Status, Tally
 from monitor.models.insight import ComponentChange, Deploy
 from monitor.report.build import (
-    AppFacts,
-    build_report,
     exit_code,
     likely_causes,
     make_ledger,
+    rate_points,
     recent_counts,
     with_named_release,
 )
@@ -26,6 +26,7 @@ from monitor.report.text import render_report, render_status
 from monitor.testing import make_verdict
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
+from support.reports import app_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741
@@ -39,11 +40,11 @@ counts = st.dictionaries(
 
 def facts(app, **statuses):
     verdicts = [make_verdict(status, NOW, app=app, metric=m) for m, status in statuses.items()]
-    return AppFacts(app=app, verdicts=verdicts, ledger=Ledger())
+    return app_of(app, NOW, verdicts)
 
 
 def report(*items, **options):
-    return build_report(items, now=NOW, window_s=3600, status_window_s=3600, **options)
+    return report_of(items, NOW, **options)
 
 
 @given(counts)
@@ -92,7 +93,7 @@ def silent(**overrides):
 
 
 def test_window_without_scores_has_no_status_and_says_what_is_held():
-    item = AppFacts(app="a", verdicts=silent(), ledger=Ledger())
+    item = app_of("a", NOW, silent())
 
     metric = report(item).apps[0].metrics[0]
 
@@ -104,7 +105,7 @@ def test_window_without_scores_has_no_status_and_says_what_is_held():
 
 
 def test_status_that_is_held_is_told_as_such_in_every_form():
-    found = report(AppFacts(app="a", verdicts=silent(app="a"), ledger=Ledger()))
+    found = report(app_of("a", NOW, silent(app="a")))
 
     text = StringIO()
     Console(file=text, width=120).print(render_status(found), render_report(found))
@@ -119,12 +120,8 @@ def test_status_that_is_held_is_told_as_such_in_every_form():
 
 
 def test_every_reason_why_there_is_no_score_is_told_in_every_form():
-    given = {
-        "failed": {"m": {"judge_unavailable": 1234}},
-        "skipped": {"m": {"no_query": 2, "x": 1}},
-    }
-    item = AppFacts(app="a", verdicts=[make_verdict(H, NOW, metric="m")], ledger=Ledger(), **given)
-    found = report(item)
+    given = {"failed": {"judge_unavailable": 1234}, "skipped": {"no_query": 2, "x": 1}}
+    found = report(app_of("a", NOW, [make_verdict(H, NOW, metric="m")], by_metric={"m": given}))
 
     text = StringIO()
     Console(file=text, width=120).print(render_report(found))
@@ -133,7 +130,25 @@ def test_every_reason_why_there_is_no_score_is_told_in_every_form():
     assert said in render_markdown(found).replace("\\", "")
     assert said in render_html(found, ChartThresholds(warning=0.85, critical=0.7))
     metric = json.loads(found.model_dump_json())["apps"][0]["metrics"][0]
-    assert (metric["failed"], metric["skipped"]) == (given["failed"]["m"], given["skipped"]["m"])
+    assert (metric["failed"], metric["skipped"]) == (given["failed"], given["skipped"])
+
+
+def test_what_explains_a_metric_and_what_moved_is_told_in_every_form(full_report):
+    text = StringIO()
+    Console(file=text, width=500).print(render_report(full_report))
+    told = [
+        " ".join(text.getvalue().split()),
+        render_markdown(full_report).replace("\\", ""),
+        unescape(render_html(full_report, ChartThresholds(warning=0.85, critical=0.7))),
+    ]
+    for said in (
+        "pass rate 90.0 % to 85.0 % since",
+        "trend of the day: declining",
+        "(n 90, not by chance)",
+        "2 metrics together: $6.50",
+        "eference: 90.0 % (n 9)",
+    ):
+        assert [said in one for one in told] == [True] * 3, said
 
 
 def test_worst_app_and_metric_come_first_when_built():
@@ -155,7 +170,7 @@ def test_worst_app_and_metric_come_first_when_built():
 
 def test_windows_are_listed_beside_when_there_are_several():
     verdicts = [make_verdict(H, NOW, window_s=w) for w in (86_400, 300, 3600)]
-    found = report(AppFacts(app="a", verdicts=verdicts, ledger=Ledger()))
+    found = report(app_of("a", NOW, verdicts))
 
     (metric,) = found.apps[0].metrics
     assert metric.verdict.window_s == 3600
@@ -163,7 +178,7 @@ def test_windows_are_listed_beside_when_there_are_several():
 
 
 def test_app_is_shown_without_data_when_nothing_was_scored_yet():
-    found = report(AppFacts(app="new", verdicts=[], ledger=Ledger(seen=3, not_sampled=3)))
+    found = report(app_of("new", NOW, ledger=Ledger(seen=3, not_sampled=3)))
 
     assert found.apps[0].status is I
 
@@ -176,22 +191,15 @@ def test_series_has_gaps_when_steps_have_no_scores():
         last - step_s: Tally(skipped=9),
         last - 9 * step_s: Tally(n=1, sum_w=1, sum_wy=1),
     }
-    item = AppFacts(
-        app="a",
-        verdicts=[make_verdict(H, NOW)],
-        ledger=Ledger(),
-        series={"groundedness": tallies},
-    )
-
-    series = report(item, step_s=step_s).apps[0].metrics[0].series
+    series = rate_points(tallies, now=NOW, window_s=3600, step_s=step_s)
 
     assert [point.pass_rate for point in series] == [None] * 5 + [0.75]
     assert series[-1].start == NOW.replace(second=0)
     assert series[-1].start - series[0].start == timedelta(seconds=5 * step_s)
 
 
-def test_series_is_empty_when_no_step_is_asked_for():
-    assert report(facts("a", m=H)).apps[0].metrics[0].series == []
+def test_series_is_empty_when_nothing_was_counted():
+    assert rate_points({}, now=NOW, window_s=3600, step_s=60) == []
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from monitor.models import Status
-from monitor.report.build import AppFacts, build_report
-from monitor.report.model import Ledger
 from monitor.report.text import render_report, render_status
 from monitor.report.words import ICONS, WORDS
 from monitor.testing import make_verdict
+from support.reports import app_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -39,8 +38,7 @@ def printed(renderable, width, *, colour=False):
 
 def test_names_are_whole_where_the_table_has_no_room_for_them():
     verdict = make_verdict(Status.CRITICAL, NOW, app="shop-bot", n=0, pass_rate=None)
-    item = AppFacts(app="shop-bot", verdicts=[verdict], ledger=Ledger())
-    found = build_report([item], now=NOW, window_s=3600, status_window_s=3600)
+    found = report_of([app_of("shop-bot", NOW, [verdict])], NOW)
     for width in (60, 80):
         said = printed(render_status(found), width)
         assert "groundedness" in said
@@ -49,10 +47,7 @@ def test_names_are_whole_where_the_table_has_no_room_for_them():
 
 def test_app_without_a_reference_has_a_dash_where_it_would_stand():
     verdict = make_verdict(Status.HEALTHY, NOW, app="shop-bot", drift=None)
-    item = AppFacts(app="shop-bot", verdicts=[verdict], ledger=Ledger())
-    said = printed(
-        render_status(build_report([item], now=NOW, window_s=3600, status_window_s=3600)), 120
-    )
+    said = printed(render_status(report_of([app_of("shop-bot", NOW, [verdict])], NOW)), 120)
     (row,) = (line for line in said.splitlines() if line.startswith("shop-bot  "))
     assert row.rstrip().endswith("–")
 
@@ -64,8 +59,7 @@ def test_status_says_of_each_metric_that_is_not_healthy_since_when_and_why_once(
         make_verdict(Status.CRITICAL, NOW, app="shop", metric="relevance", **alarm),
         make_verdict(Status.BLIND, NOW, app="shop", metric="toxicity", reason="the judge is away"),
     ]
-    item = AppFacts(app="shop", verdicts=verdicts, ledger=Ledger())
-    found = build_report([item], now=NOW, window_s=3600, status_window_s=3600)
+    found = report_of([app_of("shop", NOW, verdicts)], NOW)
     lines = [line.rstrip() for line in printed(render_status(found), 120).splitlines()]
     assert "shop groundedness, relevance since 12:00:00 UTC: pass rate is below 70 %" in lines
     assert "shop toxicity: the judge is away" in lines

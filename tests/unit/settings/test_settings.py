@@ -325,5 +325,12 @@ def test_keyword_of_a_table_may_be_given_directly():
     ) == {"keep_texts_days": 2, "keep_audit_days": 9}
 
 
+def test_changed_is_what_was_given_and_is_not_the_default():
+    settings = Settings(min_n=50, warning_rate=0.85, keep_texts_days=2)
+    assert settings.scorer == "local"  # which `auto` stands for here
+    changed = [name for name in TABLE_OF if settings.is_changed(name)]
+    assert changed == ["min_n", "keep_texts_days"]
+
+
 def test_there_are_at_most_sixty_settings_and_tables():
     assert len(Settings.model_fields) <= 60

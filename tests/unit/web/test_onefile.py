@@ -1,17 +1,17 @@
 """A report as one HTML file: whole, small, quiet, and harmless whatever it says."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from monitor.models import Incident, Severity, Status, Tally
-from monitor.report.build import AppFacts, build_report
+from monitor.report.build import rate_points
 from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing import make_verdict
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
+from support.reports import app_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 LINES = ChartThresholds(warning=0.85, critical=0.7)
@@ -26,14 +26,18 @@ def facts(app):
         level=Severity.CRITICAL, peak_level=Severity.CRITICAL, since=NOW - timedelta(hours=1),
         opened_at=NOW - timedelta(minutes=50), updated_at=NOW, sequence=1,
     )  # fmt: skip
-    return AppFacts(
-        app=app,
-        verdicts=[make_verdict(Status.CRITICAL, NOW, app=app, reason=HOSTILE)],
+    tallies = {now_s - 60 * i: tally for i in range(0, 120, 3)}
+    return app_of(
+        app,
+        NOW,
+        [make_verdict(Status.CRITICAL, NOW, app=app, reason=HOSTILE)],
         ledger=Ledger(seen=9, not_sampled=9),
-        series={"groundedness": {now_s - 60 * i: tally for i in range(0, 120, 3)}},
         incidents=[incident],
-        worst={
-            "groundedness": [Worst(interaction_id="id", at=NOW, score=0.1, explanation=HOSTILE)]
+        by_metric={
+            "groundedness": {
+                "series": rate_points(tallies, now=NOW, window_s=7200, step_s=60),
+                "worst": [Worst(interaction_id="id", at=NOW, score=0.1, explanation=HOSTILE)],
+            }
         },
     )
 
@@ -41,7 +45,7 @@ def facts(app):
 @pytest.fixture(scope="module")
 def page():
     apps = [facts(f"app-{i}") for i in range(20)] + [facts(HOSTILE)]
-    report = build_report(apps, now=NOW, window_s=7200, status_window_s=3600, step_s=60)
+    report = report_of(apps, NOW, window_s=7200)
     return render_html(report, LINES)
 
 
@@ -55,7 +59,7 @@ def test_key_facts_are_in_it(page):
 @pytest.mark.parametrize("n_apps", [21, 300, 700])
 def test_page_stays_below_half_a_megabyte_whatever_there_is(n_apps):
     apps = [facts(f"app-{i:04}") for i in range(n_apps)]
-    report = build_report(apps, now=NOW, window_s=7200, status_window_s=3600, step_s=60)
+    report = report_of(apps, NOW, window_s=7200)
     page = render_html(report, LINES)
     assert len(page.encode()) < 500_000
     told, lines = page.count("<section"), page.count("<td>app-")
@@ -70,10 +74,11 @@ def test_app_with_endless_changes_and_names_stays_small():
             at=NOW, metric="m" * 5_000, before=None, after=Status.CRITICAL, pass_rate=0.1, n=9,
                reason="r" * 5_000)
     ] * 20_000  # fmt: skip
-    one = replace(
-        facts("\U0001f987" * 5_000), changes=changes, incidents=facts("a").incidents * 9_000
+    incidents = [*facts("a").incidents] * 9_000
+    one = facts("\U0001f987" * 5_000).model_copy(
+        update={"changes": changes, "incidents": incidents}
     )
-    report = build_report([one], now=NOW, window_s=7200, status_window_s=3600, step_s=60)
+    report = report_of([one], NOW, window_s=7200)
     page = render_html(report, LINES)
     assert len(page.encode()) < 60_000
     assert "19960 earlier" in page
