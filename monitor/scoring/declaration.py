@@ -272,21 +272,22 @@ def asked(
 
 
 def named_share(
-    criterion: Criterion, of: str, *, good: bool = True, noted: str = "", **declared: Any
+    criterion: Criterion, of: str, *, good: bool = True, noted: str, **declared: Any
 ) -> RubricMetric:
     """
     Make a metric of the share of what was sent that the judge names.
 
-    *of* says of what: ``sentences``, ``places`` of passages or ``reference``. Unless *good* the
-    score is the share of the others; the numbers are on record under *noted*.
+    *of* says of what: ``sentences``, or ``places`` of passages. Unless *good* the score is the
+    share of the others; the numbers are on record under *noted*.
     """
 
     def evaluate(answers: Answers, _: Interaction, __: Any) -> Finding:
         said = answers[criterion.name]
         part = share(len(said.numbers), len(getattr(answers, of)))
-        details = {noted: list(said.numbers)} if noted else {}
         return Finding(
-            score=part if good else 1 - part, explanation=said.reasoning, details=details
+            score=part if good else 1 - part,
+            explanation=said.reasoning,
+            details={noted: list(said.numbers)},
         )
 
     return asked(criterion, **declared)(evaluate)

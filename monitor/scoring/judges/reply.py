@@ -29,7 +29,7 @@ _BETWEEN_WORDS = re.compile(r"[\s-]+")
 _END_OF_THOUGHTS = "</think>"  # some servers leave thoughts in the answer, or their end alone
 _FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
 _MAX_CHARS = 300
-_MOST_TEXTS, _MOST_SUGGESTIONS = 5, 3
+_MOST_TEXTS, _MOST_SUGGESTIONS = 50, 3
 _MOST_CLAIMS = 8  # of one sentence; the prompt asks for six
 _LOWEST_RATING, _HIGHEST_RATING = 1, 5
 

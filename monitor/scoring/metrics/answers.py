@@ -98,7 +98,7 @@ def answer_relevance(answers: Answers, interaction: Interaction, _: Any) -> Find
     similarity = configured_similarity()
     if similarity is None:
         return Finding(skipped=NEEDS_EMBEDDING)
-    near = [similarity(interaction.query or "", text) for text in answers["questions"].texts]
+    near = [similarity(interaction.query or "", text) for text in answers["questions"].texts[:5]]
     return Finding(score=weighted_mean(near), details={"similarities": [round(x, 4) for x in near]})
 
 

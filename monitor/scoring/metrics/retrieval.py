@@ -58,9 +58,11 @@ USEFUL_SENTENCES = Criterion(
 )
 FOUND_REFERENCE = Criterion(
     "reference_in_passages",
-    "Which sentences of the reference are wholly supported by the passages?",
-    Form.REFERENCE,
+    "Which statements does the reference make? Write each, in its words and with one fact alone,"
+    " behind `yes:` if the passages wholly support it, else behind `no:`.",
+    Form.TEXTS,
 )
+_FOUND = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 CONTRADICTING = Criterion(
     "contradicting_passages",
     "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`, the"
@@ -271,15 +273,24 @@ def context_precision(answers: Answers, _: Interaction, __: NoParameters) -> Fin
     return Finding(score=said.score, explanation=said.reasoning)
 
 
-context_recall = named_share(
+@asked(
     FOUND_REFERENCE,
-    "reference",
-    name="context_recall",
-    what="Share of the reference's statements that the passages hold.",
+    version="2",
     formula="statements of the reference found in the passages / statements of the reference",
     requires=("contexts", "expected.answer"),
     source="RAGAS, context recall",
 )
+def context_recall(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+    """Share of the reference's statements that the passages hold."""
+    said = answers["reference_in_passages"]
+    marks = [mark[1].casefold() for text in said.texts if (mark := _FOUND.match(text))]
+    return Finding(
+        score=share(marks.count("yes"), len(marks)) if marks else None,
+        explanation=said.reasoning,
+        details={"statements": len(marks), "found": marks.count("yes")},
+    )
+
+
 precision_at_k = _ranked(
     precision_of,
     name="precision_at_k",
@@ -392,7 +403,7 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
 def passage_contradictions(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
     """Share of the pairs of passages that contradict each other."""
     said = answers["contradicting_passages"]
-    named = {tuple(sorted(map(int, re.findall(r"\d+", text)[:2]))) for text in said.texts}
+    named = {tuple(sorted(map(int, re.findall(r"\d+", text)[:2]))) for text in said.texts[:5]}
     pairs = [pair for pair in combinations(answers.places, 2) if pair in named]
     return _contradicting(pairs, len(answers.places), "says the judge")
 

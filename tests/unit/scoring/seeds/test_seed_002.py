@@ -138,9 +138,8 @@ def test_context_precision_of_deepeval_likes_early_passages():
 
 
 def test_context_recall_example():
-    answers = judged(
-        {"reference_in_passages": CriterionAnswer(numbers=(1, 3, 4))}, reference="abcd"
-    )
+    texts = ("yes: it converts CO2", "no: it converts water", "yes: glucose", "yes: sunlight")
+    answers = judged({"reference_in_passages": CriterionAnswer(texts=texts)})
     assert ask("context_recall", answers) == 0.75
 
 
