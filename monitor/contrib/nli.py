@@ -96,6 +96,7 @@ class NliJudge:
             elif against >= _CONTRADICTED:
                 verdict, place = ClaimVerdict.CONTRADICTED, contradicted.index(against)
             index, text = passages[place]
+            by_index = dict(zip((n for n, _ in passages), entailed, strict=True))
             claims.append(
                 Claim(
                     text=sentence,
@@ -105,6 +106,7 @@ class NliJudge:
                     context_index=index,
                     reason=f"entailed with {100 * support:.0f} %,"
                     f" contradicted with {100 * against:.0f} %",
+                    by_passage=tuple(by_index.get(n, 0) for n in range(len(interaction.contexts))),
                 )
             )
         return Judgement(

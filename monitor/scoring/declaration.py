@@ -193,14 +193,15 @@ class RubricMetric:
     """
     A metric with questions of its own for the judge; all of them share one further call.
 
-    ``screen`` is what is computed where there is no judge; without it the metric is
-    then skipped as ``needs_judge``.
+    ``screen`` is what is computed where there is no judge, by the rules that ``screen_version``
+    names; without it the metric is then skipped as ``needs_judge``.
     """
 
     declaration: Declaration
     criteria: tuple[Criterion, ...]
     read: Callable[[Answers, Interaction, Any], Finding]
     screen: Callable[[Interaction, Any], Finding] | None = None
+    screen_version: Callable[[], str] = str
     unmet_too: Callable[[Interaction], str | None] = lambda _: None
 
 
@@ -259,6 +260,7 @@ def read(
 def asked(
     *criteria: Criterion,
     screen: Callable[[Interaction, Any], Finding] | None = None,
+    screen_version: Callable[[], str] = str,
     unmet_too: Callable[[Interaction], str | None] = lambda _: None,
     **declared: Any,
 ) -> Callable[[Callable[[Answers, Interaction, Any], Finding]], RubricMetric]:
@@ -267,7 +269,7 @@ def asked(
     needs_judge = () if screen is not None else ("needs_judge",)
     declared["skips"] = (*needs_judge, *declared.get("skips", ()))
     return lambda function: RubricMetric(
-        _declared(function, declared), criteria, function, screen, unmet_too
+        _declared(function, declared), criteria, function, screen, screen_version, unmet_too
     )
 
 

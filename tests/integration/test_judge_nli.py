@@ -147,6 +147,15 @@ def test_score_is_the_mean_over_claims_when_scored(folder):
     assert evaluation.evaluator_version.startswith("nli-tiny-")
 
 
+def test_citation_is_right_if_the_model_finds_that_its_passage_entails_the_claim(folder):
+    settings = Settings(scorer="nli", nli_model=str(folder), metrics=("citation_accuracy",))
+    # Of the last the local scorer, which counts words by sentences, would say that it does.
+    contexts = [f"{FACT}.", "", f"cards {FACT}.", f"{FACT}. cards are not blue."]
+    marks = make_interaction(output=f"{FACT} [1][3][4].", contexts=contexts)
+    [found] = make_scorer(settings).score(marks)
+    assert found.metadata["verdicts"] == [1.0, 1.0, 0.0]
+
+
 def test_relevance_is_the_local_scorers_when_asked(folder):
     settings = {"scorer": "nli", "nli_model": str(folder)}
     both = [make_scorer(Settings.model_validate(each)) for each in (settings, {})]

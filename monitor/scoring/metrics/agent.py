@@ -183,6 +183,11 @@ def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
         return Finding(skipped="no_expected_trajectory")
     actual = [str(step) for step in interaction.metadata["trajectory"]]
     said = _missing(expected, actual, "step")
+    if further := [step for step in dict.fromkeys(actual) if step not in expected]:
+        said += f" Not expected: {', '.join(further)}."
+    taken = [step for step in dict.fromkeys(actual) if step in expected]
+    if taken != [step for step in dict.fromkeys(expected) if step in taken]:
+        said += f" Out of order: {', '.join(taken)}."
     return Finding(score=trajectory_score(actual, expected), explanation=said)
 
 

@@ -32,7 +32,7 @@ from monitor.scoring.declaration import (
     computed,
     named_share,
 )
-from monitor.scoring.entailment import MOST_PASSAGES, contradictions
+from monitor.scoring.entailment import MOST_PASSAGES, contradictions, local_version
 from monitor.scoring.language import split_sentences
 from monitor.scoring.measures import (
     entropy_bits,
@@ -398,6 +398,7 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
     direction=Direction.LOWER,
     skips=("one_passage",),
     screen=screen_passages,
+    screen_version=local_version,
     unmet_too=lambda interaction: "one_passage" if len(interaction.contexts) == 1 else None,
 )
 def passage_contradictions(answers: Answers, _: Interaction, __: NoParameters) -> Finding:

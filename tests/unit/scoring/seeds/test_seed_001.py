@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.metrics import evaluate
 from monitor.models.evaluation import Direction, advice_for, band_of
 from monitor.scoring.measures import (
     population_std,
@@ -122,6 +123,25 @@ def test_tool_choice_and_completeness_examples(expected, selected, precision, re
 )
 def test_trajectory_match(actual, score):
     assert agent.trajectory_score(actual, TRAJECTORY) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("actual", "reason"),
+    [
+        (["plan", "fetch", "write"], "no step is missing."),
+        (["plan", "write", "fetch"], "no step is missing. Out of order: plan, write, fetch."),
+        (["plan", "fetch", "beg", "write"], "no step is missing. Not expected: beg."),
+        (["write", "plan"], "missing: fetch. Out of order: write, plan."),
+    ],
+)
+def test_reason_of_a_trajectory_says_what_differs(actual, reason):
+    record = {
+        "output": "x",
+        "metadata": {"trajectory": actual},
+        "expected": {"trajectory": ["plan", "fetch", "write"]},
+    }
+    [[found]] = evaluate(record, "trajectory_match")
+    assert found.explanation == reason
 
 
 FIELDS = agent.AnswerFields(**CREDIT["final_answer_quality"])
