@@ -447,6 +447,11 @@ _SAYS = (
     r"(?:mention|state|say|suggest|note|describe|discuss|explain|indicate|highlight|report|show"
     r"|specif(?:y|ie)|list|conclude|add|tell)(?:s|es)?(?:\sus)?(?:\sthat)?\b"
 )
+#: "Smith, 2020", "Smith and Lee 2020a", "Smith et al. 2020"; "July 2020" is a date.
+_AUTHOR = (
+    r"(?-i:[A-Z])[\w'’-]{1,40}(?:,|,?\s(?:and|&)\s[\w'’-]{2,40},?|\set\sal\.?,?)"
+    r"\s(?:19|20)\d\d[a-z]?"
+)
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
 _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -455,6 +460,8 @@ _MENTIONS = tuple(
         r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
+        # (Smith, 2020), (see Smith and Lee 2020; Poe, 2021)
+        rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
         # at the beginning, at the end, before what they say
         rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",

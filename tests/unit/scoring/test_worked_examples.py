@@ -1,13 +1,13 @@
 """The documents' worked examples, with a judge that answers claim by claim over the wire."""
 
 import pytest
-from support.criteria_replies import answer_criteria, asks_criteria
-from support.judge_replies import Question, canary_of
-from support.judge_server import JudgeServer
 
 from monitor.models import Interaction
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
+from support.criteria_replies import answer_criteria, asks_criteria
+from support.judge_replies import Question, canary_of
+from support.judge_server import JudgeServer
 
 
 def scripted(claims, answers):
@@ -95,7 +95,11 @@ CLAIMS = {
         ("Eiffel Tower made of iron", "not_found", ""),
     ],
     "Green tea": [
-        ("Green tea contains powerful antioxidants", "supported", "Green tea contains antioxidants"),
+        (
+            "Green tea contains powerful antioxidants",
+            "supported",
+            "Green tea contains antioxidants",
+        ),
         ("antioxidants fight inflammation", "supported", "catechins may reduce inflammation"),
     ],
     "It contains": [
