@@ -432,23 +432,6 @@ class EvidenceRules(NoParameters):
     )
 
 
-def quality_of_evidence(
-    support: float, diversity: float, recency: float, authority: float
-) -> float:
-    """Return 0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority, each in [0, 1]."""
-    return 0.4 * support + 0.3 * diversity + 0.2 * recency + 0.1 * authority
-
-
-def source_diversity(sources: Sequence[str], enough: int = 3) -> float:
-    """Return independent sources over *enough* of them, at most 1."""
-    return min(1.0, len(set(sources)) / enough)
-
-
-def recency(published: datetime, now: datetime, half_life: timedelta) -> float:
-    """Halve with every *half_life* of age; 1 for what is new."""
-    return math.pow(0.5, max(timedelta(0), now - published) / half_life)
-
-
 @of_claims(
     formula="0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority",
     source="ours: weights and factors as given",
@@ -468,18 +451,20 @@ def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceR
     now = interaction.timestamp or datetime.now(UTC)
     half_life = timedelta(days=p.half_life_days)
 
-    def recency_of(published: Any) -> float:
+    def recency(published: Any) -> float:
         try:
             at = datetime.fromisoformat(str(published))
         except ValueError:
             return 0.5
-        return recency(at if at.tzinfo else at.replace(tzinfo=UTC), now, half_life)
+        age = now - (at if at.tzinfo else at.replace(tzinfo=UTC))
+        return math.pow(0.5, max(timedelta(0), age) / half_life)
 
     factors = {
         "support": weighted_mean([claim.support for claim in claims]),
-        "diversity": source_diversity(sources, p.enough_sources),
-        "recency": weighted_mean([recency_of(extra.get("published")) for extra in extras]),
+        "diversity": min(1.0, len(set(sources)) / p.enough_sources),
+        "recency": weighted_mean([recency(extra.get("published")) for extra in extras]),
         "authority": weighted_mean([p.authorities.get(source, 0.5) for source in sources]),
     }
     said = ", ".join(f"{name} {value:.2f}" for name, value in factors.items())
-    return Finding(score=quality_of_evidence(**factors), explanation=f"{said}.", details=factors)
+    score = weighted_mean([*factors.values()], [0.4, 0.3, 0.2, 0.1])
+    return Finding(score=score, explanation=f"{said}.", details=factors)
