@@ -123,13 +123,24 @@ class OpenAIJudge:
         # There were passages, and the output states nothing and declines to answer.
         silent = all(claim.verdict is ClaimVerdict.NO_CLAIM for claim in claims)
         refused = bool(claims) and silent and whole.answered == "refusal"
-        wrong = _wrong_refusal(whole, claims, passages) if refused else ()
+        # The reason of a refusal is the place that holds the answer; in other words it proves none.
+        held = whole.answered_reason.strip()
+        place = passages.find(held) if refused else None
+        if place is not None:
+            wrong = replace(
+                claims[0],
+                verdict=ClaimVerdict.WRONG_REFUSAL,
+                evidence=storable(held, _MAX_QUOTE_CHARS),
+                context_index=place,
+                reason="it declines to answer, but the passages hold the answer",
+            )
+            claims = (wrong, *claims[1:])
         reason = storable(whole.answered_reason, _MAX_REASON_CHARS)
         packed = case.packed
         kept = f"contexts_packed: kept {packed.chars_kept} of {packed.chars} characters"
         return Judgement(
-            claims=wrong or claims,
-            declined_rightly=refused and not wrong,
+            claims=claims,
+            declined_rightly=refused and place is None,
             claims_not_judged=case.sentences_left_out if case.contexts else 0,
             relevance=_ANSWERED[whole.answered],
             relevance_reason=_ANSWERED_REASON[whole.answered] + (f": {reason}" if reason else "."),
@@ -411,22 +422,3 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
         context_index=index,
         reason=reason,
     )
-
-
-def _wrong_refusal(
-    reply: JudgeReply, claims: Sequence[Claim], passages: Quotable
-) -> tuple[Claim, ...]:
-    """Make a claim of a refusal, if the passages hold the answer; nothing if they do not."""
-    # Of a refusal; a reason in words of its own proves nothing.
-    quote = reply.answered_reason.strip()
-    index = passages.find(quote)
-    if index is None:
-        return ()
-    claim = replace(
-        claims[0],
-        verdict=ClaimVerdict.WRONG_REFUSAL,
-        evidence=storable(quote, _MAX_QUOTE_CHARS),
-        context_index=index,
-        reason="it declines to answer, but the passages hold the answer",
-    )
-    return (claim, *claims[1:])

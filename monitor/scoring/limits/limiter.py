@@ -313,33 +313,30 @@ class VerdictCache:
         self._waiting.append(mine)
         with self._turn:
             if not mine.done:
-                asked: list[_LookUp] = [self._waiting.popleft() for _ in range(len(self._waiting))]
-                self._read(asked if mine in asked else [*asked, mine])
+                # All that wait at once; where that fails all fail, as one by one would wait long.
+                asked = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                packed: Sequence[bytes | None] = [None] * len(asked)
+                failed = None
+                try:
+                    with translated():
+                        packed = self._redis.mget([names.verdict(each.key) for each in asked])
+                except QueueUnavailableError as error:
+                    failed = str(error)
+                for each, found in zip(asked, packed, strict=True):
+                    each.packed, each.failed, each.done = found, failed, True
         if mine.failed is not None:
             raise QueueUnavailableError(mine.failed)
         if mine.packed is None:
             return None
         try:
-            found: Any = _ADAPTERS[kind].validate_json(zlib.decompress(mine.packed))
+            kept: Any = _ADAPTERS[kind].validate_json(zlib.decompress(mine.packed))
         except (zlib.error, ValueError):
             return None  # of another version of this program
         more = {"kept": True}
         if kind is Reply:
-            more = {"details": found.details | {"kept_verdict": True}}
-        free: T = replace(found, cost_usd=0.0, duration_ms=0.0, **more)
+            more = {"details": kept.details | {"kept_verdict": True}}
+        free: T = replace(kept, cost_usd=0.0, duration_ms=0.0, **more)
         return free
-
-    def _read(self, asked: Sequence[_LookUp]) -> None:
-        """Ask for all at once; where that fails, all fail: one after the other would wait long."""
-        keys, failed = [names.verdict(each.key) for each in asked], None
-        found: Sequence[bytes | None] = [None] * len(keys)
-        try:
-            with translated():
-                found = self._redis.mget(keys)
-        except QueueUnavailableError as error:
-            failed = str(error)
-        for each, packed in zip(asked, found, strict=True):
-            each.packed, each.failed, each.done = packed, failed, True
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
         """Keep an answer."""
