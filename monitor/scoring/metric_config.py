@@ -43,7 +43,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from monitor.errors import SettingsError, own_words
+from monitor.errors import SettingsError, first_mistake
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.scoring.base import Finding
@@ -196,9 +196,8 @@ def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) ->
             made: Metric = _load(_LIBRARIES[library], place)(name, kind, other.arguments, **own)
             return made
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        what = own_words(first["msg"]).replace("a valid tuple", "a list")
+        key, what = first_mistake(error)
+        what = what.replace("a valid tuple", "a list")
         raise SettingsError(f"{place} {key}: {what}".replace(" : ", " ")) from None
     except ValueError as error:
         raise SettingsError(f"{place} {error}") from None

@@ -18,7 +18,7 @@ import redis
 import structlog
 from pydantic import ValidationError
 
-from monitor.errors import SettingsError, own_words
+from monitor.errors import SettingsError, first_mistake
 from monitor.models.evaluation import PassRule
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Judge, Scorer
@@ -417,11 +417,9 @@ def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> Config
     try:
         parameters = declared.parameters.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
+        key, what = first_mistake(error)
+        if what == "unknown field":
             known = ["pass_score", *declared.parameters.model_fields]
             raise SettingsError(f"{where} has no parameter {key!r}; {_hint(key, known)}") from None
-        what = own_words(first["msg"])
         raise SettingsError(f"{where} {key}: {what}".replace(" : ", " ")) from None
     return ConfiguredMetric(metric, parameters, rule)
