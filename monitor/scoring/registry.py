@@ -245,16 +245,10 @@ def make_chat(settings: Settings, client: redis.Redis | None = None) -> ChatEndp
     SettingsError
         If the judge lacks its key, or a budget cannot be kept.
     """
-    from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy  # noqa: PLC0415
+    from monitor.scoring.judges.openai_client import ChatEndpoint, access_from  # noqa: PLC0415
 
-    key, limits = settings.openai_api_key, settings.judge_limits
-    return ChatEndpoint(
-        settings.judge_model,
-        api_key=key.get_secret_value() if key else None,
-        base_url=settings.openai_base_url,
-        policy=RetryPolicy(attempts=limits.judge_attempts, timeout_s=limits.judge_timeout_s),
-        meter=_JudgeEndpoint(settings, client, once=True).meter,
-    )
+    meter = _JudgeEndpoint(settings, client, once=True).meter
+    return ChatEndpoint(settings.judge_model, **access_from(settings), meter=meter)
 
 
 def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
