@@ -177,7 +177,8 @@ def _judged(
     if endpoint is None:
         if settings.scorer == "local":
             return JudgementScorer(_local(settings, metrics), metrics)
-        return JudgementScorer(_extra("nli").make_judge(settings), metrics)
+        judge = _extra("nli").make_judge(settings, _line_of_claims(settings, metrics))
+        return JudgementScorer(judge, metrics)
     concurrency = settings.judge_limits.judge_concurrency
     judged = JudgementScorer(endpoint.judge, metrics, concurrency=concurrency)
     if settings.scorer != "cascade":
@@ -252,14 +253,18 @@ def make_chat(settings: Settings, client: redis.Redis | None = None) -> ChatEndp
 
 
 def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
-    """Make the local judge, whose claims stand where groundedness passes."""
     name = settings.embedding_model
-    # An app's own line is one for answers; a claim needs the usual support.
-    lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
     return LocalJudge(
-        pass_score=lines[0] if lines else settings.pass_score,
+        pass_score=_line_of_claims(settings, metrics),
         rewriter=None if name is None else _extra("embedding").make_rewriter(name),
     )
+
+
+def _line_of_claims(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> float:
+    """Return the support from which a claim is supported: where groundedness passes."""
+    # An app's own line is one for answers; a claim needs the usual support.
+    lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
+    return lines[0] if lines else settings.pass_score
 
 
 # --- which metrics: those of the settings, with what the metrics file says of each ---
