@@ -58,8 +58,8 @@ USEFUL_SENTENCES = Criterion(
 )
 FOUND_REFERENCE = Criterion(
     "reference_in_passages",
-    "Which statements does the reference make? Write each, in its words and with one fact alone,"
-    " behind `yes:` if the passages wholly support it, else behind `no:`.",
+    "Write each statement of the reference, one fact each, behind `yes:` if the passages wholly"
+    " support it, else behind `no:`.",
     Form.TEXTS,
 )
 _FOUND = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
