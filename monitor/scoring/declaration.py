@@ -253,8 +253,14 @@ def computed(**declared: Any) -> Callable[[Callable[[Interaction, Any], Finding]
 def read(
     **declared: Any,
 ) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], JudgementMetric]:
-    """Make a metric of a function of the shared judgement, declared as in `computed`."""
-    return lambda function: JudgementMetric(_declared(function, declared), function)
+    """
+    Make a metric of a function of the shared judgement, declared as in `computed`.
+
+    It needs output and contexts unless it says otherwise.
+    """
+    backend = "local scorer, NLI or judge, in the shared call"
+    shared = {"requires": ("output", "contexts"), "backend": backend, "cost": Cost.JUDGE}
+    return lambda function: JudgementMetric(_declared(function, shared | declared), function)
 
 
 def asked(

@@ -19,7 +19,6 @@ from pydantic import Field
 from monitor.models import Interaction
 from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
-    Cost,
     JudgementMetric,
     NoParameters,
     computed,
@@ -30,11 +29,6 @@ from monitor.scoring.language import MOST_SENTENCES, split_sentences
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
 
-_SHARED: dict[str, Any] = {
-    "requires": ("output", "contexts"),
-    "backend": "local scorer, NLI or judge, in the shared call",
-    "cost": Cost.JUDGE,
-}
 #: Above this entailment a citation is correct, above the second one partially.
 STRONG, PARTIAL = 0.8, 0.5
 _PARTIAL_SCORE = 0.7
@@ -222,7 +216,7 @@ def _of_citations(
             return function(answer, answer.entailment(judgement, interaction), interaction, p)
 
         skipped = ("no_citation", "unsupported_text", *skips)
-        return read(skips=skipped, version=version, **_SHARED, **declared)(evaluate)
+        return read(skips=skipped, version=version, **declared)(evaluate)
 
     return made
 
@@ -361,7 +355,6 @@ class Sources(NoParameters):
     source="ours: citations over the graph of passages",
     skips=("no_claim_needs_several", "unsupported_text"),
     parameters=Sources,
-    **_SHARED,
 )
 def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sources) -> Finding:
     """

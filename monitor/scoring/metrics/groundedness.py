@@ -16,17 +16,11 @@ from typing import Any, Literal
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
-from monitor.scoring.declaration import Cost, JudgementMetric, NoParameters, read
+from monitor.scoring.declaration import JudgementMetric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.measures import lexical_cosine, share, weighted_mean
 from monitor.stats.summary import normal_interval
 
-_SHARED: dict[str, Any] = {
-    "requires": ("output", "contexts"),
-    "backend": "local scorer, NLI or judge, in the shared call",
-    "cost": Cost.JUDGE,
-    "skips": ("unsupported_text", "no_claim"),
-}
 _MAX_LISTED = 50
 _MAX_NAMED = 2
 _MAX_CLAIM_CHARS = 120
@@ -53,7 +47,7 @@ def of_claims(
                 return function(claims, interaction, p)
             return Finding(skipped="no_claim" if judgement.readable else "unsupported_text")
 
-        return read(**_SHARED | declared)(evaluate)
+        return read(**{"skips": ("unsupported_text", "no_claim")} | declared)(evaluate)
 
     return made
 
@@ -64,7 +58,7 @@ def of_claims(
     " (judge, NLI)",
     source="deepset, Groundedness Score",
     local_rule=PassRule(OWN_LEAST, own=True),
-    **_SHARED | {"skips": ("no_claim", "unsupported_text", "right_refusal")},
+    skips=("no_claim", "unsupported_text", "right_refusal"),
 )
 def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
     """
@@ -155,7 +149,6 @@ def _shortened(text: str, limit: int) -> str:
     requires=("output", "query"),
     source="TruLens, RAG Triad",
     backend="local scorer or judge, in the shared call",
-    cost=Cost.JUDGE,
     skips=(
         "unsupported_text",
         "nothing_asked",

@@ -52,23 +52,7 @@ RELEVANT_PASSAGES = Criterion(
     "Which passages hold information that helps to answer the query?",
     Form.PASSAGES,
 )
-USEFUL_SENTENCES = Criterion(
-    "useful_share",
-    "What share of the sentences of all passages together is needed to answer the query?",
-)
-FOUND_REFERENCE = Criterion(
-    "reference_in_passages",
-    "Write each statement of the reference, one fact each, behind `yes:` if the passages wholly"
-    " support it, else behind `no:`.",
-    Form.TEXTS,
-)
 _FOUND = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
-CONTRADICTING = Criterion(
-    "contradicting_passages",
-    "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`, the"
-    " plainest first, at most five; or `none`.",
-    Form.TEXTS,
-)
 
 
 class Counts(NamedTuple):
@@ -258,7 +242,10 @@ def contextual_precision(answers: Answers, _: Interaction, __: NoParameters) -> 
 
 
 @asked(
-    USEFUL_SENTENCES,
+    Criterion(
+        "useful_share",
+        "What share of the sentences of all passages together is needed to answer the query?",
+    ),
     formula="relevant sentences / sentences",
     requires=("query", "contexts"),
     source="Es et al. 2023, RAGAS (arXiv:2309.15217), context relevance",
@@ -274,7 +261,12 @@ def context_precision(answers: Answers, _: Interaction, __: NoParameters) -> Fin
 
 
 @asked(
-    FOUND_REFERENCE,
+    Criterion(
+        "reference_in_passages",
+        "Write each statement of the reference, one fact each, behind `yes:` if the passages wholly"
+        " support it, else behind `no:`.",
+        Form.TEXTS,
+    ),
     version="2",
     formula="statements of the reference found in the passages / statements of the reference",
     requires=("contexts", "expected.answer"),
@@ -390,7 +382,12 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
 
 
 @asked(
-    CONTRADICTING,
+    Criterion(
+        "contradicting_passages",
+        "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`,"
+        " the plainest first, at most five; or `none`.",
+        Form.TEXTS,
+    ),
     formula="contradicting pairs (at most five by the judge) / pairs",
     requires=("contexts",),
     source="ours: pairs of passages",
