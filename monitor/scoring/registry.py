@@ -34,7 +34,7 @@ from monitor.scoring.declaration import (
 )
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import caps_from, microusd_up
-from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
+from monitor.scoring.limits.limiter import LimitedJudge, SharedLimits
 from monitor.scoring.limits.meter import USUAL_TOKENS, Meter
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge
@@ -218,17 +218,15 @@ class _JudgeEndpoint:
         limits = SharedLimits.from_settings(settings, client, price)
         concurrency = Concurrency(judge_limits.judge_concurrency)
         meter = Meter(budget=limits.budget, price=price, rate=limits.rate, concurrency=concurrency)
-        limiter = JudgeLimiter(
-            concurrency=concurrency,
-            rate=limits.rate,
-            breaker=limits.breaker,
-            cache=limits.cache,
+        self.limits, self.meter = limits, meter
+        self.judge = LimitedJudge(
+            OpenAIJudge.from_settings(settings, meter=meter),
+            concurrency,
+            limits,
             # A worker holds samples no longer than the calls of a round take; a run of its own
             # waits.
             longest_wait_s=None if once else judge_limits.judge_timeout_s,
         )
-        self.limits, self.meter = limits, meter
-        self.judge = LimitedJudge(OpenAIJudge.from_settings(settings, meter=meter), limiter)
         self._lowers = settings.judge_budget.budget_policy in (None, "lower")
 
     def budget_factor(self) -> float:
