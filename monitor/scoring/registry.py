@@ -190,9 +190,7 @@ def _judged(
         judge=judged,
         sampling=JudgeSampling(settings.judge_share),
         calibration=Calibration(
-            VerdictHistory(client, version),
-            pass_score=settings.pass_score,
-            rules={each.name: each.rule for each in metrics},
+            VerdictHistory(client, version), {each.name: each.rule for each in metrics}
         ),
         budget_factor=endpoint.budget_factor,
         share_of=share_of,
