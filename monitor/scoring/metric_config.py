@@ -125,28 +125,25 @@ def inputs(declared: Declaration, parameters: BaseModel) -> list[str]:
     return fields
 
 
-class _Function(BaseModel):
-    """A table that makes a metric of a function."""
+class _Foreign(BaseModel):
+    """A table that makes a metric of code that is not ours."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    function: str
-    what: str = ""
     requires: tuple[str, ...] = ("output",)
     direction: Direction = Direction.HIGHER
+
+
+class _Function(_Foreign):
+    function: str
+    what: str = ""
     version: str = Field("1", min_length=1, max_length=40)
 
 
-class _Library(BaseModel):
-    """A table that makes a metric of another library."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Library(_Foreign):
     deepeval: str | None = None
     ragas: str | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
-    requires: tuple[str, ...] = ("output",)
-    direction: Direction = Direction.HIGHER
 
 
 def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) -> Metric:

@@ -198,9 +198,8 @@ def _ranked(
     return computed(**shared | declared)(compute)
 
 
-def _f1(**declared: Any) -> Computed:
-    """Make a metric of the F1 of a query; of version 2 a window sums the counts of its queries."""
-    summed = "version" in declared
+def _f1(*, summed: bool, **declared: Any) -> Computed:
+    """Make a metric of the F1 of a query; *summed*: a window sums the counts of its queries."""
 
     def compute(interaction: Interaction, _: NoParameters) -> Finding:
         found = counts(passage_ids(interaction), relevant_ids(interaction))
@@ -323,10 +322,12 @@ ndcg_at_k = _ranked(
     source="Järvelin and Kekäläinen 2002",
 )
 macro_f1 = _f1(
+    summed=False,
     name="macro_f1",
     what="F1 of all passages of a query; the window's mean is macro F1.",
 )
 micro_f1 = _f1(
+    summed=True,
     name="micro_f1",
     what="F1 of all passages of a query; queries weigh by their passages, so the window's mean is"
     " micro F1, from summed counts.",
