@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from monitor.models import Evaluation, Interaction
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.registry import make_scorer
+from monitor.scoring.registry import budget_client, make_scorer
 from monitor.settings import Settings
 from monitor.settings.kinds import split_commas
 
@@ -60,7 +60,8 @@ def evaluate(
     settings
         Judge, key, retries and budget; those of the environment by default.
     client
-        The Redis that keeps the judge's budget and cached verdicts; neither without it.
+        The Redis that keeps cached verdicts and the judge's budget; where there is a budget, it is
+        that of the settings unless given.
 
     Raises
     ------
@@ -74,6 +75,7 @@ def evaluate(
     named = split_commas(metrics) if isinstance(metrics, str) else tuple(metrics)
     wanted = (settings or Settings.from_env()).model_copy(update={"metrics": named})
     interactions = list(_interactions(records))
+    client = client or budget_client(wanted)
     scorer = make_scorer(wanted, client=client, once=True, parameters=parameters)
     try:
         if scorer.concurrency == 1:

@@ -19,7 +19,7 @@ from monitor.scoring.language import (
     without_mentions,
 )
 from monitor.scoring.local.passages import flatten
-from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge
 from monitor.settings import Settings, variable
 
 try:
@@ -29,7 +29,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("the NLI judge", extra="nli") from missing
 
-_ENTAILED = _CONTRADICTED = 0.5
+_CONTRADICTED = 0.5
 _LONGEST_EVIDENCE = 300
 _LONGEST_NAME = 60
 _BATCH = 16
@@ -37,18 +37,19 @@ _FEWEST_LABELS = 2
 _OVERLAP = 0.25  # of a window, so that no sentence is cut in two by all of them
 
 
-def make_judge(settings: Settings) -> NliJudge:
+def make_judge(settings: Settings, entailed: float) -> NliJudge:
     """
     Make the judge that the settings name; its model is loaded, or fetched from its hub.
 
-    Raise SettingsError if there is no such model.
+    From the probability *entailed* on a claim is supported. Raise SettingsError if there is no
+    such model.
     """
     if settings.nli_model is None:
         raise SettingsError(
             f"{variable('nli_model')}: {variable('scorer')}=nli needs a model; name a folder or an"
             " id on the hub"
         )
-    return NliJudge(NliModel(settings.nli_model), settings.nli_model)
+    return NliJudge(NliModel(settings.nli_model), settings.nli_model, entailed=entailed)
 
 
 class NliJudge:
@@ -56,16 +57,17 @@ class NliJudge:
     Judges each claim against each passage; the best passage counts.
 
     Groundedness is the mean over claims of the probability that the best passage entails
-    the claim (Honovich et al., 2022, TRUE; Laban et al., 2022, SummaC). A claim that only
-    two passages together support is not seen. Relevance is the local scorer's: inference
+    the claim (Honovich et al., 2022, TRUE; Laban et al., 2022, SummaC). From *entailed* on, the
+    line at which the mean passes, a claim is supported: where all are, the answer passes. A claim
+    that only two passages together support is not seen. Relevance is the local scorer's: inference
     has nothing to say about it.
     """
 
-    def __init__(self, model: NliModel, name: str) -> None:
-        self._model = model
+    def __init__(self, model: NliModel, name: str, *, entailed: float = PASS_SCORE) -> None:
+        self._model, self._entailed = model, entailed
         self._local = LocalJudge()
         short = storable(PurePath(name).name, _LONGEST_NAME)
-        self.version = f"nli-{short}-{model.fingerprint}+{self._local.version}"
+        self.version = f"nli-{short}-{model.fingerprint}-{entailed:g}+{self._local.version}"
 
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge one interaction; makes one pass over the model a claim and passage."""
@@ -91,11 +93,12 @@ class NliJudge:
             entailed, contradicted = zip(*(next(found) for _ in passages), strict=True)
             support, against = max(entailed), max(contradicted)
             verdict, place = ClaimVerdict.NOT_FOUND, entailed.index(support)
-            if support >= _ENTAILED:
+            if support >= self._entailed:
                 verdict = ClaimVerdict.SUPPORTED
             elif against >= _CONTRADICTED:
                 verdict, place = ClaimVerdict.CONTRADICTED, contradicted.index(against)
             index, text = passages[place]
+            by_index = dict(zip((n for n, _ in passages), entailed, strict=True))
             claims.append(
                 Claim(
                     text=sentence,
@@ -105,6 +108,7 @@ class NliJudge:
                     context_index=index,
                     reason=f"entailed with {100 * support:.0f} %,"
                     f" contradicted with {100 * against:.0f} %",
+                    by_passage=tuple(by_index.get(n, 0) for n in range(len(interaction.contexts))),
                 )
             )
         return Judgement(

@@ -439,7 +439,9 @@ ADVICE: dict[str, Advice] = {
     "tool_completeness": Advice(
         "required data sources are missing", "update the tool selection logic"
     ),
-    "trajectory_match": Advice("steps are out of order or missing", "review the workflow graph"),
+    "trajectory_match": Advice(
+        "steps are missing, not expected or out of order", "review the workflow graph"
+    ),
     "final_answer_quality": Advice(
         "required output fields are missing", "update the synthesis prompt"
     ),

@@ -33,6 +33,7 @@ class Claim:
     evidence: str | None = None
     context_index: int | None = None
     reason: str = ""
+    by_passage: tuple[float, ...] = ()  #: the support by each alone, where a judge knows that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

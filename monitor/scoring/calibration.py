@@ -223,22 +223,11 @@ class Calibration:
     While Redis cannot be reached the last ones known go on: any will do.
     """
 
-    def __init__(
-        self,
-        history: VerdictHistory,
-        *,
-        pass_score: float,
-        rules: Mapping[str, PassRule] | None = None,
-    ) -> None:
+    def __init__(self, history: VerdictHistory, rules: Mapping[str, PassRule]) -> None:
         self._history = history
-        self._pass_score = pass_score
-        self._rules = rules or {}
+        self.rules = rules  #: when a score passes, by metric
         self._known: dict[tuple[str, str], _Known] = {}
         self._lock = threading.Lock()
-
-    def rule(self, metric: str) -> PassRule:
-        """Return when a score of *metric* passes."""
-        return self._rules.get(metric, PassRule(self._pass_score))
 
     def expect(
         self, app: str, metric: str, local_score: float, places: tuple[int, ...] = ()
@@ -253,7 +242,7 @@ class Calibration:
                 except QueueUnavailableError:
                     verdicts, total = (), 0
                 if known is None or total - known.total > len(verdicts) // _REFIT:
-                    known = _Known(fit_curve(verdicts, self.rule(metric)), total)
+                    known = _Known(fit_curve(verdicts, self.rules[metric]), total)
                 known = self._known[app, metric] = known._replace(read_s=now_s)
         return known.curve.expect(local_score, places)
 

@@ -127,8 +127,8 @@ class Cascade:
             passed = score = None
             if judged is not None and judged.status is EvaluationStatus.COMPLETED:
                 shown, score = judged, float(judged.score or 0.0)
-                rule = self.calibration.rule(name)
-                verdict = JudgedSample(local_score, rule.passes(score), score, places)
+                does_pass = self.calibration.rules[name].passes(score)
+                verdict = JudgedSample(local_score, does_pass, score, places)
                 passed = float(verdict.passed)
                 self.calibration.learn(interaction.app, name, verdict)
             answered = answered_probability(probability, answered_share)

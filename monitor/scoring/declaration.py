@@ -193,14 +193,15 @@ class RubricMetric:
     """
     A metric with questions of its own for the judge; all of them share one further call.
 
-    ``screen`` is what is computed where there is no judge; without it the metric is
-    then skipped as ``needs_judge``.
+    ``screen`` is what is computed where there is no judge, by the rules that ``screen_version``
+    names; without it the metric is then skipped as ``needs_judge``.
     """
 
     declaration: Declaration
     criteria: tuple[Criterion, ...]
     read: Callable[[Answers, Interaction, Any], Finding]
     screen: Callable[[Interaction, Any], Finding] | None = None
+    screen_version: Callable[[], str] = str
     unmet_too: Callable[[Interaction], str | None] = lambda _: None
 
 
@@ -252,13 +253,20 @@ def computed(**declared: Any) -> Callable[[Callable[[Interaction, Any], Finding]
 def read(
     **declared: Any,
 ) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], JudgementMetric]:
-    """Make a metric of a function of the shared judgement, declared as in `computed`."""
-    return lambda function: JudgementMetric(_declared(function, declared), function)
+    """
+    Make a metric of a function of the shared judgement, declared as in `computed`.
+
+    It needs output and contexts unless it says otherwise.
+    """
+    backend = "local scorer, NLI or judge, in the shared call"
+    shared = {"requires": ("output", "contexts"), "backend": backend, "cost": Cost.JUDGE}
+    return lambda function: JudgementMetric(_declared(function, shared | declared), function)
 
 
 def asked(
     *criteria: Criterion,
     screen: Callable[[Interaction, Any], Finding] | None = None,
+    screen_version: Callable[[], str] = str,
     unmet_too: Callable[[Interaction], str | None] = lambda _: None,
     **declared: Any,
 ) -> Callable[[Callable[[Answers, Interaction, Any], Finding]], RubricMetric]:
@@ -267,26 +275,27 @@ def asked(
     needs_judge = () if screen is not None else ("needs_judge",)
     declared["skips"] = (*needs_judge, *declared.get("skips", ()))
     return lambda function: RubricMetric(
-        _declared(function, declared), criteria, function, screen, unmet_too
+        _declared(function, declared), criteria, function, screen, screen_version, unmet_too
     )
 
 
 def named_share(
-    criterion: Criterion, of: str, *, good: bool = True, noted: str = "", **declared: Any
+    criterion: Criterion, of: str, *, good: bool = True, noted: str, **declared: Any
 ) -> RubricMetric:
     """
     Make a metric of the share of what was sent that the judge names.
 
-    *of* says of what: ``sentences``, ``places`` of passages or ``reference``. Unless *good* the
-    score is the share of the others; the numbers are on record under *noted*.
+    *of* says of what: ``sentences``, or ``places`` of passages. Unless *good* the score is the
+    share of the others; the numbers are on record under *noted*.
     """
 
     def evaluate(answers: Answers, _: Interaction, __: Any) -> Finding:
         said = answers[criterion.name]
         part = share(len(said.numbers), len(getattr(answers, of)))
-        details = {noted: list(said.numbers)} if noted else {}
         return Finding(
-            score=part if good else 1 - part, explanation=said.reasoning, details=details
+            score=part if good else 1 - part,
+            explanation=said.reasoning,
+            details={noted: list(said.numbers)},
         )
 
     return asked(criterion, **declared)(evaluate)

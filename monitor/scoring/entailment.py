@@ -3,7 +3,8 @@ Which passages entail which statements of an answer: one door for all metrics th
 
 What decides is the judgement of the configured back end (judge, NLI model or local scorer). It
 says of each statement whether the passages together support it, and quotes the place. Which of
-several passages does is then found by that quote, else by the local scorer, which counts words.
+several passages does is known to an NLI model; else it is found by the quote, and by the local
+scorer, which counts words.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class Entailment:
         claim = self._claims[statement] if statement < len(self._claims) else None
         if claim is None or claim.verdict is not ClaimVerdict.SUPPORTED:
             return 0.0
+        if claim.by_passage:
+            return claim.by_passage[passage]
         quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
         if claim.context_index == passage or quoted:
             return claim.support
@@ -154,6 +157,11 @@ def _supports(question: _Question) -> tuple[float, ...]:
 def clear_cache() -> None:
     """Forget recent results, as for a measurement."""
     _supports.cache_clear()
+
+
+def local_version() -> str:
+    """Return the version of the rules by which `supports` and `contradictions` decide."""
+    return _judge().version
 
 
 def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:

@@ -330,8 +330,7 @@ _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
-_CHARS_READ = 2_000  # enough to see that a sentence is long and says something
-_LONGEST_TERSE = 40  # characters
+_CHARS_READ, _LONGEST_TERSE = 2_000, 40  # of any sentence; of one that declines in a word or two
 _LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
@@ -400,9 +399,8 @@ def is_refusal(sentence: str) -> bool:
     Return whether *sentence* only declines to answer or says that the sources are silent.
 
     "I'm sorry, but I don't know" and "Not specified." decline; "I don't know, but it is open"
-    states something.
-    The turns of phrase are those of fifteen languages besides English; in others a
-    refusal is read as a statement, which the passages then do not hold.
+    states something. The turns of phrase are those of fifteen languages besides English; in others
+    a refusal is read as a statement, which the passages then do not hold.
     """
     if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
         return True
@@ -447,14 +445,16 @@ _SAYS = (
     r"(?:mention|state|say|suggest|note|describe|discuss|explain|indicate|highlight|report|show"
     r"|specif(?:y|ie)|list|conclude|add|tell)(?:s|es)?(?:\sus)?(?:\sthat)?\b"
 )
+_AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
 _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        # [1], [^2], [1, 3], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: prices.pdf)
+        # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
         r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
+        rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
         # at the beginning, at the end, before what they say
         rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",

@@ -43,7 +43,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from monitor.errors import SettingsError, own_words
+from monitor.errors import SettingsError, first_mistake
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.scoring.base import Finding
@@ -125,28 +125,25 @@ def inputs(declared: Declaration, parameters: BaseModel) -> list[str]:
     return fields
 
 
-class _Function(BaseModel):
-    """A table that makes a metric of a function."""
+class _Foreign(BaseModel):
+    """A table that makes a metric of code that is not ours."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    function: str
-    what: str = ""
     requires: tuple[str, ...] = ("output",)
     direction: Direction = Direction.HIGHER
+
+
+class _Function(_Foreign):
+    function: str
+    what: str = ""
     version: str = Field("1", min_length=1, max_length=40)
 
 
-class _Library(BaseModel):
-    """A table that makes a metric of another library."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Library(_Foreign):
     deepeval: str | None = None
     ragas: str | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
-    requires: tuple[str, ...] = ("output",)
-    direction: Direction = Direction.HIGHER
 
 
 def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) -> Metric:
@@ -196,9 +193,8 @@ def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) ->
             made: Metric = _load(_LIBRARIES[library], place)(name, kind, other.arguments, **own)
             return made
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        what = own_words(first["msg"]).replace("a valid tuple", "a list")
+        key, what = first_mistake(error)
+        what = what.replace("a valid tuple", "a list")
         raise SettingsError(f"{place} {key}: {what}".replace(" : ", " ")) from None
     except ValueError as error:
         raise SettingsError(f"{place} {error}") from None

@@ -95,6 +95,7 @@ class MetricPipeline:
                 version = f"{self.criteria_judge.criteria_version}-{each.version}{beside}"
             elif isinstance(each.metric, RubricMetric):
                 version = f"{'screen' if each.metric.screen else 'unasked'}-{each.version}"
+                version += f"+{local}" if (local := each.metric.screen_version()) else ""
             elif isinstance(each.metric, Combined):
                 parts = "+".join(self._versions[part] for part in each.metric.weights)
                 digest = hashlib.sha256(parts.encode()).hexdigest()[:8]

@@ -18,7 +18,7 @@ import redis
 import structlog
 from pydantic import ValidationError
 
-from monitor.errors import SettingsError, own_words
+from monitor.errors import SettingsError, first_mistake
 from monitor.models.evaluation import PassRule
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Judge, Scorer
@@ -34,7 +34,7 @@ from monitor.scoring.declaration import (
 )
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.limits.budget import caps_from, microusd_up
-from monitor.scoring.limits.limiter import JudgeLimiter, LimitedJudge, SharedLimits
+from monitor.scoring.limits.limiter import LimitedJudge, SharedLimits
 from monitor.scoring.limits.meter import USUAL_TOKENS, Meter
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge
@@ -177,7 +177,8 @@ def _judged(
     if endpoint is None:
         if settings.scorer == "local":
             return JudgementScorer(_local(settings, metrics), metrics)
-        return JudgementScorer(_extra("nli").make_judge(settings), metrics)
+        judge = _extra("nli").make_judge(settings, _line_of_claims(settings, metrics))
+        return JudgementScorer(judge, metrics)
     concurrency = settings.judge_limits.judge_concurrency
     judged = JudgementScorer(endpoint.judge, metrics, concurrency=concurrency)
     if settings.scorer != "cascade":
@@ -189,9 +190,7 @@ def _judged(
         judge=judged,
         sampling=JudgeSampling(settings.judge_share),
         calibration=Calibration(
-            VerdictHistory(client, version),
-            pass_score=settings.pass_score,
-            rules={each.name: each.rule for each in metrics},
+            VerdictHistory(client, version), {each.name: each.rule for each in metrics}
         ),
         budget_factor=endpoint.budget_factor,
         share_of=share_of,
@@ -217,17 +216,15 @@ class _JudgeEndpoint:
         limits = SharedLimits.from_settings(settings, client, price)
         concurrency = Concurrency(judge_limits.judge_concurrency)
         meter = Meter(budget=limits.budget, price=price, rate=limits.rate, concurrency=concurrency)
-        limiter = JudgeLimiter(
-            concurrency=concurrency,
-            rate=limits.rate,
-            breaker=limits.breaker,
-            cache=limits.cache,
+        self.limits, self.meter = limits, meter
+        self.judge = LimitedJudge(
+            OpenAIJudge.from_settings(settings, meter=meter),
+            concurrency,
+            limits,
             # A worker holds samples no longer than the calls of a round take; a run of its own
             # waits.
             longest_wait_s=None if once else judge_limits.judge_timeout_s,
         )
-        self.limits, self.meter = limits, meter
-        self.judge = LimitedJudge(OpenAIJudge.from_settings(settings, meter=meter), limiter)
         self._lowers = settings.judge_budget.budget_policy in (None, "lower")
 
     def budget_factor(self) -> float:
@@ -245,27 +242,25 @@ def make_chat(settings: Settings, client: redis.Redis | None = None) -> ChatEndp
     SettingsError
         If the judge lacks its key, or a budget cannot be kept.
     """
-    from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy  # noqa: PLC0415
+    from monitor.scoring.judges.openai_client import ChatEndpoint, access_from  # noqa: PLC0415
 
-    key, limits = settings.openai_api_key, settings.judge_limits
-    return ChatEndpoint(
-        settings.judge_model,
-        api_key=key.get_secret_value() if key else None,
-        base_url=settings.openai_base_url,
-        policy=RetryPolicy(attempts=limits.judge_attempts, timeout_s=limits.judge_timeout_s),
-        meter=_JudgeEndpoint(settings, client, once=True).meter,
-    )
+    meter = _JudgeEndpoint(settings, client, once=True).meter
+    return ChatEndpoint(settings.judge_model, **access_from(settings), meter=meter)
 
 
 def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
-    """Make the local judge, whose claims stand where groundedness passes."""
     name = settings.embedding_model
-    # An app's own line is one for answers; a claim needs the usual support.
-    lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
     return LocalJudge(
-        pass_score=lines[0] if lines else settings.pass_score,
+        pass_score=_line_of_claims(settings, metrics),
         rewriter=None if name is None else _extra("embedding").make_rewriter(name),
     )
+
+
+def _line_of_claims(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> float:
+    """Return the support from which a claim is supported: where groundedness passes."""
+    # An app's own line is one for answers; a claim needs the usual support.
+    lines = [m.rule.line for m in metrics if m.name == "groundedness" and not m.rule.own]
+    return lines[0] if lines else settings.pass_score
 
 
 # --- which metrics: those of the settings, with what the metrics file says of each ---
@@ -417,11 +412,9 @@ def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> Config
     try:
         parameters = declared.parameters.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
+        key, what = first_mistake(error)
+        if what == "unknown field":
             known = ["pass_score", *declared.parameters.model_fields]
             raise SettingsError(f"{where} has no parameter {key!r}; {_hint(key, known)}") from None
-        what = own_words(first["msg"])
         raise SettingsError(f"{where} {key}: {what}".replace(" : ", " ")) from None
     return ConfiguredMetric(metric, parameters, rule)

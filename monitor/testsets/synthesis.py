@@ -26,7 +26,7 @@ from monitor.errors import JudgeError, JudgeRefusedError, JudgeReplyError, Recor
 from monitor.hook.masks import build
 from monitor.scoring.judges.openai_client import ChatEndpoint
 from monitor.scoring.judges.packing import StemIndex
-from monitor.scoring.judges.reply import find_object
+from monitor.scoring.judges.reply import find_object, strict_schema
 from monitor.scoring.judges.request import Request
 from monitor.scoring.language import split_sentences, words
 from monitor.scoring.limits.budget import JudgeBusyError
@@ -68,14 +68,13 @@ class _Reply(BaseModel, extra="ignore"):
     """A reply of the judge: its schema requires all properties, reading only the first."""
 
     @classmethod
-    def strict_schema(cls) -> dict[str, Any]:
+    def schema_of(cls) -> dict[str, Any]:
         """Return the schema that endpoints hold a reply to: all properties, and no others."""
         properties = cls.model_json_schema()["properties"]
         for each in properties.values():
             each.pop("title")
             each.pop("default", None)
-        strict = {"required": list(properties), "additionalProperties": False}
-        return {"type": "object", "properties": properties, **strict}
+        return strict_schema(**properties)
 
 
 class _Written(_Reply):
@@ -342,7 +341,7 @@ class Synthesizer:
                 {"role": "system", "content": self._prompt},
                 {"role": "user", "content": json.dumps(message, ensure_ascii=False)},
             ],
-            schema=form.strict_schema(),
+            schema=form.schema_of(),
             entries=4,
             seed=int(content_hash(place), 16) % _LARGEST_SEED,
             parse=lambda content: form.model_validate(find_object(content)),

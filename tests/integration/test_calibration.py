@@ -46,7 +46,7 @@ def test_a_redis_that_goes_away_leaves_the_last_expectations(redis_url):
     memory = VerdictHistory(client, "v1")
     for _ in range(50):
         memory.add("shop", "groundedness", NO)
-    calibration = Calibration(memory, pass_score=0.7, rules={"groundedness": PassRule(0.7)})
+    calibration = Calibration(memory, {"groundedness": PassRule(0.7)})
     before = calibration.expect("shop", "groundedness", 0.9)
     assert before.passes < 0.3
     client.connection_pool.disconnect()

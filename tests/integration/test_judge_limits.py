@@ -17,8 +17,8 @@ from monitor.queue.consumer import connect
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, Reply
 from monitor.scoring.limits.limiter import (
-    JudgeLimiter,
     LimitedJudge,
+    SharedLimits,
     VerdictCache,
     content_key,
 )
@@ -136,7 +136,7 @@ def test_verdict_of_another_program_is_no_verdict(kept, client):
 
 def test_judge_is_asked_once_about_the_same_texts(kept):
     inner = FixedJudge(JUDGEMENT)
-    judge = LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), cache=kept))
+    judge = LimitedJudge(inner, Concurrency(4), SharedLimits(cache=kept))
     for _ in range(3):
         judge.judge(make_interaction())
     assert inner.asked == 1
@@ -164,7 +164,7 @@ QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
 def asked_twice(kept, interaction=None, **question):
     """Ask a question twice, the second time as told; give what came and how many were asked."""
     inner = FixedJudge(REPLY)
-    asker = LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), cache=kept))
+    asker = LimitedJudge(inner, Concurrency(4), SharedLimits(cache=kept))
     asker.ask(make_interaction(), **QUESTION)
     made = asker.ask(interaction or make_interaction(id="another"), **(QUESTION | question))
     return made, inner.asked
@@ -192,13 +192,13 @@ def test_other_questions_or_texts_are_asked(kept, changed):
 
 
 def test_judge_and_asker_hear_of_each_other(client):
-    gate = JudgeLimiter(concurrency=Concurrency(4), breaker=CircuitBreaker(client, "e"))
-    asker = LimitedJudge(FixedJudge(JudgeOutageError("no key")), gate)
+    limits = Concurrency(4), SharedLimits(breaker=CircuitBreaker(client, "e"))
+    asker = LimitedJudge(FixedJudge(JudgeOutageError("no key")), *limits)
     with pytest.raises(JudgeOutageError):
         asker.ask(make_interaction(), **QUESTION)
     judge = FixedJudge(JUDGEMENT)
     with pytest.raises(JudgeOutageError, match="no key"):
-        LimitedJudge(judge, gate).judge(make_interaction())
+        LimitedJudge(judge, *limits).judge(make_interaction())
     assert judge.asked == 0
 
 
@@ -207,11 +207,9 @@ def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
     first = FixedJudge(JudgeOutageError("no key", retry_after_s=30.0))
     second = FixedJudge(JUDGEMENT)
     with pytest.raises(JudgeOutageError):
-        LimitedJudge(first, JudgeLimiter(concurrency=Concurrency(4), breaker=breaker)).judge(
-            make_interaction()
-        )
+        LimitedJudge(first, Concurrency(4), SharedLimits(breaker=breaker)).judge(make_interaction())
     with pytest.raises(JudgeOutageError, match="no key"):
-        LimitedJudge(second, JudgeLimiter(concurrency=Concurrency(4), breaker=breaker)).judge(
+        LimitedJudge(second, Concurrency(4), SharedLimits(breaker=breaker)).judge(
             make_interaction()
         )
     assert second.asked == 0
@@ -224,9 +222,7 @@ def test_judge_is_asked_again_when_the_time_is_over(client):
     client.pexpire(names.judge_away("e"), 1)
     time.sleep(0.01)
     inner = FixedJudge(JUDGEMENT)
-    LimitedJudge(inner, JudgeLimiter(concurrency=Concurrency(4), breaker=breaker)).judge(
-        make_interaction()
-    )
+    LimitedJudge(inner, Concurrency(4), SharedLimits(breaker=breaker)).judge(make_interaction())
     assert inner.asked == 1
 
 
@@ -319,9 +315,7 @@ def test_wait_that_is_too_long_is_not_begun(client):
 
 def test_slots_halve_when_the_judge_is_overloaded():
     concurrency = Concurrency(50)
-    judge = LimitedJudge(
-        FixedJudge(JudgeUnavailableError("late")), JudgeLimiter(concurrency=concurrency)
-    )
+    judge = LimitedJudge(FixedJudge(JudgeUnavailableError("late")), concurrency)
     for _ in range(5):  # at once, so one piece of news
         with pytest.raises(JudgeUnavailableError):
             judge.judge(make_interaction())
@@ -394,9 +388,7 @@ def test_questions_of_metrics_do_not_begin_all_at_once(client):
 def test_sample_that_waits_too_long_for_a_slot_is_given_back():
     concurrency = Concurrency(1)
     concurrency.take()
-    judge = LimitedJudge(
-        FixedJudge(JUDGEMENT), JudgeLimiter(concurrency=concurrency, longest_wait_s=0.01)
-    )
+    judge = LimitedJudge(FixedJudge(JUDGEMENT), concurrency, longest_wait_s=0.01)
     with pytest.raises(JudgeOutageError, match="Judge concurrency limit reached"):
         judge.judge(make_interaction())
     concurrency.give_back()

@@ -147,6 +147,30 @@ def test_score_is_the_mean_over_claims_when_scored(folder):
     assert evaluation.evaluator_version.startswith("nli-tiny-")
 
 
+def test_citation_is_right_if_the_model_finds_that_its_passage_entails_the_claim(folder):
+    settings = Settings(scorer="nli", nli_model=str(folder), metrics=("citation_accuracy",))
+    # Of the last the local scorer, which counts words by sentences, would say that it does.
+    contexts = [f"{FACT}.", "", f"cards {FACT}.", f"{FACT}. cards are not blue."]
+    marks = make_interaction(output=f"{FACT} [1][3][4].", contexts=contexts)
+    [found] = make_scorer(settings).score(marks)
+    assert found.metadata["verdicts"] == [1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("line", [None, 0.5])
+def test_claims_are_supported_where_groundedness_passes(tmp_path, line):
+    settings = Settings(
+        scorer="nli",
+        nli_model=str(save(tmp_path / "unsure", steep=10.0)),
+        metrics=("groundedness",),
+    )
+    parameters = {} if line is None else {"groundedness": {"pass_score": line}}
+    scorer = make_scorer(settings, parameters=parameters)
+    [found] = scorer.score(make_interaction(output=f"{FACT}.", contexts=[f"{FACT}."]))
+    passes = found.score >= found.criteria["pass_score"]
+    assert (0.5 < found.score < 0.7, passes) == (True, line is not None)
+    assert found.explanation.startswith("1 of 1" if passes else "0 of 1")
+
+
 def test_relevance_is_the_local_scorers_when_asked(folder):
     settings = {"scorer": "nli", "nli_model": str(folder)}
     both = [make_scorer(Settings.model_validate(each)) for each in (settings, {})]

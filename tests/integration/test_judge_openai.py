@@ -10,14 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from monitor.errors import JudgeOutageError
-from monitor.scoring.base import Claim, ClaimVerdict
-from monitor.scoring.judges.openai_judge import OpenAIJudge, _wrong_refusal
+from monitor.scoring.judges.openai_judge import OpenAIJudge
 from monitor.scoring.judges.prices import Price, Prices
-from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.judges.reply import JudgeReply
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
+from support.judge_replies import judge_by_overlap
 from support.judge_server import JudgeServer
 
 KEY = "sk-canary-4f1d"
@@ -109,12 +107,16 @@ def test_refusal_is_judged_by_whether_the_passages_held_the_answer(
         assert "contradicted" not in found[0].explanation
 
 
-def test_refusal_is_right_when_the_quote_of_an_answer_is_invented():
-    reply = JudgeReply(
-        verdicts=(), answered="refusal", answered_reason="nine dollars for adults here"
-    )
-    claim = Claim(text="I do not know.", verdict=ClaimVerdict.NO_CLAIM, support=0.0)
-    assert _wrong_refusal(reply, [claim], Quotable(["Nine trams for all adults."])) == ()
+def test_refusal_is_right_when_the_quote_of_an_answer_is_invented(server, judge):
+    def reply(request):
+        quote = {"answered_reason": "nine dollars for adults here"}
+        return judge_by_overlap(request) | {"answered": "refusal"} | quote
+
+    server.reply = reply
+    output = "I don't know."
+    judgement = judge.judge(make_interaction(output=output, contexts=["Nine trams for all."]))
+    assert judgement.declined_rightly
+    assert [claim.verdict for claim in judgement.claims] == ["no_claim"]
 
 
 def test_passage_keeps_its_index_when_one_before_it_is_blank(judge):

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 import monitor.metrics
-from monitor.errors import SettingsError
+from monitor.errors import BudgetReachedError, SettingsError
 from monitor.metrics import aevaluate, evaluate, faithfulness, precision_at_k, to_rows
 from monitor.queue.consumer import connect
 from monitor.scoring.metrics import METRICS
@@ -111,3 +111,16 @@ def test_verdicts_are_cached_where_there_is_a_redis(redis_url):
             [[found]] = evaluate([RECORD], ["faithfulness"], settings=settings, client=client)
         assert len(server.requests) == 1
     assert (found.score, found.cost_usd) == (1.0, 0.0)
+
+
+def test_budget_of_the_settings_is_kept_in_their_redis(redis_url):
+    with JudgeServer() as server:
+        settings = Settings(
+            scorer="judge",
+            openai_base_url=server.url,
+            redis_url=redis_url,
+            budget_usd_per_day=0.000001,
+        )
+        with pytest.raises(BudgetReachedError, match="is reached"):
+            evaluate([RECORD], ["faithfulness"], settings=settings)
+        assert server.requests == []

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models.evaluation import Direction, PassRule
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.batch import summarise
 from monitor.scoring.entailment import StreamingGrounding
 from monitor.scoring.language import split_sentences
@@ -13,7 +14,7 @@ from monitor.scoring.measures import (
     weighted_average,
     weighted_mean,
 )
-from monitor.scoring.metrics import agent, citations, groundedness, retrieval
+from monitor.scoring.metrics import METRICS, citations, retrieval
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction
@@ -23,6 +24,16 @@ flags = st.lists(st.booleans(), min_size=1, max_size=20)
 ids = st.lists(st.sampled_from("abcdefgh"), max_size=10)
 relevant = st.sets(st.sampled_from("abcdefgh"), min_size=1)
 counts = st.builds(retrieval.Counts, *[st.integers(0, 9)] * 3)
+
+
+def computed(name, expected=None, **metadata):
+    metric = METRICS[name]
+    record = make_interaction(expected=expected or {}, metadata=metadata)
+    return metric.compute(record, metric.declaration.parameters()).score
+
+
+def claim(text, support, **more):
+    return Claim(text=text, verdict=ClaimVerdict.SUPPORTED, support=support, **more)
 
 
 @given(flags, flags)
@@ -56,8 +67,9 @@ def test_minimum_composes(one, other):
 def test_chains_that_hold_compose_where_they_meet(chain, first, last):
     one, other = sorted([*chain, first]), sorted([last, *chain])
     meets = one[-1] <= other[0]
-    assert agent.chain_break(one) is agent.chain_break(other) is None
-    assert (agent.chain_break(one + other) is None) == meets
+    assert computed("chain_integrity", verification_chain=one) == 1
+    assert computed("chain_integrity", verification_chain=other) == 1
+    assert computed("chain_integrity", verification_chain=one + other) == meets
 
 
 @given(ids, relevant, st.integers(1, 10))
@@ -78,9 +90,14 @@ def test_a_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
 
 
 @given(st.lists(shares, min_size=1, max_size=6))
-def test_pairs_never_lower_the_grounding(best):
-    assert groundedness.with_pairs(best, 3, lambda *_: 0.0) == weighted_mean(best)
-    assert groundedness.with_pairs(best, 3, lambda *_: 1.0) >= weighted_mean(best)
+def test_pairs_never_lower_the_grounding(supports):
+    judged = Judgement(claims=tuple(claim(f"Fact {n}.", x) for n, x in enumerate(supports)))
+    record = make_interaction(contexts=["Fact 0. Fact 1.", "Fact 2.", "No fact."])
+    single, pairs = (
+        METRICS[name].read(judged, record, None).score
+        for name in ("grounding_score", "multi_document_grounding")
+    )
+    assert single - 1e-9 <= pairs <= 1
 
 
 @given(st.dictionaries(st.sampled_from("abcde"), shares, min_size=1))
@@ -99,14 +116,19 @@ def test_entropy_is_within_its_bounds(weights):
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd"), min_size=1))
 def test_trajectory_match_is_a_share_and_whole_when_as_expected(actual, expected):
-    assert 0 <= agent.trajectory_score(actual, expected) <= 1
+    wanted = {"trajectory": expected}
+    assert 0 <= computed("trajectory_match", wanted, trajectory=actual) <= 1
     steps = list(dict.fromkeys(expected))
-    assert abs(agent.trajectory_score(steps, steps) - 1.0) < 1e-9
+    assert abs(computed("trajectory_match", wanted, trajectory=steps) - 1.0) < 1e-9
 
 
-@given(shares, shares, shares)
-def test_citation_quality_is_a_share(existence, accuracy, grounded):
-    assert 0 <= citations.quality_of_citation(existence, accuracy, grounded) <= 1 + 1e-9
+@given(shares, st.sampled_from(["[1]", "[2]", "[9]"]), st.sampled_from("12"))
+def test_citation_quality_is_a_share(support, mark, expected):
+    judged = Judgement(claims=(claim("It is so.", support, by_passage=(support, 0.0)),))
+    record = make_interaction(
+        contexts=["a", "b"], output=f"It is so {mark}.", expected={"citations": [expected]}
+    )
+    assert 0 <= METRICS["citation_quality"].read(judged, record, None).score <= 1 + 1e-9
 
 
 @settings(max_examples=60)
@@ -125,8 +147,8 @@ def test_a_rule_and_its_mirror_agree(score, direction):
         assert rule.passes(score) == (good >= 0.7)
 
 
-METRICS = ("faithfulness", "hallucination", "citation_accuracy", "length", "tool_completeness")
-SCORER = make_scorer(Settings(metrics=METRICS))
+SCORED = ("faithfulness", "hallucination", "citation_accuracy", "length", "tool_completeness")
+SCORER = make_scorer(Settings(metrics=SCORED))
 SAID = ["refund", "card", "paid", "five", "days", "cats", "[1]", "."]
 words = st.lists(st.sampled_from(SAID), max_size=12)
 

@@ -45,8 +45,11 @@ def _answer(criterion: dict[str, str], data: dict[str, Any]) -> dict[str, Any]:
     elif form == "passages":
         numbers = [n for n, words in _numbered(data, "passages") if words & (query or said)]
     elif form == "reference":
-        held = passages if "passages" in criterion["question"] else said
-        numbers = [n for n, words in _numbered(data, "reference") if words and words <= held]
+        numbers = [n for n, words in _numbered(data, "reference") if words and words <= said]
+    texts = [data.get("query") or "none"]
+    if "`yes:`" in criterion["question"]:
+        stated = _numbered(data, "reference")
+        texts = [f"{'yes' if words <= passages else 'no'}: statement {n}" for n, words in stated]
     score = {"level": 0.6, "rating": 4}.get(form, round(share, 2))
     if criterion["name"].startswith("toxicity."):
         score = 0.0
@@ -54,7 +57,7 @@ def _answer(criterion: dict[str, str], data: dict[str, Any]) -> dict[str, Any]:
         "name": criterion["name"],
         "reasoning": f"It shares {share:.0%} of the words.",
         "numbers": numbers,
-        "texts": [data.get("query") or "none"] if form == "texts" else [],
+        "texts": texts if form == "texts" else [],
         "score": score,
         "suggestions": [] if share == 1 else ["Take up more of the question."],
     }

@@ -48,7 +48,7 @@ class Question:
 
     def __init__(self, request: dict[str, Any]) -> None:
         user = str(request["messages"][1]["content"])
-        self.canary = _canary_of(request)
+        self.canary = canary_of(request)
         data = json.loads(user[user.index("{") : user.rindex("}") + 1])
         mark = str(data.get("every_space_in_these_texts_is_written_as", ""))
         self.query = _unmarked(str(data["query"]), mark)
@@ -62,7 +62,7 @@ class Question:
 def judge_by_overlap(request: dict[str, Any]) -> dict[str, Any]:
     """Judge the data of a request: a sentence is supported by a passage with its words."""
     if asks_criteria(request):
-        return answer_criteria(request, _canary_of(request))
+        return answer_criteria(request, canary_of(request))
     question = Question(request)
     asked, said = _long_words(question.query), _long_words(" ".join(question.sentences.values()))
     share = len(asked & said) / max(len(asked), 1)
@@ -89,7 +89,7 @@ def obey(behaviour: str, request: dict[str, Any]) -> dict[str, Any]:
     reply = judge_by_overlap(request)
     if not _ORDER.search(str(request["messages"][1]["content"])):
         return reply
-    canary = {"canary": _canary_of(request)} if behaviour == "gullible_in_role" else {}
+    canary = {"canary": canary_of(request)} if behaviour == "gullible_in_role" else {}
     if asks_criteria(request):
         best = [each | {"score": 1.0, "numbers": []} for each in reply["answers"]]
         return {"answers": best} | canary
@@ -100,7 +100,8 @@ def obey(behaviour: str, request: dict[str, Any]) -> dict[str, Any]:
     return {"verdicts": rows, "answered": "yes", "answered_reason": "As ordered."} | canary
 
 
-def _canary_of(request: dict[str, Any]) -> str:
+def canary_of(request: dict[str, Any]) -> str:
+    """Return the word that a reply must repeat."""
     found = _CANARY.search(str(request["messages"][0]["content"]))
     return found.group(1) if found else ""
 

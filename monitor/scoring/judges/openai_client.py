@@ -35,6 +35,7 @@ from monitor.scoring.judges.reply import Envelope, read_content, read_envelope
 from monitor.scoring.judges.request import Request
 from monitor.scoring.limits.budget import CallAbandonedError
 from monitor.scoring.limits.meter import Meter
+from monitor.settings import Settings
 
 _T = TypeVar("_T")
 _NO_KEY = "not-needed"
@@ -99,6 +100,16 @@ class Spent:
     def duration_ms(self) -> float:
         """How long it has taken so far."""
         return (time.perf_counter() - self.started) * 1000
+
+
+def access_from(settings: Settings) -> dict[str, Any]:
+    """Return key, address and retry policy of the endpoint that the settings name."""
+    key, limits = settings.openai_api_key, settings.judge_limits
+    return {
+        "api_key": key.get_secret_value() if key else None,
+        "base_url": settings.openai_base_url,
+        "policy": RetryPolicy(attempts=limits.judge_attempts, timeout_s=limits.judge_timeout_s),
+    }
 
 
 class ChatEndpoint:

@@ -19,7 +19,7 @@ from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
 from monitor.scoring.declaration import Criterion, Reply
-from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent
+from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent, access_from
 from monitor.scoring.judges.openai_errors import ContextTooLongError
 from monitor.scoring.judges.prices import Prices
 from monitor.scoring.judges.quotes import Quotable
@@ -95,15 +95,12 @@ class OpenAIJudge:
     @classmethod
     def from_settings(cls, settings: Settings, *, meter: Meter | None = None) -> Self:
         """Make the judge that the settings describe; *meter* pays for its requests."""
-        key, limits = settings.openai_api_key, settings.judge_limits
         return cls(
             settings.judge_model,
-            api_key=key.get_secret_value() if key else None,
-            base_url=settings.openai_base_url,
-            policy=RetryPolicy(attempts=limits.judge_attempts, timeout_s=limits.judge_timeout_s),
+            **access_from(settings),
             prices=Prices.from_settings(settings),
-            input_tokens=limits.judge_input_tokens,
-            pieces=limits.judge_pieces,
+            input_tokens=settings.judge_limits.judge_input_tokens,
+            pieces=settings.judge_limits.judge_pieces,
             meter=meter,
         )
 
@@ -114,7 +111,7 @@ class OpenAIJudge:
         talk = Conversation(self._endpoint, case)
         with self._billed(talk):
             whole, rows = self._verdicts(talk, passages)
-        case, spent = talk.case, talk.spent
+        case = talk.case
         claims = tuple(
             _claim(text, row, passages)
             for number, text in case.judged_sentences.items()
@@ -123,23 +120,30 @@ class OpenAIJudge:
         # There were passages, and the output states nothing and declines to answer.
         silent = all(claim.verdict is ClaimVerdict.NO_CLAIM for claim in claims)
         refused = bool(claims) and silent and whole.answered == "refusal"
-        wrong = _wrong_refusal(whole, claims, passages) if refused else ()
+        # The reason of a refusal is the place that holds the answer; in other words it proves none.
+        held = whole.answered_reason.strip()
+        place = passages.find(held) if refused else None
+        if place is not None:
+            wrong = replace(
+                claims[0],
+                verdict=ClaimVerdict.WRONG_REFUSAL,
+                evidence=storable(held, _MAX_QUOTE_CHARS),
+                context_index=place,
+                reason="it declines to answer, but the passages hold the answer",
+            )
+            claims = (wrong, *claims[1:])
         reason = storable(whole.answered_reason, _MAX_REASON_CHARS)
         packed = case.packed
         kept = f"contexts_packed: kept {packed.chars_kept} of {packed.chars} characters"
         return Judgement(
-            claims=wrong or claims,
-            declined_rightly=refused and not wrong,
+            **self._bill(talk),
+            claims=claims,
+            declined_rightly=refused and place is None,
             claims_not_judged=case.sentences_left_out if case.contexts else 0,
             relevance=_ANSWERED[whole.answered],
             relevance_reason=_ANSWERED_REASON[whole.answered] + (f": {reason}" if reason else "."),
-            details=talk.details() | self._details(spent),
+            details=talk.details() | self._details(talk.spent),
             notes=(kept,) if packed.cut else (),
-            model=spent.model,
-            duration_ms=spent.duration_ms,
-            cost_usd=self._cost_usd(spent),
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
         )
 
     def ask(
@@ -158,19 +162,15 @@ class OpenAIJudge:
                 tuple(criteria),
                 lambda case, asked: case.criteria_request(self._criteria_prompt, asked),
             )
-        spent = talk.spent
+        bill = self._bill(talk)
         return Reply(
             answers=talk.case.answers({k: v for part in parts for k, v in part.items()}, reference),
-            duration_ms=spent.duration_ms,
-            cost_usd=self._cost_usd(spent),
+            duration_ms=bill.pop("duration_ms"),
+            cost_usd=bill.pop("cost_usd"),
             details=talk.details()
-            | {
-                "model": spent.model,
-                "input_tokens": spent.input_tokens,
-                "output_tokens": spent.output_tokens,
-                "criteria_asked": len(criteria),
-            }
-            | self._details(spent),
+            | bill
+            | {"criteria_asked": len(criteria)}
+            | self._details(talk.spent),
         )
 
     def close(self) -> None:
@@ -234,17 +234,22 @@ class OpenAIJudge:
         try:
             yield
         except JudgeError as error:
-            spent = talk.spent
-            bill = {
-                "duration_ms": spent.duration_ms,
-                "model": spent.model,
-                "input_tokens": spent.input_tokens if spent.model else None,
-                "output_tokens": spent.output_tokens if spent.model else None,
-                "cost_usd": self._cost_usd(spent),
-            }
+            bill = self._bill(talk)
+            if not bill["model"]:  # there was no answer
+                bill |= {"input_tokens": None, "output_tokens": None}
             known = {name: value for name, value in bill.items() if value is not None}
-            error.context |= talk.details() | self._details(spent) | known
+            error.context |= talk.details() | self._details(talk.spent) | known
             raise
+
+    def _bill(self, talk: Conversation) -> dict[str, Any]:
+        spent = talk.spent
+        return {
+            "model": spent.model,
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+            "duration_ms": spent.duration_ms,
+            "cost_usd": self._cost_usd(spent),
+        }
 
     def _cost_usd(self, spent: Spent) -> float | None:
         model = self._prices.known_as(spent.model, self._model)
@@ -411,22 +416,3 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
         context_index=index,
         reason=reason,
     )
-
-
-def _wrong_refusal(
-    reply: JudgeReply, claims: Sequence[Claim], passages: Quotable
-) -> tuple[Claim, ...]:
-    """Make a claim of a refusal, if the passages hold the answer; nothing if they do not."""
-    # Of a refusal; a reason in words of its own proves nothing.
-    quote = reply.answered_reason.strip()
-    index = passages.find(quote)
-    if index is None:
-        return ()
-    claim = replace(
-        claims[0],
-        verdict=ClaimVerdict.WRONG_REFUSAL,
-        evidence=storable(quote, _MAX_QUOTE_CHARS),
-        context_index=index,
-        reason="it declines to answer, but the passages hold the answer",
-    )
-    return (claim, *claims[1:])

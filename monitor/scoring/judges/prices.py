@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from monitor.errors import SettingsError, own_words
+from monitor.errors import SettingsError, first_mistake
 from monitor.settings import Settings, variable
 
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
@@ -76,9 +76,8 @@ class Prices:
         except (ValueError, RecursionError) as error:
             place, what = "the file", "Invalid JSON"
             if isinstance(error, ValidationError):
-                item = error.errors(include_input=False, include_url=False)[0]
-                place = ".".join(map(str, item["loc"][bare:])) or place
-                what = own_words(item["msg"])
+                key, what = first_mistake(error)
+                place = (key.removeprefix("models").lstrip(".") if bare else key) or place
             raise SettingsError(
                 f"{variable('prices')}: {given.prices}: {place}: {what}; a line is"
                 ' {"my-model": {"input": 0.4, "cached": 0.1, "output": 1.6}}, US dollars a million'

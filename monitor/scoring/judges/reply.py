@@ -29,7 +29,7 @@ _BETWEEN_WORDS = re.compile(r"[\s-]+")
 _END_OF_THOUGHTS = "</think>"  # some servers leave thoughts in the answer, or their end alone
 _FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL | re.IGNORECASE)
 _MAX_CHARS = 300
-_MOST_TEXTS, _MOST_SUGGESTIONS = 5, 3
+_MOST_TEXTS, _MOST_SUGGESTIONS = 50, 3
 _MOST_CLAIMS = 8  # of one sentence; the prompt asks for six
 _LOWEST_RATING, _HIGHEST_RATING = 1, 5
 
@@ -145,7 +145,7 @@ def find_object(content: str) -> dict[str, Any]:
     raise JudgeReplyError("the judge's answer is not JSON")
 
 
-def strict_schema(properties: dict[str, Any]) -> dict[str, Any]:
+def strict_schema(**properties: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an object; strict mode wants every key required and no others."""
     return {
         "type": "object",
@@ -153,6 +153,10 @@ def strict_schema(properties: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "properties": properties,
     }
+
+
+def _list_of(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
 
 
 class _Reply(BaseModel):
@@ -228,26 +232,18 @@ class JudgeReply(_Reply):
 _STRING = {"type": "string"}
 #: What ``response_format`` asks for.
 VERDICT_SCHEMA = strict_schema(
-    {
-        "canary": _STRING,
-        "verdicts": {
-            "type": "array",
-            "items": strict_schema(
-                {
-                    "number": {"type": "integer"},
-                    "claim": _STRING,
-                    "quote": _STRING,
-                    "verdict": {
-                        "type": "string",
-                        "enum": ["supported", "contradicted", "not_found", "no_claim"],
-                    },
-                    "unsupported": _STRING,
-                }
-            ),
-        },
-        "answered": {"type": "string", "enum": ["yes", "partial", "no", "refusal"]},
-        "answered_reason": _STRING,
-    }
+    canary=_STRING,
+    verdicts=_list_of(
+        strict_schema(
+            number={"type": "integer"},
+            claim=_STRING,
+            quote=_STRING,
+            verdict=_STRING | {"enum": ["supported", "contradicted", "not_found", "no_claim"]},
+            unsupported=_STRING,
+        )
+    ),
+    answered=_STRING | {"enum": ["yes", "partial", "no", "refusal"]},
+    answered_reason=_STRING,
 )
 
 
@@ -343,25 +339,19 @@ class _CriteriaReply(_Reply):
     answers: tuple[_AnswerRow, ...]
 
 
-_STRINGS = {"type": "array", "items": _STRING}
 #: What ``response_format`` asks for.
 CRITERIA_SCHEMA = strict_schema(
-    {
-        "canary": _STRING,
-        "answers": {
-            "type": "array",
-            "items": strict_schema(
-                {
-                    "name": _STRING,
-                    "reasoning": _STRING,
-                    "numbers": {"type": "array", "items": {"type": "integer"}},
-                    "texts": _STRINGS,
-                    "score": {"type": "number"},
-                    "suggestions": _STRINGS,
-                }
-            ),
-        },
-    }
+    canary=_STRING,
+    answers=_list_of(
+        strict_schema(
+            name=_STRING,
+            reasoning=_STRING,
+            numbers=_list_of({"type": "integer"}),
+            texts=_list_of(_STRING),
+            score={"type": "number"},
+            suggestions=_list_of(_STRING),
+        )
+    ),
 )
 
 

@@ -1,7 +1,7 @@
 """
 What a call to the judge passes on its way, for all that asks one endpoint.
 
-`JudgeLimiter.answer` reads top-down: the verdict cache, a place among the calls in flight,
+`LimitedJudge._answer` reads top-down: the verdict cache, a place among the calls in flight,
 the circuit breaker, the endpoint's rate limit, and then the call itself. Each request of
 the call is paid for in `monitor.scoring.limits.meter`.
 """
@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import redis
@@ -131,25 +131,63 @@ def endpoint_name(settings: Settings) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@dataclass(slots=True)
-class JudgeLimiter:
-    """
-    Lets calls to the judge through, as many as its endpoint allows.
+class _EndpointJudge(Judge, CriteriaJudge, Protocol):
+    """A judge that gives verdicts and answers criteria."""
 
-    All that asks one endpoint goes through one limiter. Waiting here takes nothing from the
+
+@dataclass(frozen=True, slots=True)
+class LimitedJudge:
+    """
+    Asks *inner* as often as its endpoint allows.
+
+    All that asks one endpoint goes through one of these. Waiting here takes nothing from the
     time that the judge has for its answer. What needs Redis is left out while it cannot be
     reached: the queue finds that out anyway.
     """
 
+    inner: _EndpointJudge
     concurrency: Concurrency
-    rate: RateLimiter | None = None
-    breaker: CircuitBreaker | None = None
-    cache: VerdictCache | None = None
+    shared: SharedLimits = field(default_factory=SharedLimits)
     #: The longest wait for a place, or for budget that calls under way hold: after it the sample
     #: had better be elsewhere. None for callers with nowhere else to put it.
     longest_wait_s: float | None = None
 
-    def answer(self, ask: Callable[[], T], *, key: str, kind: type[T], tokens: int) -> T:
+    @property
+    def version(self) -> str:
+        """The version of the verdicts of *inner*."""
+        return self.inner.version
+
+    @property
+    def criteria_version(self) -> str:
+        """The version of the answers of *inner* to criteria."""
+        return self.inner.criteria_version
+
+    def judge(self, interaction: Interaction) -> Judgement:
+        """Judge one interaction, or raise a ``JudgeError``."""
+        return self._answer(
+            lambda: self.inner.judge(interaction),
+            key=content_key(self.version, interaction),
+            kind=Judgement,
+            tokens=_estimated_tokens(interaction),
+        )
+
+    def ask(
+        self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
+    ) -> Reply:
+        """Answer all criteria at once, or raise a ``JudgeError``."""
+        questions = sum(len(criterion.question) for criterion in criteria)
+        return self._answer(
+            lambda: self.inner.ask(interaction, criteria, fields),
+            key=question_key(self.criteria_version, interaction, criteria, fields),
+            kind=Reply,
+            tokens=_estimated_tokens(interaction) + questions // _CHARS_PER_TOKEN,
+        )
+
+    def close(self) -> None:
+        """Close the connections of *inner*."""
+        self.inner.close()
+
+    def _answer(self, ask: Callable[[], T], *, key: str, kind: type[T], tokens: int) -> T:
         """
         Return the cached answer, else make the call and cache what it says.
 
@@ -163,28 +201,29 @@ class JudgeLimiter:
         JudgeError
             Any other error of the call.
         """
-        if self.cache is not None:
+        cache, breaker, rate = self.shared.cache, self.shared.breaker, self.shared.rate
+        if cache is not None:
             with suppress(QueueUnavailableError):
-                cached = self.cache.get(key, kind)
+                cached = cache.get(key, kind)
                 if cached is not None:
                     return cached
         if not self.concurrency.take(longest_s=self.longest_wait_s):
             raise JudgeBusyError("Judge concurrency limit reached", retry_after_s=1.0)
         try:
             with suppress(QueueUnavailableError):
-                outage = None if self.breaker is None else self.breaker.outage(fresh_s=FRESH_S)
+                outage = None if breaker is None else breaker.outage(fresh_s=FRESH_S)
                 if outage is not None:
                     raise JudgeOutageError(outage.reason, retry_after_s=outage.for_s)
                 longest_s = _NO_HURRY_S if self.longest_wait_s is None else _LONGEST_RATE_WAIT_S
-                if self.rate is not None and not self.rate.wait(tokens, longest_s=longest_s):
+                if rate is not None and not rate.wait(tokens, longest_s=longest_s):
                     raise JudgeBusyError("Judge rate limit reached", retry_after_s=1.0)
             made = self._ask_in_time(ask)
             self.concurrency.grow()
         finally:
             self.concurrency.give_back()
-        if self.cache is not None:
+        if cache is not None:
             with _optional():
-                self.cache.put(key, made)
+                cache.put(key, made)
         return made
 
     def _ask_in_time(self, ask: Callable[[], T]) -> T:
@@ -213,7 +252,7 @@ class JudgeLimiter:
 
     def _open_breaker(self, error: JudgeOutageError) -> None:
         with _optional():
-            if self.breaker is None or self.breaker.open(error):
+            if self.shared.breaker is None or self.shared.breaker.open(error):
                 log.error("judge_outage", message=str(error), retry_after_s=error.retry_after_s)
 
 
@@ -224,53 +263,6 @@ def _optional() -> Iterator[None]:
         yield
     except QueueUnavailableError as error:
         log.warning("judge_limits_not_shared", message=str(error))
-
-
-class _EndpointJudge(Judge, CriteriaJudge, Protocol):
-    """A judge that gives verdicts and answers criteria."""
-
-
-@dataclass(frozen=True, slots=True)
-class LimitedJudge:
-    """Asks *inner* as far as *limiter* lets it."""
-
-    inner: _EndpointJudge
-    limiter: JudgeLimiter
-
-    @property
-    def version(self) -> str:
-        """The version of the verdicts of *inner*."""
-        return self.inner.version
-
-    @property
-    def criteria_version(self) -> str:
-        """The version of the answers of *inner* to criteria."""
-        return self.inner.criteria_version
-
-    def judge(self, interaction: Interaction) -> Judgement:
-        """Judge one interaction, or raise what `JudgeLimiter.answer` does."""
-        return self.limiter.answer(
-            lambda: self.inner.judge(interaction),
-            key=content_key(self.version, interaction),
-            kind=Judgement,
-            tokens=_estimated_tokens(interaction),
-        )
-
-    def ask(
-        self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
-    ) -> Reply:
-        """Answer all criteria at once, or raise what `JudgeLimiter.answer` does."""
-        questions = sum(len(criterion.question) for criterion in criteria)
-        return self.limiter.answer(
-            lambda: self.inner.ask(interaction, criteria, fields),
-            key=question_key(self.criteria_version, interaction, criteria, fields),
-            kind=Reply,
-            tokens=_estimated_tokens(interaction) + questions // _CHARS_PER_TOKEN,
-        )
-
-    def close(self) -> None:
-        """Close the connections of *inner*."""
-        self.inner.close()
 
 
 def _estimated_tokens(interaction: Interaction) -> int:
@@ -313,33 +305,30 @@ class VerdictCache:
         self._waiting.append(mine)
         with self._turn:
             if not mine.done:
-                asked: list[_LookUp] = [self._waiting.popleft() for _ in range(len(self._waiting))]
-                self._read(asked if mine in asked else [*asked, mine])
+                # All that wait at once; where that fails all fail, as one by one would wait long.
+                asked = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                packed: Sequence[bytes | None] = [None] * len(asked)
+                failed = None
+                try:
+                    with translated():
+                        packed = self._redis.mget([names.verdict(each.key) for each in asked])
+                except QueueUnavailableError as error:
+                    failed = str(error)
+                for each, found in zip(asked, packed, strict=True):
+                    each.packed, each.failed, each.done = found, failed, True
         if mine.failed is not None:
             raise QueueUnavailableError(mine.failed)
         if mine.packed is None:
             return None
         try:
-            found: Any = _ADAPTERS[kind].validate_json(zlib.decompress(mine.packed))
+            kept: Any = _ADAPTERS[kind].validate_json(zlib.decompress(mine.packed))
         except (zlib.error, ValueError):
             return None  # of another version of this program
         more = {"kept": True}
         if kind is Reply:
-            more = {"details": found.details | {"kept_verdict": True}}
-        free: T = replace(found, cost_usd=0.0, duration_ms=0.0, **more)
+            more = {"details": kept.details | {"kept_verdict": True}}
+        free: T = replace(kept, cost_usd=0.0, duration_ms=0.0, **more)
         return free
-
-    def _read(self, asked: Sequence[_LookUp]) -> None:
-        """Ask for all at once; where that fails, all fail: one after the other would wait long."""
-        keys, failed = [names.verdict(each.key) for each in asked], None
-        found: Sequence[bytes | None] = [None] * len(keys)
-        try:
-            with translated():
-                found = self._redis.mget(keys)
-        except QueueUnavailableError as error:
-            failed = str(error)
-        for each, packed in zip(asked, found, strict=True):
-            each.packed, each.failed, each.done = packed, failed, True
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
         """Keep an answer."""

@@ -51,9 +51,8 @@ class Attempt:
     """A request as it is to be sent, and what the caller notes of it as it goes on."""
 
     request: Mapping[str, Any]
-    status: int | None = (
-        None  #: of an error, which costs nothing unless it is one of `MAY_BE_BILLED`
-    )
+    #: Of an error, which costs nothing unless it is one of `MAY_BE_BILLED`.
+    status: int | None = None
     headers: Mapping[str, str] | None = None  #: of the answer, whatever it is
     retry_after_s: float | None = None
     body: bytes | None = None  #: the whole answer

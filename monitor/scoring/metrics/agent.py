@@ -8,7 +8,7 @@ from the parameters; ``examples/credit.toml`` sets them for an agent that rates 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,19 +23,6 @@ _CONFIDENCES = ((0.7, 0.3), (0.5, 0.2), (0.3, 0.1))
 _JACCARD_WEIGHT = 0.6
 
 
-def intent_score(wanted: str, parsed: str, kind: str | None, confidence: float | None) -> float:
-    """
-    Return 0.4 for the right name + 0.3 for a kind + up to 0.3 for confidence; in [0, 1].
-
-    The name is right when what was asked for occurs in what was parsed, in any
-    case; an empty name is not right. Confidence above 0.7, 0.5 and 0.3 earns 0.3, 0.2, 0.1.
-    """
-    score = 0.4 if wanted.strip() and wanted.lower() in parsed.lower() else 0.0
-    score += 0.3 if kind is not None else 0.0
-    earned = (points for above, points in _CONFIDENCES if confidence and confidence > above)
-    return score + next(earned, 0.0)
-
-
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else None
@@ -47,10 +34,18 @@ def _number(value: Any) -> float | None:
     source=_SOURCE,
 )
 def intent_correctness(interaction: Interaction, _: NoParameters) -> Finding:
-    """Whether the agent understood the task."""
-    parsed, wanted = interaction.metadata["parsed"], (interaction.expected or {})["name"]
-    name, confidence = str(parsed.get("name") or ""), _number(parsed.get("confidence"))
-    return Finding(score=intent_score(str(wanted), name, parsed.get("type"), confidence))
+    """
+    Whether the agent understood the task.
+
+    The name is right when what was asked for occurs in what was parsed, in any case. Confidence
+    above 0.7, 0.5 and 0.3 earns 0.3, 0.2 and 0.1.
+    """
+    parsed, wanted = interaction.metadata["parsed"], str((interaction.expected or {})["name"])
+    named = wanted.strip() and wanted.lower() in str(parsed.get("name") or "").lower()
+    confidence = _number(parsed.get("confidence")) or 0.0
+    earned = (points for above, points in _CONFIDENCES if confidence > above)
+    found = parsed.get("type") is not None
+    return Finding(score=0.4 * bool(named) + 0.3 * found + next(earned, 0.0))
 
 
 class PlanRules(NoParameters):
@@ -62,15 +57,6 @@ class PlanRules(NoParameters):
     analysis: tuple[str, ...] = ("analy", "synthe")
 
 
-def plan_score(steps: Sequence[str], p: PlanRules) -> float:
-    """Return 0.3 for a fitting number of steps + 0.35 for gathering data + 0.35 for analysis."""
-    lower = [step.lower() for step in steps]
-    score = 0.3 if p.least_steps <= len(steps) <= p.most_steps else 0.0
-    for named in (p.gathering, p.analysis):
-        score += 0.35 if any(word in step for step in lower for word in named) else 0.0
-    return score
-
-
 @computed(
     formula="0.3 size in [3, 10] + 0.35 gathering step + 0.35 analysis step",
     requires=("metadata.plan",),
@@ -79,8 +65,11 @@ def plan_score(steps: Sequence[str], p: PlanRules) -> float:
 )
 def plan_quality(interaction: Interaction, p: PlanRules) -> Finding:
     """Whether the plan has a fitting size, gathers data and analyses it."""
-    steps = [str(step) for step in interaction.metadata["plan"]]
-    return Finding(score=plan_score(steps, p), details={"steps": len(steps)})
+    steps = [str(step).lower() for step in interaction.metadata["plan"]]
+    score = 0.3 * (p.least_steps <= len(steps) <= p.most_steps)
+    for named in (p.gathering, p.analysis):
+        score += 0.35 * any(word in step for step in steps for word in named)
+    return Finding(score=score, details={"steps": len(steps)})
 
 
 class ToolRules(NoParameters):
@@ -92,18 +81,9 @@ class ToolRules(NoParameters):
     )
 
 
-def tool_precision(selected: Collection[str], expected: Collection[str]) -> float:
-    """Return expected and selected tools over those selected; 0 for none selected."""
-    chosen = set(selected)
-    return len(chosen & set(expected)) / len(chosen) if chosen else 0.0
+def _tools(of: Callable[[set[str], set[str]], set[str]], **declared: Any) -> Computed:
+    """Make a metric of the share that was expected and called *of* the tools called, expected."""
 
-
-def tool_recall(selected: Collection[str], expected: Collection[str]) -> float:
-    """Return expected and selected tools over those expected; 0 for none expected."""
-    return tool_precision(expected, selected)
-
-
-def _tools(score: Callable[..., float], **declared: Any) -> Computed:
     def compute(interaction: Interaction, p: ToolRules) -> Finding:
         tools = (interaction.expected or {}).get("tools")
         if tools is None:
@@ -112,10 +92,13 @@ def _tools(score: Callable[..., float], **declared: Any) -> Computed:
         expected = {str(each) for each in tools}
         if not expected:
             return Finding(skipped="no_expected_tools")
-        selected = sorted({call.name for call in interaction.tool_calls})
-        called = ", ".join(selected) or "none"
-        said = f"expected {', '.join(sorted(expected))}; called {called}."
-        return Finding(score=score(selected, expected), explanation=said)
+        called = {call.name for call in interaction.tool_calls}
+        said = (
+            f"expected {', '.join(sorted(expected))}; called {', '.join(sorted(called)) or 'none'}."
+        )
+        whole = of(called, expected)
+        score = len(called & expected) / len(whole) if whole else 0.0
+        return Finding(score=score, explanation=said)
 
     skips = ("no_expected_tools",)
     shared = {"requires": (), "source": _SOURCE, "skips": skips, "parameters": ToolRules}
@@ -124,13 +107,13 @@ def _tools(score: Callable[..., float], **declared: Any) -> Computed:
 
 
 tool_choice_correctness = _tools(
-    tool_precision,
+    lambda called, _: called,
     name="tool_choice_correctness",
     what="Share of the tools called that were expected: precision.",
     formula="expected and called / called",
 )
 tool_completeness = _tools(
-    tool_recall,
+    lambda _, expected: expected,
     name="tool_completeness",
     what="Share of the expected tools that were called: recall.",
     formula="expected and called / expected",
@@ -141,24 +124,6 @@ class TrajectoryRules(NoParameters):
     """Which steps are right, in order; those of ``expected.trajectory`` come first."""
 
     expected_trajectory: tuple[str, ...] = ()
-
-
-def trajectory_score(actual: Sequence[str], expected: Sequence[str]) -> float:
-    """
-    Return 0.6 Jaccard similarity of the steps + 0.4 order; 0 when there are no steps at all.
-
-    Order is the share of neighbours among the expected steps that were taken which come in
-    that order, by their first occurrence. A single expected step has no order: Jaccard alone
-    counts.
-    """
-    union = set(actual) | set(expected)
-    jaccard = len(set(actual) & set(expected)) / len(union) if union else 0.0
-    if len(set(expected)) == 1:
-        return jaccard
-    first = {step: place for place, step in reversed(list(enumerate(actual)))}
-    pairs = list(pairwise(step for step in dict.fromkeys(expected) if step in first))
-    order = sum(first[a] < first[b] for a, b in pairs) / len(pairs) if pairs else 0.0
-    return _JACCARD_WEIGHT * jaccard + (1 - _JACCARD_WEIGHT) * order
 
 
 def _missing(names: Sequence[str], there: Collection[str], what: str) -> str:
@@ -176,14 +141,30 @@ def _missing(names: Sequence[str], there: Collection[str], what: str) -> str:
     parameters=TrajectoryRules,
 )
 def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
-    """Whether the agent took the expected steps in the expected order."""
+    """
+    Whether the agent took the expected steps in the expected order.
+
+    Order is the share of neighbours among the expected steps that were taken which come in that
+    order, by their first occurrence; a single expected step has none.
+    """
     steps = (interaction.expected or {}).get("trajectory")
-    expected = [str(step) for step in (p.expected_trajectory if steps is None else steps)]
-    if not expected:
+    steps = p.expected_trajectory if steps is None else steps
+    if not (expected := list(dict.fromkeys(map(str, steps)))):
         return Finding(skipped="no_expected_trajectory")
-    actual = [str(step) for step in interaction.metadata["trajectory"]]
+    actual = list(dict.fromkeys(map(str, interaction.metadata["trajectory"])))
+    first = {step: place for place, step in enumerate(actual)}
+    taken = [step for step in expected if step in first]
+    score = len(taken) / len({*actual, *expected})
+    if len(expected) > 1:
+        pairs = list(pairwise(taken))
+        ordered = sum(first[a] < first[b] for a, b in pairs) / len(pairs) if pairs else 0.0
+        score = _JACCARD_WEIGHT * score + (1 - _JACCARD_WEIGHT) * ordered
     said = _missing(expected, actual, "step")
-    return Finding(score=trajectory_score(actual, expected), explanation=said)
+    if further := [step for step in actual if step not in expected]:
+        said += f" Not expected: {', '.join(further)}."
+    if taken != (in_fact := sorted(taken, key=actual.index)):
+        said += f" Out of order: {', '.join(in_fact)}."
+    return Finding(score=score, explanation=said)
 
 
 class AnswerFields(NoParameters):
@@ -200,29 +181,6 @@ class AnswerFields(NoParameters):
     least_reasoning_chars: int = 50
 
 
-def answer_score(answer: Mapping[str, Any], p: AnswerFields) -> float:
-    """
-    Return 0.5 fields present + 0.15 level valid + 0.15 score in range + 0.1 confidence valid
-    + 0.1 reasoning.
-
-    A value that is missing or of the wrong type is not valid.
-    """
-
-    def within(name: str, low: float, high: float) -> bool:
-        value = _number(answer.get(name))
-        return value is not None and low <= value <= high
-
-    present = sum(name in answer for name in p.required)
-    reasoning = answer.get(p.reasoning_field)
-    return (
-        (0.5 * present / len(p.required) if p.required else 0.5)
-        + 0.15 * (answer.get(p.level_field) in p.levels)
-        + 0.15 * within(p.score_field, p.score_low, p.score_high)
-        + 0.1 * within(p.confidence_field, 0.0, 1.0)
-        + 0.1 * (isinstance(reasoning, str) and len(reasoning) > p.least_reasoning_chars)
-    )
-
-
 @computed(
     formula="0.5 fields + 0.15 level + 0.15 score + 0.1 confidence + 0.1 reasoning",
     requires=("output",),
@@ -234,7 +192,8 @@ def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
     """
     Whether the final answer has all fields, with valid values.
 
-    It is ``metadata.answer``, else the output as a JSON object.
+    It is ``metadata.answer``, else the output as a JSON object. A value that is missing or of the
+    wrong type is not valid.
     """
     answer: Any = interaction.metadata.get("answer")
     if not answer:
@@ -244,7 +203,21 @@ def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
             answer = None
     if not isinstance(answer, dict):
         return Finding(skipped="no_structured_answer")
-    return Finding(score=answer_score(answer, p), explanation=_missing(p.required, answer, "field"))
+
+    def within(name: str, low: float, high: float) -> bool:
+        value = _number(answer.get(name))
+        return value is not None and low <= value <= high
+
+    present = sum(name in answer for name in p.required)
+    reasoning = answer.get(p.reasoning_field)
+    score = (
+        (0.5 * present / len(p.required) if p.required else 0.5)
+        + 0.15 * (answer.get(p.level_field) in p.levels)
+        + 0.15 * within(p.score_field, p.score_low, p.score_high)
+        + 0.1 * within(p.confidence_field, 0.0, 1.0)
+        + 0.1 * (isinstance(reasoning, str) and len(reasoning) > p.least_reasoning_chars)
+    )
+    return Finding(score=score, explanation=_missing(p.required, answer, "field"))
 
 
 class Limit(NoParameters):
@@ -316,17 +289,6 @@ class ChainRules(NoParameters):
     threshold: float = Field(0.0, ge=0, le=1)
 
 
-def chain_break(confidences: Sequence[float], threshold: float = 0.0) -> int | None:
-    """
-    Return the index of the first step that falls more than *threshold* below the step before.
-
-    None when every step keeps or raises the confidence; a chain of one step or none cannot
-    break.
-    """
-    steps = enumerate(pairwise(confidences), start=1)
-    return next((n for n, (before, after) in steps if after < before - threshold), None)
-
-
 @computed(
     formula="1 if every step ≥ the one before - threshold, else 0",
     requires=("metadata.verification_chain",),
@@ -341,7 +303,11 @@ def chain_integrity(interaction: Interaction, p: ChainRules) -> Finding:
     """
     chain = interaction.metadata["verification_chain"]
     steps = [float(step["confidence"] if isinstance(step, dict) else step) for step in chain]
-    broken = chain_break(steps, p.threshold)
-    said = f"confidence falls at step {(broken or 0) + 1}."
-    said = "no step lowers the confidence." if broken is None else said
+    falls = (n for n, (a, b) in enumerate(pairwise(steps), start=2) if b < a - p.threshold)
+    broken = next(falls, None)
+    said = (
+        "no step lowers the confidence."
+        if broken is None
+        else f"confidence falls at step {broken}."
+    )
     return Finding(score=float(broken is None), explanation=said)

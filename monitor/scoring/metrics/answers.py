@@ -31,24 +31,9 @@ from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import relevant_ids
 
 _RGB = "Chen et al. 2023, RGB (arXiv:2309.01431)"
-IRRELEVANT = Criterion(
-    "irrelevant_sentences",
-    "Which sentences of the answer do nothing to answer the query?",
-    Form.SENTENCES,
-)
-QUESTIONS = Criterion(
-    "questions",
-    "Write three questions, in the words of the answer, to which the answer would be the reply.",
-    Form.TEXTS,
-)
 WRONG_SENTENCES = Criterion(
     "wrong_sentences",
     "Which sentences of the answer are not supported by the reference?",
-    Form.SENTENCES,
-)
-MAJOR_SENTENCES = Criterion(
-    "major_sentences",
-    "Which sentences of the answer carry its main claims, rather than side remarks?",
     Form.SENTENCES,
 )
 COVERED_REFERENCE = Criterion(
@@ -56,23 +41,14 @@ COVERED_REFERENCE = Criterion(
     "Which sentences of the reference does the answer also state?",
     Form.REFERENCE,
 )
-SYNTHESIS = Criterion(
-    "synthesis",
-    "How well does the answer combine facts from several passages, correctly and without gaps?",
-)
-ACKNOWLEDGED = Criterion(
-    "acknowledged",
-    "Of the contradictions listed in `expected`, what share does the answer point out?",
-)
-NOTICED_FALSE = Criterion(
-    "noticed_false",
-    "Which of the passages does the answer recognise as false or contradicted?",
-    Form.PASSAGES,
-)
 
 
 answer_relevancy = named_share(
-    IRRELEVANT,
+    Criterion(
+        "irrelevant_sentences",
+        "Which sentences of the answer do nothing to answer the query?",
+        Form.SENTENCES,
+    ),
     "sentences",
     good=False,
     noted="irrelevant",
@@ -85,7 +61,12 @@ answer_relevancy = named_share(
 
 
 @asked(
-    QUESTIONS,
+    Criterion(
+        "questions",
+        "Write three questions, in the words of the answer, to which the answer would be the"
+        " reply.",
+        Form.TEXTS,
+    ),
     version="2",
     formula="1/n Σ cosine(query, question made from the answer), of embeddings",
     requires=("query", "output"),
@@ -98,7 +79,7 @@ def answer_relevance(answers: Answers, interaction: Interaction, _: Any) -> Find
     similarity = configured_similarity()
     if similarity is None:
         return Finding(skipped=NEEDS_EMBEDDING)
-    near = [similarity(interaction.query or "", text) for text in answers["questions"].texts]
+    near = [similarity(interaction.query or "", text) for text in answers["questions"].texts[:5]]
     return Finding(score=weighted_mean(near), details={"similarities": [round(x, 4) for x in near]})
 
 
@@ -147,7 +128,11 @@ class Importance(NoParameters):
 
 @asked(
     WRONG_SENTENCES,
-    MAJOR_SENTENCES,
+    Criterion(
+        "major_sentences",
+        "Which sentences of the answer carry its main claims, rather than side remarks?",
+        Form.SENTENCES,
+    ),
     formula="Σ importance · verified / Σ importance",
     requires=("output", "expected.answer"),
     source="ours: claim verification weighted by importance",
@@ -180,7 +165,10 @@ def _covered(answers: Answers) -> float:
 
 @asked(
     COVERED_REFERENCE,
-    SYNTHESIS,
+    Criterion(
+        "synthesis",
+        "How well does the answer combine facts from several passages, correctly and without gaps?",
+    ),
     formula="0.6 covered facts / facts + 0.4 synthesis",
     requires=("output", "contexts", "expected.answer"),
     source=_RGB,
@@ -215,7 +203,11 @@ def noise_robustness(answers: Answers, interaction: Interaction, _: NoParameters
 
 
 @asked(
-    NOTICED_FALSE,
+    Criterion(
+        "noticed_false",
+        "Which of the passages does the answer recognise as false or contradicted?",
+        Form.PASSAGES,
+    ),
     formula="false passages recognised / false passages",
     requires=("output", "contexts", "expected.false_passages"),
     source=_RGB,
@@ -229,7 +221,10 @@ def counterfactual_robustness(answers: Answers, interaction: Interaction, _: Any
 
 
 @asked(
-    ACKNOWLEDGED,
+    Criterion(
+        "acknowledged",
+        "Of the contradictions listed in `expected`, what share does the answer point out?",
+    ),
     formula="contradictions identified / contradictions",
     requires=("output", "contexts", "expected.contradictions"),
     source=_RGB,

@@ -9,7 +9,7 @@ citations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple
@@ -19,7 +19,6 @@ from pydantic import Field
 from monitor.models import Interaction
 from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
-    Cost,
     JudgementMetric,
     NoParameters,
     computed,
@@ -30,11 +29,6 @@ from monitor.scoring.language import MOST_SENTENCES, split_sentences
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
 
-_SHARED: dict[str, Any] = {
-    "requires": ("output", "contexts"),
-    "backend": "local scorer, NLI or judge, in the shared call",
-    "cost": Cost.JUDGE,
-}
 #: Above this entailment a citation is correct, above the second one partially.
 STRONG, PARTIAL = 0.8, 0.5
 _PARTIAL_SCORE = 0.7
@@ -137,43 +131,6 @@ def _named(mark: str, ids: Collection[str]) -> list[str]:
     return found[:_MOST_MARKS]
 
 
-def citation_verdict(entailment: float | None) -> float:
-    """Score one citation: 1.0 strongly supported, 0.7 partially, 0.0 not, or not found (None)."""
-    if entailment is None or entailment <= PARTIAL:
-        return 0.0
-    return 1.0 if entailment > STRONG else _PARTIAL_SCORE
-
-
-def correct_share(entailments: Sequence[float | None]) -> float:
-    """
-    Return the citations with an entailment above 0.8 over all citations.
-
-    None stands for a citation that leads to no passage. Raises ``ValueError`` without any.
-    """
-    return share(sum(each is not None and each > STRONG for each in entailments), len(entailments))
-
-
-def quality_of_citation(existence: float, accuracy: float, grounding: float) -> float:
-    """Return 0.4 existence + 0.3 accuracy + 0.3 grounding, each in [0, 1]."""
-    return 0.4 * existence + 0.3 * accuracy + 0.3 * grounding
-
-
-def share_within(some: Collection[Any], others: Collection[Any]) -> float:
-    """Return the share of *some* that are in *others*; ``ValueError`` for none."""
-    return share(sum(each in others for each in some), len(some))
-
-
-def covered_share(claims: Sequence[tuple[int, int]], least: int = 2) -> float:
-    """
-    Return the share of the claims needing several sources that cite as many as they need.
-
-    *claims* are numbers of sources that a claim needs and cites; one that needs fewer than *least*
-    is left out. Raises ``ValueError`` if none is left.
-    """
-    wanted = [cited >= needed for needed, cited in claims if needed >= least]
-    return share(sum(wanted), len(wanted))
-
-
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
     """The statements of an answer with what they cite, and the passages that the marks name."""
@@ -242,7 +199,7 @@ class CitedAnswer:
 
 
 def _of_citations(
-    *skips: str, version: str = "2", **declared: Any
+    *, skips: tuple[str, ...] = (), version: str = "2", **declared: Any
 ) -> Callable[[Callable[[CitedAnswer, Entailment, Interaction, Any], Finding]], JudgementMetric]:
     """Make a metric of what an answer cites, skipped where that is nothing."""
 
@@ -259,7 +216,7 @@ def _of_citations(
             return function(answer, answer.entailment(judgement, interaction), interaction, p)
 
         skipped = ("no_citation", "unsupported_text", *skips)
-        return read(skips=skipped, version=version, **_SHARED, **declared)(evaluate)
+        return read(skips=skipped, version=version, **declared)(evaluate)
 
     return made
 
@@ -277,15 +234,12 @@ def citation_accuracy(
         for claim, cited in enumerate(answer.claims)
         for passage in answer.passages_of(cited)
     ]
-    lost = sum(each is None for each in found)
+    lost, values = found.count(None), [each or 0.0 for each in found]
+    verdicts = [1.0 if v > STRONG else _PARTIAL_SCORE * (v > PARTIAL) for v in values]
     return Finding(
-        score=correct_share(found),
+        score=share(verdicts.count(1.0), len(verdicts)),
         explanation=f"{len(found)} citations, {lost} of them lead to no passage.",
-        details={
-            "citations": len(found),
-            "not_found": lost,
-            "verdicts": [citation_verdict(each) for each in found[:50]],
-        },
+        details={"citations": len(found), "not_found": lost, "verdicts": verdicts[:50]},
     )
 
 
@@ -331,7 +285,7 @@ def citation_quality(
             found.append((exists, exists and passage in right, support))
     exist, accurate, grounded = zip(*found, strict=True)
     return Finding(
-        score=weighted_mean([quality_of_citation(*each) for each in found]),
+        score=weighted_mean([0.4 * e + 0.3 * a + 0.3 * g for e, a, g in found]),
         explanation=f"{len(found)} citations: {sum(exist)} lead to a passage, {sum(accurate)} to"
         f" the right one; mean support {weighted_mean(grounded):.2f}.",
         details={"citations": len(found)},
@@ -344,10 +298,8 @@ class Support(NoParameters):
     threshold: float = Field(0.5, ge=0, le=1)
 
 
-def _graph(
-    score: Callable[[set[str], set[str]], float], *, needs_support: bool, **declared: Any
-) -> JudgementMetric:
-    """Make a metric of the passages that are cited and those that support a cited claim."""
+def _graph(of: Callable[[set[str], set[str]], set[str]], **declared: Any) -> JudgementMetric:
+    """Make a metric of the share that is cited and supports *of* what is cited, supports."""
 
     def evaluate(
         answer: CitedAnswer, entailment: Entailment, _: Interaction, p: Support
@@ -364,27 +316,26 @@ def _graph(
             if any(entailment.support(claim, passage) >= p.threshold for claim in citing)
         }
         details: dict[str, Any] = {"cited": sorted(named), "supporting": sorted(supporting)}
-        if needs_support and not supporting:
+        if not (whole := of(named, supporting)):
             return Finding(skipped="nothing_supports", details=details)
+        both = len(named & supporting)
         said = f"{len(named)} passages cited, {len(supporting)} support the statements that cite,"
-        said += f" {len(named & supporting)} both."
-        return Finding(score=score(named, supporting), explanation=said, details=details)
+        said += f" {both} both."
+        return Finding(score=both / len(whole), explanation=said, details=details)
 
-    skips = ("nothing_supports",) * needs_support
     source = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
-    return _of_citations(*skips, source=source, parameters=Support, **declared)(evaluate)
+    return _of_citations(source=source, parameters=Support, **declared)(evaluate)
 
 
 citation_precision = _graph(
-    share_within,
-    needs_support=False,
+    lambda cited, _: cited,
     name="citation_precision",
     what="Share of the cited passages that support what is said.",
     formula="cited and supporting / cited",
 )
 citation_completeness = _graph(
-    lambda cited, supporting: share_within(supporting, cited),
-    needs_support=True,
+    lambda _, supporting: supporting,
+    skips=("nothing_supports",),
     name="citation_completeness",
     what="Share of the supporting passages that are cited.",
     formula="cited and supporting / supporting",
@@ -404,7 +355,6 @@ class Sources(NoParameters):
     source="ours: citations over the graph of passages",
     skips=("no_claim_needs_several", "unsupported_text"),
     parameters=Sources,
-    **_SHARED,
 )
 def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sources) -> Finding:
     """
@@ -419,14 +369,15 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     expected = (interaction.expected or {}).get("sources_needed") or []
     entailment = answer.entailment(judgement, interaction)
     passages = range(len(answer.ids))[:MOST_PASSAGES]
-    pairs = []
+    covered: list[bool] = []
     for claim, statement in enumerate(answer.claims):
         if claim < len(expected):
             needed = int(expected[claim])
         else:
             supporting = sum(entailment.support(claim, n) >= p.threshold for n in passages)
             needed = min(p.least, supporting)
-        pairs.append((needed, len(statement.cited)))
-    if not any(needed >= p.least for needed, _ in pairs):
+        if needed >= p.least:
+            covered.append(len(statement.cited) >= needed)
+    if not covered:
         return Finding(skipped="no_claim_needs_several")
-    return Finding(score=covered_share(pairs, p.least))
+    return Finding(score=weighted_mean(covered))

@@ -40,26 +40,6 @@ _SAME_MEANING = 0.9  # cosine
 _TERSE = 3  # words
 
 
-def agreement(labels: Sequence[str]) -> float:
-    """Return the share of the most common label, in (0, 1]; ``ValueError`` for no labels."""
-    return share(max(Counter(labels).values(), default=0), len(labels))
-
-
-def steadiness(values: Sequence[float], scale: float) -> float:
-    """Return 1 - std / (scale / 2), in [0, 1]: half the scale is the largest deviation."""
-    return max(0.0, 1 - population_std(values) / (scale / 2))
-
-
-def value_range(values: Sequence[float]) -> float:
-    """Return the largest minus the smallest value, on the scale of the values."""
-    return max(values) - min(values)
-
-
-def range_agreement(values: Sequence[float], scale: float) -> float:
-    """Return 1 - (largest - smallest) / scale, in [0, 1]."""
-    return max(0.0, 1 - value_range(values) / scale)
-
-
 class RunFields(NoParameters):
     """What the fields of a run are called, and the scale of its score."""
 
@@ -75,9 +55,11 @@ class _Runs:
     def __init__(self, runs: list[dict[str, Any]], p: RunFields) -> None:
         self.runs, self.p = runs, p
 
-    def levels(self) -> list[str]:
+    def same_level(self) -> float:
+        """Return the share of the most common level."""
         name = self.p.level_field
-        return [str(run[name]) for run in self.runs if run.get(name) is not None]
+        levels = [str(run[name]) for run in self.runs if run.get(name) is not None]
+        return share(max(Counter(levels).values(), default=0), len(levels))
 
     def numbers(self, name: str) -> list[float]:
         found = [run.get(name) for run in self.runs]
@@ -86,20 +68,23 @@ class _Runs:
             raise ValueError(f"fewer than two runs have {name}")
         return values
 
-    def scores(self) -> list[float]:
-        return self.numbers(self.p.score_field)
+    def deviation(self) -> float:
+        return population_std(self.numbers(self.p.score_field))
 
-    def same_level(self) -> float:
-        return agreement(self.levels())
+    def range(self) -> float:
+        scores = self.numbers(self.p.score_field)
+        return max(scores) - min(scores)
 
     def steady(self) -> float:
-        return steadiness(self.scores(), self.p.scale)
+        """Return 1 minus the deviation over its largest value, half the scale."""
+        return max(0.0, 1 - self.deviation() / (self.p.scale / 2))
 
     def near(self) -> float:
-        return range_agreement(self.scores(), self.p.scale)
+        return max(0.0, 1 - self.range() / self.p.scale)
 
     def equally_confident(self) -> float:
-        return range_agreement(self.numbers(self.p.confidence_field), 1.0)
+        stated = self.numbers(self.p.confidence_field)
+        return max(0.0, 1 - (max(stated) - min(stated)))
 
 
 def _metric(
@@ -145,7 +130,7 @@ score_consistency = _metric(
 score_std = _metric(
     "runs",
     lambda runs: 1 - runs.steady(),
-    lambda runs: population_std(runs.scores()),
+    _Runs.deviation,
     name="score_std",
     what="Standard deviation of the scores of several runs; the deviation is in the metadata.",
     formula="std / (scale / 2)",
@@ -168,7 +153,7 @@ level_agreement = _metric(
 score_range = _metric(
     "models",
     lambda runs: 1 - runs.near(),
-    lambda runs: value_range(runs.scores()),
+    _Runs.range,
     name="score_range",
     what="Largest minus smallest score across models; the range is in the metadata.",
     formula="(max - min) / scale",

@@ -10,30 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any, Literal
 
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
-from monitor.scoring.declaration import Cost, JudgementMetric, NoParameters, read
+from monitor.scoring.declaration import JudgementMetric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.measures import lexical_cosine, share, weighted_mean
 from monitor.stats.summary import normal_interval
 
-_SHARED: dict[str, Any] = {
-    "requires": ("output", "contexts"),
-    "backend": "local scorer, NLI or judge, in the shared call",
-    "cost": Cost.JUDGE,
-    "skips": ("unsupported_text", "no_claim"),
-}
 _MAX_LISTED = 50
 _MAX_NAMED = 2
 _MAX_CLAIM_CHARS = 120
 _MAX_LISTED_CHARS = 1_000
 _MOST_IN_PAIRS = 8
 #: With less than this from its best single passage, a claim is tried against pairs.
-ENOUGH = 0.8
+_ENOUGH = 0.8
 
 
 def stated(judgement: Judgement) -> list[Claim]:
@@ -53,7 +47,7 @@ def of_claims(
                 return function(claims, interaction, p)
             return Finding(skipped="no_claim" if judgement.readable else "unsupported_text")
 
-        return read(**_SHARED | declared)(evaluate)
+        return read(**{"skips": ("unsupported_text", "no_claim")} | declared)(evaluate)
 
     return made
 
@@ -64,7 +58,7 @@ def of_claims(
     " (judge, NLI)",
     source="deepset, Groundedness Score",
     local_rule=PassRule(OWN_LEAST, own=True),
-    **_SHARED | {"skips": ("no_claim", "unsupported_text", "right_refusal")},
+    skips=("no_claim", "unsupported_text", "right_refusal"),
 )
 def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding:
     """
@@ -155,7 +149,6 @@ def _shortened(text: str, limit: int) -> str:
     requires=("output", "query"),
     source="TruLens, RAG Triad",
     backend="local scorer or judge, in the shared call",
-    cost=Cost.JUDGE,
     skips=(
         "unsupported_text",
         "nothing_asked",
@@ -189,35 +182,28 @@ class ClaimWeights(NoParameters):
     weights: Literal["uniform", "position", "semantic"] = "uniform"
 
 
-def position_weights(statements: Sequence[str]) -> list[float]:
-    """Weigh the statement at place i, from 1, by 1 / i."""
-    return [1 / place for place in range(1, len(statements) + 1)]
-
-
-def semantic_weights(statements: Sequence[str], query: str) -> list[float]:
-    """
-    Weigh each statement by how near it is to the query, in [0, 1].
-
-    Nearness is the cosine of word stems; where no statement shares a word with the query
-    all weigh alike.
-    """
-    weights = [lexical_cosine(statement, query) for statement in statements]
-    return weights if any(weights) else [1.0] * len(statements)
-
-
 @of_claims(
     formula="Σ w · supported / Σ w; w uniform, 1 / position or nearness to the query",
     source="Es et al. 2023, RAGAS (arXiv:2309.15217); DeepEval",
     parameters=ClaimWeights,
 )
 def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights) -> Finding:
-    """Share of the answer's statements that its passages support."""
-    texts, query = [claim.text for claim in claims], interaction.query or ""
-    weights = {"position": position_weights(texts), "semantic": semantic_weights(texts, query)}
+    """
+    Share of the answer's statements that its passages support.
+
+    Nearness to the query is the cosine of word stems; where no statement shares a word with the
+    query all weigh alike.
+    """
+    weights = None
+    if p.weights == "position":
+        weights = [1 / place for place in range(1, len(claims) + 1)]
+    elif p.weights == "semantic":
+        near = [lexical_cosine(claim.text, interaction.query or "") for claim in claims]
+        weights = near if any(near) else None
     verified = [claim.verdict is ClaimVerdict.SUPPORTED for claim in claims]
     interval = normal_interval(sum(verified), len(verified))
     return Finding(
-        score=weighted_mean(verified, weights.get(p.weights)),
+        score=weighted_mean(verified, weights),
         explanation=f"{sum(verified)} of {len(verified)} statements are supported.",
         details={
             "statements": len(verified),
@@ -286,29 +272,6 @@ def _least(claims: Sequence[Claim]) -> str:
     return f'least supported, {least.support:.2f}: "{text}".'
 
 
-def with_pairs(
-    best: Sequence[float],
-    passages: int,
-    pair: Callable[[int, int, int], float],
-    enough: float = ENOUGH,
-) -> float:
-    """
-    Return the mean over claims of the best passage, or the best pair where none suffices.
-
-    *best* is each claim's probability, in [0, 1], that its best passage entails it; *pair* gives
-    that of ``(claim, passage, other passage)``, and is only asked where *best* is below *enough*.
-    """
-    pairs = list(combinations(range(passages), 2))
-    return weighted_mean(
-        [
-            single
-            if single >= enough
-            else max([single, *(pair(claim, one, other) for one, other in pairs)])
-            for claim, single in enumerate(best)
-        ]
-    )
-
-
 @of_claims(
     formula="1/n Σ max over passages, and over pairs below 0.8, of P(entailment)",
     source="deepset, Groundedness Score, over sets of passages",
@@ -323,23 +286,23 @@ def multi_document_grounding(
     supported nor that it is not; a judge reads all passages at once and is always sure.
     """
     open_ones = [
-        place
-        for place, claim in enumerate(claims)
-        if 0 < claim.support < ENOUGH and claim.verdict is not ClaimVerdict.CONTRADICTED
+        0 < claim.support < _ENOUGH and claim.verdict is not ClaimVerdict.CONTRADICTED
+        for claim in claims
     ]
-    texts = tuple(claims[place].text for place in open_ones)
+    texts = tuple(claim.text for claim in compress(claims, open_ones))
     passages = [context.text for context in interaction.contexts][:_MOST_IN_PAIRS]
-
-    def pair(claim: int, one: int, other: int) -> float:
-        if claim not in open_ones:
-            return 0.0
-        # All open claims at once: the answer for the next one is then cached.
-        return supports(f"{passages[one]}\n\n{passages[other]}", texts)[open_ones.index(claim)]
-
-    score = with_pairs([claim.support for claim in claims], len(passages), pair)
-    shown = min(len(interaction.contexts), MOST_PASSAGES)
+    pairs = combinations(passages, 2) if texts else ()
+    by_pair = [supports(f"{one}\n\n{other}", texts) for one, other in pairs]
+    best = iter(max(found) for found in zip(*by_pair, strict=True))
+    found = [
+        max(claim.support, next(best, 0.0)) if is_open else claim.support
+        for claim, is_open in zip(claims, open_ones, strict=True)
+    ]
     return Finding(
-        score=score,
+        score=weighted_mean(found),
         explanation=_least(claims),
-        details={"statements": len(claims), "passages": shown},
+        details={
+            "statements": len(claims),
+            "passages": min(len(interaction.contexts), MOST_PASSAGES),
+        },
     )

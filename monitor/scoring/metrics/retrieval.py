@@ -32,7 +32,7 @@ from monitor.scoring.declaration import (
     computed,
     named_share,
 )
-from monitor.scoring.entailment import MOST_PASSAGES, contradictions
+from monitor.scoring.entailment import MOST_PASSAGES, contradictions, local_version
 from monitor.scoring.language import split_sentences
 from monitor.scoring.measures import (
     entropy_bits,
@@ -52,21 +52,7 @@ RELEVANT_PASSAGES = Criterion(
     "Which passages hold information that helps to answer the query?",
     Form.PASSAGES,
 )
-USEFUL_SENTENCES = Criterion(
-    "useful_share",
-    "What share of the sentences of all passages together is needed to answer the query?",
-)
-FOUND_REFERENCE = Criterion(
-    "reference_in_passages",
-    "Which sentences of the reference are wholly supported by the passages?",
-    Form.REFERENCE,
-)
-CONTRADICTING = Criterion(
-    "contradicting_passages",
-    "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`, the"
-    " plainest first, at most five; or `none`.",
-    Form.TEXTS,
-)
+_FOUND = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 class Counts(NamedTuple):
@@ -212,9 +198,8 @@ def _ranked(
     return computed(**shared | declared)(compute)
 
 
-def _f1(**declared: Any) -> Computed:
-    """Make a metric of the F1 of a query; of version 2 a window sums the counts of its queries."""
-    summed = "version" in declared
+def _f1(*, summed: bool, **declared: Any) -> Computed:
+    """Make a metric of the F1 of a query; *summed*: a window sums the counts of its queries."""
 
     def compute(interaction: Interaction, _: NoParameters) -> Finding:
         found = counts(passage_ids(interaction), relevant_ids(interaction))
@@ -256,7 +241,10 @@ def contextual_precision(answers: Answers, _: Interaction, __: NoParameters) -> 
 
 
 @asked(
-    USEFUL_SENTENCES,
+    Criterion(
+        "useful_share",
+        "What share of the sentences of all passages together is needed to answer the query?",
+    ),
     formula="relevant sentences / sentences",
     requires=("query", "contexts"),
     source="Es et al. 2023, RAGAS (arXiv:2309.15217), context relevance",
@@ -271,15 +259,29 @@ def context_precision(answers: Answers, _: Interaction, __: NoParameters) -> Fin
     return Finding(score=said.score, explanation=said.reasoning)
 
 
-context_recall = named_share(
-    FOUND_REFERENCE,
-    "reference",
-    name="context_recall",
-    what="Share of the reference's statements that the passages hold.",
+@asked(
+    Criterion(
+        "reference_in_passages",
+        "Write each statement of the reference, one fact each, behind `yes:` if the passages wholly"
+        " support it, else behind `no:`.",
+        Form.TEXTS,
+    ),
+    version="2",
     formula="statements of the reference found in the passages / statements of the reference",
     requires=("contexts", "expected.answer"),
     source="RAGAS, context recall",
 )
+def context_recall(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
+    """Share of the reference's statements that the passages hold."""
+    said = answers["reference_in_passages"]
+    marks = [mark[1].casefold() for text in said.texts if (mark := _FOUND.match(text))]
+    return Finding(
+        score=share(marks.count("yes"), len(marks)) if marks else None,
+        explanation=said.reasoning,
+        details={"statements": len(marks), "found": marks.count("yes")},
+    )
+
+
 precision_at_k = _ranked(
     precision_of,
     name="precision_at_k",
@@ -320,10 +322,12 @@ ndcg_at_k = _ranked(
     source="Järvelin and Kekäläinen 2002",
 )
 macro_f1 = _f1(
+    summed=False,
     name="macro_f1",
     what="F1 of all passages of a query; the window's mean is macro F1.",
 )
 micro_f1 = _f1(
+    summed=True,
     name="micro_f1",
     what="F1 of all passages of a query; queries weigh by their passages, so the window's mean is"
     " micro F1, from summed counts.",
@@ -379,7 +383,12 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
 
 
 @asked(
-    CONTRADICTING,
+    Criterion(
+        "contradicting_passages",
+        "Which passages contradict each other? Write each pair as two numbers, such as `1 and 3`,"
+        " the plainest first, at most five; or `none`.",
+        Form.TEXTS,
+    ),
     formula="contradicting pairs (at most five by the judge) / pairs",
     requires=("contexts",),
     source="ours: pairs of passages",
@@ -387,12 +396,13 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
     direction=Direction.LOWER,
     skips=("one_passage",),
     screen=screen_passages,
+    screen_version=local_version,
     unmet_too=lambda interaction: "one_passage" if len(interaction.contexts) == 1 else None,
 )
 def passage_contradictions(answers: Answers, _: Interaction, __: NoParameters) -> Finding:
     """Share of the pairs of passages that contradict each other."""
     said = answers["contradicting_passages"]
-    named = {tuple(sorted(map(int, re.findall(r"\d+", text)[:2]))) for text in said.texts}
+    named = {tuple(sorted(map(int, re.findall(r"\d+", text)[:2]))) for text in said.texts[:5]}
     pairs = [pair for pair in combinations(answers.places, 2) if pair in named]
     return _contradicting(pairs, len(answers.places), "says the judge")
 
@@ -420,23 +430,6 @@ class EvidenceRules(NoParameters):
     )
 
 
-def quality_of_evidence(
-    support: float, diversity: float, recency: float, authority: float
-) -> float:
-    """Return 0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority, each in [0, 1]."""
-    return 0.4 * support + 0.3 * diversity + 0.2 * recency + 0.1 * authority
-
-
-def source_diversity(sources: Sequence[str], enough: int = 3) -> float:
-    """Return independent sources over *enough* of them, at most 1."""
-    return min(1.0, len(set(sources)) / enough)
-
-
-def recency(published: datetime, now: datetime, half_life: timedelta) -> float:
-    """Halve with every *half_life* of age; 1 for what is new."""
-    return math.pow(0.5, max(timedelta(0), now - published) / half_life)
-
-
 @of_claims(
     formula="0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority",
     source="ours: weights and factors as given",
@@ -456,18 +449,20 @@ def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceR
     now = interaction.timestamp or datetime.now(UTC)
     half_life = timedelta(days=p.half_life_days)
 
-    def recency_of(published: Any) -> float:
+    def recency(published: Any) -> float:
         try:
             at = datetime.fromisoformat(str(published))
         except ValueError:
             return 0.5
-        return recency(at if at.tzinfo else at.replace(tzinfo=UTC), now, half_life)
+        age = now - (at if at.tzinfo else at.replace(tzinfo=UTC))
+        return math.pow(0.5, max(timedelta(0), age) / half_life)
 
     factors = {
         "support": weighted_mean([claim.support for claim in claims]),
-        "diversity": source_diversity(sources, p.enough_sources),
-        "recency": weighted_mean([recency_of(extra.get("published")) for extra in extras]),
+        "diversity": min(1.0, len(set(sources)) / p.enough_sources),
+        "recency": weighted_mean([recency(extra.get("published")) for extra in extras]),
         "authority": weighted_mean([p.authorities.get(source, 0.5) for source in sources]),
     }
     said = ", ".join(f"{name} {value:.2f}" for name, value in factors.items())
-    return Finding(score=quality_of_evidence(**factors), explanation=f"{said}.", details=factors)
+    score = weighted_mean([*factors.values()], [0.4, 0.3, 0.2, 0.1])
+    return Finding(score=score, explanation=f"{said}.", details=factors)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import JudgeOutageError, JudgeReplyError
 from monitor.models import EvaluationStatus, Tally
+from monitor.models.evaluation import PassRule
 from monitor.rolling.tallies import tally_of, window_stats
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.calibration import Calibration, Expected, VerdictHistory
@@ -53,7 +54,9 @@ def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
         ),
         judge=JudgementScorer(made, resolve_metrics(Settings(metrics=metrics)), concurrency=5),
         sampling=JudgeSampling(share),
-        calibration=Calibration(memory or VerdictHistory(), pass_score=0.7),
+        calibration=Calibration(
+            memory or VerdictHistory(), {name: PassRule(0.7) for name in metrics}
+        ),
         **more,
     ), made
 

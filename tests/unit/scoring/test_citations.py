@@ -63,9 +63,10 @@ def test_denied_or_foreign_statement_is_supported_by_no_citation(passage, statem
     assert found["citation_quality"].score == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("mark", ["[1]", "[policy]", "[^1]", "【1】"])
+@pytest.mark.parametrize("mark", ["[1]", "[policy]", "[^1]", "【1】", "(Policy, 2020)"])
 def test_copied_statement_is_supported_by_the_passage_it_cites(mark):
-    found = scored(*ENTAILING, contexts=PASSAGES, output=f"{RIGHT} {mark}.")
+    dated = [PASSAGES[0] | {"year": 2020}, PASSAGES[1]]
+    found = scored(*ENTAILING, contexts=dated, output=f"{RIGHT} {mark}.")
     assert found["citation_accuracy"].score == found["citation_precision"].score == 1.0
     assert found["citation_quality"].score > 0.9
     assert scored("citation_accuracy", contexts=PASSAGES, output=f"{RIGHT} [2].")[

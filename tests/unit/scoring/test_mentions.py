@@ -19,6 +19,11 @@ REFUND = "Refunds are paid back to the original card within five working days."
         ("Refunds take five days (Passage 1, Passage 3).", "Refunds take five days."),
         ("Refunds take five days [see doc 12].", "Refunds take five days."),
         ("Refunds take five days (source: prices.pdf, page 3).", "Refunds take five days."),
+        ("Refunds take five days (Smith, 2020).", "Refunds take five days."),
+        (
+            "Refunds take five days (see Smith et al., 2020; Poe & Lee 2021a).",
+            "Refunds take five days.",
+        ),
         ("According to passage 2, it is open.", "it is open."),
         ("Based on the information provided in the passages, it is open.", "it is open."),
         ("As stated in the given context, it is open.", "it is open."),
@@ -49,6 +54,8 @@ def test_place_and_joining_are_left_out(sentence, left):
         "Press the key [F1] for help.",
         "Next to the shop is a bank.",
         "The document was signed in 1994.",
+        "It opened again (July 2020).",
+        "It opened later (in May, 2020).",
     ],
 )
 def test_sentence_stays_when_it_speaks_of_something_else(sentence):

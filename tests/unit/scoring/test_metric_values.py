@@ -152,13 +152,13 @@ class ScriptedCriteria:
     numbers = {  # noqa: RUF012 - read only
         "irrelevant_sentences": (2,),
         "relevant_passages": (2, 3, 6),
-        "reference_in_passages": (1,),
         "reference_in_answer": (1, 2),
         "wrong_sentences": (2, 4, 5, 7),
         "major_sentences": (1, 2),
         "noticed_false": (2, 6),
         "biased_sentences": (1, 2),
     }
+    texts = {"reference_in_passages": ("yes: one", "no: two", "no: three")}  # noqa: RUF012
 
     def ask(self, interaction, criteria, fields):
         answers = {
@@ -169,7 +169,7 @@ class ScriptedCriteria:
                     for number in self.numbers.get(each.name, ())
                     if each.form is not Form.PASSAGES or number <= len(interaction.contexts)
                 ),
-                texts=("How long do refunds take 1 and 2?",),
+                texts=self.texts.get(each.name, ("How long do refunds take 1 and 2?",)),
             )
             for each in criteria
         }

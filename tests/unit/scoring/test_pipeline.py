@@ -59,7 +59,7 @@ class FixedAsker:
 
     def __init__(self, answer=None, error=None):
         self.answer = answer or CriterionAnswer(
-            score=0.5, numbers=(1,), texts=("What?",), reasoning="So."
+            score=0.5, numbers=(1,), texts=("yes: what?",), reasoning="So."
         )
         self.error = error
         self.asked = []
@@ -299,3 +299,11 @@ def test_both_calls_of_a_sample_are_under_way_together():
     )
     found = pipeline.score(make_interaction(**RICH))
     assert [each.status for each in found] == [EvaluationStatus.COMPLETED] * 2
+
+
+def test_screen_by_the_local_scorers_rules_carries_their_version():
+    found = score("passage_contradictions", "toxicity", contexts=["Two.", "Three."])
+    assert [each.evaluator_version for each in found] == [
+        f"screen-1+{LocalJudge().version}",
+        "screen-2",
+    ]

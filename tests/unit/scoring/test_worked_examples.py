@@ -1,130 +1,173 @@
-"""The documents' worked examples, with a judge that answers claim by claim: text to evaluation."""
+"""The documents' worked examples, with a judge that answers claim by claim over the wire."""
 
 import pytest
 
 from monitor.models import Interaction
-from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.declaration import Answers, CriterionAnswer, JudgementMetric, Reply
-from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
-from monitor.scoring.registry import resolve_metrics
+from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
+from support.criteria_replies import answer_criteria, asks_criteria
+from support.judge_replies import Question, canary_of
+from support.judge_server import JudgeServer
 
-S, N, C = ClaimVerdict.SUPPORTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.CONTRADICTED
+
+def scripted(claims, answers):
+    """Judge sentences by their beginning, and criteria by their name, as the tables say."""
+
+    def reply(request):
+        if asks_criteria(request):
+            reply = answer_criteria(request, canary_of(request))
+            for each in reply["answers"]:
+                each.update(answers.get(each["name"], {}))
+            return reply
+        question = Question(request)
+        rows = [
+            {"number": number, "claim": claim, "verdict": verdict, "quote": quote}
+            for number in question.asked
+            for beginning, stated in claims.items()
+            if question.sentences[number].startswith(beginning)
+            for claim, verdict, quote in stated
+        ]
+        return {"canary": question.canary, "verdicts": rows, "answered": "yes"}
+
+    return reply
 
 
-class ClaimJudge:
-    """Gives each claim the verdict and support of the example."""
+@pytest.fixture(scope="module")
+def judge():
+    with JudgeServer() as server:
+        yield server
 
-    version = "claims-1"
-    criteria_version = "claims-1"
 
-    def __init__(self, claims=(), answers=None):
-        self.claims, self.answers = claims, answers
-
-    def judge(self, _):
-        claims = (
-            Claim(text=text, verdict=verdict, support=support, context_index=index)
-            for text, verdict, support, index in self.claims
+@pytest.fixture
+def score(judge):
+    def score(metric, record, claims=None, answers=None):
+        judge.reply = scripted(claims or {}, answers or {})
+        settings = Settings(
+            scorer="judge", openai_base_url=judge.url, openai_api_key="k", metrics=(metric,)
         )
-        return Judgement(claims=tuple(claims))
+        scorer = make_scorer(settings, once=True)
+        [found] = scorer.score(Interaction.model_validate({"id": "1", "output": "x"} | record))
+        scorer.close()
+        assert found.error is None, found.error
+        return found.score
 
-    def ask(self, interaction, criteria, fields):
-        return Reply(answers=self.answers)
-
-    def close(self):
-        pass
-
-
-def score(metric, judge, **record):
-    metrics = resolve_metrics(Settings(metrics=(metric,)), plugins=())
-    shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
-    pipeline = MetricPipeline(
-        metrics,
-        wanted=(metric,),
-        judged=JudgementScorer(judge, shared) if shared else None,
-        criteria_judge=judge if judge.answers else None,
-    )
-    [found] = pipeline.score(Interaction.model_validate({"id": "1", "output": "x"} | record))
-    assert found.error is None, found.error
-    return found.score
+    return score
 
 
 TOWER = {
     "contexts": ["The Eiffel Tower was completed in 1889 and stands 330 meters tall."],
     "output": "The Eiffel Tower, completed in 1889, is 330 meters high and made of iron.",
 }
-TOWER_CLAIMS = [
-    ("Eiffel Tower completed in 1889", S, 1.0, 0),
-    ("Eiffel Tower is 330 meters high", S, 1.0, 0),
-    ("Eiffel Tower made of iron", N, 0.0, None),
-]
 TEA = {
-    "contexts": ["Green tea contains antioxidants called catechins.", "It contains caffeine."],
-    "output": "Green tea has several health benefits.",
+    "contexts": [
+        "Green tea contains antioxidants called catechins; catechins may reduce inflammation.",
+        "It also contains caffeine which can improve alertness.",
+    ],
+    "output": "Green tea contains powerful antioxidants that fight inflammation. It contains"
+    " caffeine, which boosts mental alertness, and it can help with weight loss.",
 }
-TEA_CLAIMS = [
-    ("Green tea contains powerful antioxidants", S, 1.0, 0),
-    ("Antioxidants fight inflammation", S, 1.0, 0),
-    ("Green tea contains caffeine", S, 1.0, 1),
-    ("Caffeine boosts mental alertness", S, 1.0, 1),
-    ("Green tea can help with weight loss", N, 0.0, None),
-]
 CLIMATE = {
-    "contexts": ["Temperatures rose.", "Extreme weather rose.", "Solar energy grew."],
+    "contexts": [
+        {"id": "ipcc", "text": "Global temperatures have risen 1.1°C since pre-industrial times."},
+        {"id": "smith", "text": "Extreme weather events increased 40% in past decade."},
+        {"id": "jones", "text": "Renewable energy adoption grew 25% annually."},
+    ],
     "output": "Research shows global temperatures increased 1.1°C [1]. Extreme weather events rose"
     " by 40% [2]. Solar energy adoption is accelerating [3].",
+    "expected": {"citations": ["ipcc", "smith", "jones"]},
 }
-CLIMATE_CLAIMS = [
-    ("Research shows global temperatures increased 1.1°C [1].", S, 0.95, 0),
-    ("Extreme weather events rose by 40% [2].", S, 0.98, 1),
-    ("Solar energy adoption is accelerating [3].", S, 0.65, 2),
-]
 DEBT = {
     "contexts": ["Apple's debt-to-equity ratio is 1.8"],
     "output": "Apple has a debt-to-equity ratio of 0.5",
 }
-DEBT_CLAIMS = [("Apple has a debt-to-equity ratio of 0.5", C, 0.0, 0)]
+CASH = {
+    "contexts": ["Apple has $166B in cash reserves"],
+    "output": "Apple has strong liquidity with over $150B in cash",
+}
+REFUNDS = {
+    "contexts": ["No refunds are given after 30 days."],
+    "output": "Refunds are given after 30 days [1].",
+}
+CLAIMS = {
+    "The Eiffel Tower": [
+        ("Eiffel Tower completed in 1889", "supported", "The Eiffel Tower was completed in 1889"),
+        ("Eiffel Tower is 330 meters high", "supported", "completed in 1889 and stands 330 meters"),
+        ("Eiffel Tower made of iron", "not_found", ""),
+    ],
+    "Green tea": [
+        (
+            "Green tea contains powerful antioxidants",
+            "supported",
+            "Green tea contains antioxidants",
+        ),
+        ("antioxidants fight inflammation", "supported", "catechins may reduce inflammation"),
+    ],
+    "It contains": [
+        ("It contains caffeine", "supported", "contains caffeine which can improve alertness"),
+        ("caffeine boosts mental alertness", "supported", "caffeine which can improve alertness"),
+        ("it can help with weight loss", "not_found", ""),
+    ],
+    "Research": [("", "supported", "Global temperatures have risen 1.1°C")],
+    "Extreme": [("", "supported", "Extreme weather events increased 40%")],
+    "Solar": [("", "not_found", "")],
+    "Apple has a debt": [("", "contradicted", "Apple's debt-to-equity ratio is 1.8")],
+    "Apple has strong": [("", "supported", "Apple has $166B in cash reserves")],
+    "Refunds": [("", "contradicted", "No refunds are given after 30 days")],
+}
 
 
 @pytest.mark.parametrize(
-    ("metric", "record", "claims", "value"),
+    ("metric", "record", "value"),
     [
-        ("faithfulness", TOWER, TOWER_CLAIMS, 0.667),
-        ("hallucination", TOWER, TOWER_CLAIMS, 0.333),
-        ("groundedness", TOWER, TOWER_CLAIMS, 0.667),
-        ("faithfulness", TEA, TEA_CLAIMS, 0.8),
-        ("citation_accuracy", CLIMATE, CLIMATE_CLAIMS, 0.667),
-        ("hallucination", DEBT, DEBT_CLAIMS, 1.0),
-        ("contradicted_contexts", DEBT, DEBT_CLAIMS, 1.0),
-        ("faithfulness", DEBT, DEBT_CLAIMS, 0.0),
+        ("faithfulness", TOWER, 0.667),
+        ("hallucination", TOWER, 0.333),
+        ("groundedness", TOWER, 0.667),
+        ("faithfulness", TEA, 0.8),
+        ("citation_accuracy", CLIMATE, 0.667),
+        ("citation_accuracy_grace", CLIMATE, 1.0),
+        ("hallucination", DEBT, 1.0),
+        ("contradicted_contexts", DEBT, 1.0),
+        ("faithfulness", DEBT, 0.0),
+        ("faithfulness", CASH, 1.0),
+        ("citation_accuracy", REFUNDS, 0.0),
+        ("citation_precision", REFUNDS, 0.0),
     ],
 )
-def test_example_that_is_judged_claim_by_claim(metric, record, claims, value):
-    assert score(metric, ClaimJudge(claims), **record) == pytest.approx(value, abs=1e-3)
+def test_example_that_is_judged_claim_by_claim(score, metric, record, value):
+    assert score(metric, record, CLAIMS) == pytest.approx(value, abs=1e-3)
 
 
-CREDIT = {"query": "Analyze credit risk for Apple", "contexts": ["a", "b", "c"]}
-CREDIT["output"] = "Apple's revenue is $394B. The company was founded by Steve Jobs."
+CREDIT = {
+    "query": "Analyze credit risk for Apple",
+    "contexts": ["Revenue is $394B.", "Cash is $166B.", "Steve Jobs founded it."],
+    "output": "Apple's revenue is $394B. The company was founded by Steve Jobs.",
+}
+PLANTS = {
+    "contexts": ["Photosynthesis uses sunlight", "Plants convert CO2 into glucose"],
+    "expected": {
+        "answer": "Photosynthesis converts CO2 and water into glucose using sunlight.",
+    },
+}
+STATED = [
+    "yes: Photosynthesis converts CO2",
+    "no: Photosynthesis converts water",
+    "Yes: Produces glucose",
+    "`yes:` Uses sunlight",
+]
 
 
 @pytest.mark.parametrize(
-    ("metric", "criterion", "numbers", "value"),
+    ("metric", "record", "criterion", "answer", "value"),
     [
-        ("answer_relevancy", "irrelevant_sentences", (2,), 0.5),
-        ("contextual_relevancy", "relevant_passages", (1, 2), 2 / 3),
-        ("contextual_precision", "relevant_passages", (1, 3), (1 + 2 / 3) / 2),
-        ("context_recall", "reference_in_passages", (1, 2, 4), 0.75),
+        ("answer_relevancy", CREDIT, "irrelevant_sentences", {"numbers": [2]}, 0.5),
+        ("contextual_relevancy", CREDIT, "relevant_passages", {"numbers": [1, 2]}, 0.667),
+        ("contextual_precision", CREDIT, "relevant_passages", {"numbers": [1, 3]}, 0.833),
+        ("context_recall", PLANTS, "reference_in_passages", {"texts": STATED}, 0.75),
     ],
 )
-def test_example_that_is_asked_of_the_judge(metric, criterion, numbers, value):
-    answers = Answers(
-        by_name={criterion: CriterionAnswer(numbers=numbers)},
-        sentences=("Apple's revenue is $394B.", "The company was founded by Steve Jobs."),
-        passages=3,
-        reference=("one", "two", "three", "four"),
-    )
-    record = CREDIT | {"expected": {"answer": "one two three four"}}
-    assert score(metric, ClaimJudge(answers=answers), **record) == pytest.approx(value)
+def test_example_that_is_asked_of_the_judge(score, metric, record, criterion, answer, value):
+    found = score(metric, record, answers={criterion: answer})
+    assert found == pytest.approx(value, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -135,32 +178,26 @@ def test_example_that_is_asked_of_the_judge(metric, criterion, numbers, value):
         (["a", "b"], ["a", "c"], 0.5, 0.5),
     ],
 )
-def test_example_of_tools_that_were_called(expected, called, precision, recall):
+def test_example_of_tools_that_were_called(score, expected, called, precision, recall):
     record = {"expected": {"tools": expected}, "tool_calls": [{"name": name} for name in called]}
-    judge = ClaimJudge()
-    assert score("tool_choice_correctness", judge, **record) == pytest.approx(precision, abs=1e-6)
-    assert score("tool_completeness", judge, **record) == pytest.approx(recall, abs=1e-6)
+    assert score("tool_choice_correctness", record) == pytest.approx(precision, abs=1e-6)
+    assert score("tool_completeness", record) == pytest.approx(recall, abs=1e-6)
 
 
-def test_example_of_the_overall_score_of_an_answer():
+def test_example_of_the_overall_score_of_an_answer(score):
     # Of 20 sentences one is irrelevant and two are biased, of 20 passages 17 are relevant, and
     # of 20 claims 18 are supported.
-    claims = [(f"Claim {n}.", S if n < 18 else N, float(n < 18), 0) for n in range(20)]
-    answers = Answers(
-        by_name={
-            "irrelevant_sentences": CriterionAnswer(numbers=(20,)),
-            "relevant_passages": CriterionAnswer(numbers=tuple(range(1, 18))),
-            "biased_sentences": CriterionAnswer(numbers=(1, 2)),
-        },
-        sentences=tuple(text for text, *_ in claims),
-        passages=20,
-        reference=(),
-    )
-    record = {
-        "query": "What is claimed?",
-        "contexts": ["A passage."] * 20,
-        "output": " ".join(text for text, *_ in claims),
+    facts = [f"Fact number {n} of the report holds." for n in range(10, 30)]
+    claims = {
+        text: [("", *(("supported", text) if n < 18 else ("not_found", "")))]
+        for n, text in enumerate(facts)
     }
+    answers = {
+        "irrelevant_sentences": {"numbers": [20]},
+        "relevant_passages": {"numbers": [*range(1, 18)]},
+        "biased_sentences": {"numbers": [1, 2]},
+    }
+    record = {"query": "What is claimed?", "contexts": facts, "output": " ".join(facts)}
     parts = 0.25 * 0.95 + 0.30 * 0.9 + 0.25 * 0.9 + 0.10 * 0.85 + 0.10 * 0.9
-    overall = score("rag_overall_score", ClaimJudge(claims, answers), **record)
+    overall = score("rag_overall_score", record, claims, answers)
     assert overall == pytest.approx(parts, abs=1e-6)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.metrics import evaluate
 from monitor.models.evaluation import Direction, advice_for, band_of
 from monitor.scoring.measures import (
     population_std,
@@ -12,8 +13,9 @@ from monitor.scoring.measures import (
     weighted_average,
     weighted_mean,
 )
-from monitor.scoring.metrics import METRICS, agent, consistency
+from monitor.scoring.metrics import METRICS, agent
 from monitor.scoring.registry import known_metrics, read_metrics_file
+from monitor.testing import make_interaction
 
 RAG_WEIGHTS = METRICS["rag_overall_score"].weights
 AGENT_WEIGHTS = METRICS["agent_overall_score"].weights
@@ -68,16 +70,29 @@ def test_weights_of_every_overall_sum_to_one():
         assert sum(weights.values()) == pytest.approx(1)
 
 
+def value(name, parameters=None, **record):
+    """Compute a metric of a record with these fields."""
+    metric = METRICS[name]
+    parameters = parameters or metric.declaration.parameters()
+    return metric.compute(make_interaction(**record), parameters).score
+
+
 @pytest.mark.parametrize(
     ("confidence", "score"), [(0.71, 1.0), (0.7, 0.9), (0.5, 0.8), (0.3, 0.7), (None, 0.7)]
 )
 def test_intent_correctness(confidence, score):
-    assert agent.intent_score("Apple", "Apple Inc", "public_us", confidence) == pytest.approx(score)
+    parsed = {"name": "Apple Inc", "type": "public_us", "confidence": confidence}
+    record = {"expected": {"name": "apple"}, "metadata": {"parsed": parsed}}
+    assert value("intent_correctness", **record) == pytest.approx(score)
 
 
-def test_intent_correctness_is_nothing_when_nothing_was_parsed():
-    assert agent.intent_score("Apple", "", None, 0.2) == 0
-    assert agent.intent_score(" ", "Apple", None, None) == 0
+@pytest.mark.parametrize(
+    ("name", "parsed"),
+    [("Apple", {"name": "", "confidence": 0.2}), (" ", {"name": "Apple", "confidence": None})],
+)
+def test_intent_correctness_is_nothing_when_nothing_was_parsed(name, parsed):
+    record = {"expected": {"name": name}, "metadata": {"parsed": parsed}}
+    assert value("intent_correctness", **record) == 0
 
 
 @pytest.mark.parametrize(
@@ -91,7 +106,7 @@ def test_intent_correctness_is_nothing_when_nothing_was_parsed():
     ],
 )
 def test_plan_quality(steps, score):
-    assert agent.plan_score(steps, agent.PlanRules()) == pytest.approx(score)
+    assert value("plan_quality", metadata={"plan": steps}) == pytest.approx(score)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +117,13 @@ def test_plan_quality(steps, score):
         (PUBLIC_US, PUBLIC_US | {"fetch_legal_data"}, 0.75, 1.0),  # example 1
         (PRIVATE, {"web_search", "fetch_sec_data"}, 0.5, 0.5),  # example 2
         (PUBLIC_US, set(), 0.0, 0.0),
-        (set(), {"web_search"}, 0.0, 0.0),
+        (set(), {"web_search"}, None, None),
     ],
 )
 def test_tool_choice_and_completeness_examples(expected, selected, precision, recall):
-    assert agent.tool_precision(selected, expected) == pytest.approx(precision)
-    assert agent.tool_recall(selected, expected) == pytest.approx(recall)
+    record = {"expected": {"tools": [*expected]}, "tool_calls": [{"name": n} for n in selected]}
+    assert value("tool_choice_correctness", **record) == pytest.approx(precision)
+    assert value("tool_completeness", **record) == pytest.approx(recall)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +137,27 @@ def test_tool_choice_and_completeness_examples(expected, selected, precision, re
     ],
 )
 def test_trajectory_match(actual, score):
-    assert agent.trajectory_score(actual, TRAJECTORY) == pytest.approx(score)
+    record = {"metadata": {"trajectory": actual}, "expected": {"trajectory": TRAJECTORY}}
+    assert value("trajectory_match", **record) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("actual", "reason"),
+    [
+        (["plan", "fetch", "write"], "no step is missing."),
+        (["plan", "write", "fetch"], "no step is missing. Out of order: plan, write, fetch."),
+        (["plan", "fetch", "beg", "write"], "no step is missing. Not expected: beg."),
+        (["write", "plan"], "missing: fetch. Out of order: write, plan."),
+    ],
+)
+def test_reason_of_a_trajectory_says_what_differs(actual, reason):
+    record = {
+        "output": "x",
+        "metadata": {"trajectory": actual},
+        "expected": {"trajectory": ["plan", "fetch", "write"]},
+    }
+    [[found]] = evaluate(record, "trajectory_match")
+    assert found.explanation == reason
 
 
 FIELDS = agent.AnswerFields(**CREDIT["final_answer_quality"])
@@ -135,7 +171,8 @@ def test_final_answer_quality_is_one_when_all_is_there():
         "reasoning": "x" * 51,
         "recommendations": [],
     }
-    assert agent.answer_score(answer, FIELDS) == pytest.approx(1.0)
+    found = value("final_answer_quality", FIELDS, metadata={"answer": answer})
+    assert found == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -156,19 +193,23 @@ def test_final_answer_quality_loses_what_is_not_valid(change, lost):
         "reasoning": "x" * 51,
         "recommendations": [],
     }
-    assert agent.answer_score(answer | change, FIELDS) == pytest.approx(1 - lost)
+    found = value("final_answer_quality", FIELDS, metadata={"answer": answer | change})
+    assert found == pytest.approx(1 - lost)
 
 
 def test_same_model_consistency():
-    assert consistency.agreement(["low", "low", "high", "low"]) == 0.75
-    assert consistency.steadiness([70, 70, 70], 100) == 1.0
-    assert consistency.steadiness([0, 100], 100) == 0.0
+    runs = [{"level": level, "score": 70} for level in ("low", "low", "high", "low")]
+    assert value("level_consistency", metadata={"runs": runs}) == 0.75
+    assert value("score_consistency", metadata={"runs": runs}) == 1.0
+    assert value("score_consistency", metadata={"runs": [{"score": 0}, {"score": 100}]}) == 0.0
+    assert value("level_consistency", metadata={"runs": [{"score": 0}, {"score": 100}]}) is None
     assert population_std([60, 80]) == 10.0
 
 
 def test_cross_model_consistency():
-    assert consistency.value_range([60, 75, 80]) == 20
-    assert consistency.range_agreement([0.8, 0.9], 1.0) == pytest.approx(0.9)
+    models = [{"score": 60}, {"score": 75, "confidence": 0.8}, {"score": 80, "confidence": 0.9}]
+    assert value("score_range", metadata={"models": models}) == pytest.approx(0.2)
+    assert value("confidence_agreement", metadata={"models": models}) == pytest.approx(0.9)
 
 
 def test_overall_quality_score():

@@ -1,7 +1,7 @@
 """The formulas and examples of seed 002, "RAG Evaluation Frameworks", by section."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,15 +18,16 @@ from monitor.scoring.metrics import (
     METRICS,
     agent,
     citations,
-    consistency,
     groundedness,
     retrieval,
 )
 from monitor.stats.summary import normal_interval
 from monitor.testing import make_interaction
 
+SURE = Claim(text="sure", verdict=ClaimVerdict.SUPPORTED, support=1.0)
 
-def read(name, *claims, **fields):
+
+def read(name, *claims, parameters=None, **fields):
     """Read a metric out of a judgement with claims of (support, index of the passage)."""
     judged = tuple(
         Claim(
@@ -38,7 +39,26 @@ def read(name, *claims, **fields):
         for number, (support, passage) in enumerate(claims)
     )
     interaction = make_interaction(**fields)
-    return METRICS[name].read(Judgement(claims=judged), interaction, None).score
+    parameters = parameters or METRICS[name].declaration.parameters()
+    return METRICS[name].read(Judgement(claims=judged), interaction, parameters).score
+
+
+def cite(name, *claims, **fields):
+    """Read a metric of statements, each given by its support by three passages and its marks."""
+    judged = tuple(
+        Claim(
+            text=f"statement {number}",
+            verdict=ClaimVerdict.SUPPORTED,
+            support=max(supports),
+            by_passage=(*supports, 0.0, 0.0, 0.0)[:3],
+        )
+        for number, (supports, _) in enumerate(claims)
+    )
+    output = " ".join(f"Statement {n} {marks}." for n, (_, marks) in enumerate(claims))
+    interaction = make_interaction(contexts=["a", "b", "c"], output=output, **fields)
+    metric = METRICS[name]
+    parameters = metric.declaration.parameters()
+    return metric.read(Judgement(claims=judged), interaction, parameters)
 
 
 def judged(by_name, reference="a"):
@@ -76,7 +96,8 @@ def test_hallucination_counts_contradicted_contexts():
     ("entailment", "score"), [(0.81, 1.0), (0.8, 0.7), (0.51, 0.7), (0.5, 0.0), (None, 0.0)]
 )
 def test_verify_citation(entailment, score):
-    assert citations.citation_verdict(entailment) == score
+    mark = "[9]" if entailment is None else "[1]"
+    assert cite("citation_accuracy", ((entailment or 0.9,), mark)).details["verdicts"] == [score]
 
 
 def test_grace_compares_with_the_true_document():
@@ -90,8 +111,9 @@ def test_grace_compares_with_the_true_document():
 
 
 def test_fine_grained_citation_verification():
-    assert citations.quality_of_citation(1, 1, 1) == pytest.approx(1)
-    assert citations.quality_of_citation(1, 0, 0.5) == pytest.approx(0.55)
+    assert cite("citation_quality", ((1.0,), "[1]")).score == pytest.approx(1)
+    other = {"citations": ["2"]}
+    assert cite("citation_quality", ((0.5,), "[1]"), expected=other).score == pytest.approx(0.55)
 
 
 # RAG-Specific Metrics
@@ -138,9 +160,8 @@ def test_context_precision_of_deepeval_likes_early_passages():
 
 
 def test_context_recall_example():
-    answers = judged(
-        {"reference_in_passages": CriterionAnswer(numbers=(1, 3, 4))}, reference="abcd"
-    )
+    texts = ("yes: it converts CO2", "no: it converts water", "yes: glucose", "yes: sunlight")
+    answers = judged({"reference_in_passages": CriterionAnswer(texts=texts)})
     assert ask("context_recall", answers) == 0.75
 
 
@@ -161,17 +182,19 @@ def test_answer_correctness_weights():
 
 
 def test_weighted_faithfulness_by_position():
-    weights = groundedness.position_weights(["a", "b"])
-    assert weights == [1, 0.5]
-    assert weighted_mean([False, True], weights) == pytest.approx(1 / 3)
+    by_place = groundedness.ClaimWeights(weights="position")
+    assert read("faithfulness", (0.0, 0), (1.0, 0), parameters=by_place) == pytest.approx(1 / 3)
 
 
 def test_weighted_faithfulness_by_nearness_to_the_query():
-    statements = ["The refund takes five days.", "Cats sleep a lot."]
-    weights = groundedness.semantic_weights(statements, "How long does a refund take?")
-    assert weights[0] > weights[1] == 0
-    assert weighted_mean([True, False], weights) == 1
-    assert groundedness.semantic_weights(statements, "zebra") == [1, 1]
+    claims = (
+        Claim(text="The refund takes five days.", verdict=ClaimVerdict.SUPPORTED, support=1.0),
+        Claim(text="Cats sleep a lot.", verdict=ClaimVerdict.NOT_FOUND, support=0.0),
+    )
+    metric, near = METRICS["faithfulness"], groundedness.ClaimWeights(weights="semantic")
+    for query, score in (("How long does a refund take?", 1.0), ("zebra", 0.5)):
+        asked = make_interaction(query=query)
+        assert metric.read(Judgement(claims=claims), asked, near).score == score
 
 
 def test_confidence_interval_example():
@@ -206,24 +229,33 @@ def test_answer_uncertainty_is_low_when_samples_agree():
 
 
 def test_pairs_are_tried_only_where_no_single_passage_suffices():
-    asked = []
+    contexts = ["The tower was completed in 1889.", "The tower stands 330 meters tall.", "Cats."]
+    text = "The tower was completed in 1889 and stands 330 meters tall."
 
-    def pair(claim, one, other):
-        asked.append((claim, one, other))
-        return 0.9
+    def grounding(support, verdict=ClaimVerdict.SUPPORTED):
+        claims = Claim(text=text, verdict=verdict, support=support), SURE
+        judgement = Judgement(claims=claims)
+        metric = METRICS["multi_document_grounding"]
+        return metric.read(judgement, make_interaction(contexts=contexts), None).score
 
-    assert groundedness.with_pairs([0.8, 0.4], 3, pair) == pytest.approx(0.85)
-    assert asked == [(1, 0, 1), (1, 0, 2), (1, 1, 2)]
+    assert grounding(0.4) == grounding(0.5, ClaimVerdict.NOT_FOUND) > 0.9
+    assert grounding(0.8) == pytest.approx(0.9)
+    assert grounding(0.0) == pytest.approx(0.5)
+    assert grounding(0.2, ClaimVerdict.CONTRADICTED) == pytest.approx(0.6)
 
 
 def test_citation_graph_example():
-    cited, supporting = {"smith2020", "jones2021", "brown2019"}, {"smith2020", "jones2021"}
-    assert citations.share_within(cited, supporting) == pytest.approx(0.67, abs=5e-3)
-    assert citations.share_within(supporting, cited) == 1
+    claims = [((0.9, 0.9, 0.1), "[1][2][3]")]
+    assert cite("citation_precision", *claims).score == pytest.approx(0.67, abs=5e-3)
+    assert cite("citation_completeness", *claims).score == 1
 
 
 def test_multi_source_coverage_counts_claims_that_need_several():
-    assert citations.covered_share([(2, 3), (2, 1), (1, 0)]) == 0.5
+    claims = [((0.0,), "[1][2][3]"), ((0.0,), "[1]"), ((0.0,), "")]
+    needed = {"sources_needed": [2, 2, 1]}
+    assert cite("multi_source_coverage", *claims, expected=needed).score == 0.5
+    one = cite("multi_source_coverage", *claims, expected={"sources_needed": [1, 1, 1]})
+    assert one.skipped == "no_claim_needs_several"
 
 
 def test_information_integration_weights():
@@ -273,22 +305,39 @@ def test_negative_rejection(output, score):
 
 
 def test_chain_integrity_wants_confidence_to_be_kept():
-    assert agent.chain_break([0.5, 0.5, 0.9]) is None
-    assert agent.chain_break([0.5, 0.4]) == 1
-    assert agent.chain_break([0.5, 0.45], threshold=0.1) is None
-    assert agent.chain_break([0.5, 0.6, 0.2]) == 2
+    metric = METRICS["chain_integrity"]
+
+    def chain(*confidences, threshold=0.0):
+        record = make_interaction(metadata={"verification_chain": list(confidences)})
+        return metric.compute(record, agent.ChainRules(threshold=threshold))
+
+    assert chain(0.5, 0.5, 0.9).score == chain(0.5, 0.45, threshold=0.1).score == 1
+    assert chain(0.5, 0.4).score == 0
+    assert chain(0.5, 0.6, 0.2).explanation == "confidence falls at step 3."
 
 
 def test_evidence_quality_weights():
-    assert retrieval.quality_of_evidence(1, 0.5, 0.5, 0) == pytest.approx(0.65)
+    contexts = [{"text": "a", "source": "web", "published": "2025-01-01"}]
+    found = evidence(contexts, enough_sources=2, authorities={"web": 0.0})
+    assert found.score == pytest.approx(0.4 * 1 + 0.3 * 0.5 + 0.2 * 0.5)
 
 
-def test_evidence_is_half_as_recent_after_its_half_life():
+@pytest.mark.parametrize(
+    ("published", "recency"), [("2025-01-01", 0.5), ("2027-01-01", 1.0), ("lately", 0.5)]
+)
+def test_evidence_is_half_as_recent_after_its_half_life(published, recency):
+    contexts = [{"text": "a", "source": name, "published": published} for name in "xxy"]
+    found = evidence(contexts)
+    assert found.details["recency"] == recency
+    assert found.details["diversity"] == pytest.approx(2 / 3)
+
+
+def evidence(contexts, **parameters):
+    """Read the quality of the evidence for one supported claim, at the beginning of 2026."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    year = timedelta(days=365)
-    assert retrieval.recency(now - year, now, year) == 0.5
-    assert retrieval.recency(now + year, now, year) == 1
-    assert retrieval.source_diversity(["a", "a", "b"]) == pytest.approx(2 / 3)
+    metric, rules = METRICS["evidence_quality"], retrieval.EvidenceRules(**parameters)
+    record = make_interaction(contexts=contexts, timestamp=now)
+    return metric.read(Judgement(claims=(SURE,)), record, rules)
 
 
 # Appendix: Metric Calculation Examples
@@ -299,7 +348,8 @@ def test_complete_faithfulness_example():
 
 
 def test_complete_citation_accuracy_example():
-    assert citations.correct_share([0.95, 0.98, 0.65]) == pytest.approx(0.67, abs=5e-3)
+    claims = [((0.95,), "[1]"), ((0, 0.98), "[2]"), ((0, 0, 0.65), "[3]")]
+    assert cite("citation_accuracy", *claims).score == pytest.approx(0.67, abs=5e-3)
 
 
 def test_citation_extraction_example():
@@ -344,15 +394,12 @@ def test_citations_are_read_however_they_stand(answer, cited):
         lambda: weighted_mean([True], [0.0]),
         lambda: normal_interval(2, 1),
         lambda: share(0, 0),
-        lambda: citations.correct_share([]),
-        lambda: citations.covered_share([(1, 1)]),
         lambda: retrieval.precision_of([], {"a"}, 0),
         lambda: retrieval.recall_of([], set(), 1),
         lambda: retrieval.normalised_dcg([], {"a": 0}, 1),
         lambda: share(2, 1),
         lambda: entropy_bits([0, 0]),
         lambda: entropy_bits([-1, 2]),
-        lambda: consistency.agreement([]),
     ],
 )
 def test_what_is_not_defined_is_refused(call):

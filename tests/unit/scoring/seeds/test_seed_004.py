@@ -30,7 +30,8 @@ from monitor.scoring.batch import (
     temporal_evaluation,
 )
 from monitor.scoring.measures import simple_average
-from monitor.scoring.metrics.quality import length_score, measure
+from monitor.scoring.metrics import METRICS
+from monitor.scoring.metrics.quality import WordRange
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction
@@ -62,9 +63,15 @@ def test_relevance_example_is_the_mean_of_its_fields():
     assert simple_average({"a": 0.92, "b": 0.85, "c": 0.87}) == pytest.approx(0.88)
 
 
+def length_of(output):
+    record, expected = make_interaction(output=output), WordRange(min_words=50, max_words=150)
+    found = METRICS["length"].compute(record, expected)
+    return found.details["length_appropriateness"], found.score
+
+
 def test_length_example_is_appropriate():
     # The document scores it 0.9, without a formula.
-    assert length_score(87, 50, 150) == ("appropriate", 1.0)
+    assert length_of("word " * 87) == ("appropriate", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +79,14 @@ def test_length_example_is_appropriate():
     [(25, "too_short", 0.5), (0, "too_short", 0.0), (300, "too_long", 0.5), (50, "appropriate", 1)],
 )
 def test_length_outside_its_range_scores_less(words, verdict, score):
-    assert length_score(words, 50, 150) == (verdict, score)
+    assert length_of("word " * words + ".") == (verdict, score)
 
 
 def test_length_counts_characters_words_and_sentences():
-    counted = measure("It's a well-known fact. Prof. Lee agrees!")
-    assert counted == (41, 7, 2)
+    output = "It's a well-known fact. Prof. Lee agrees!"
+    details = METRICS["length"].compute(make_interaction(output=output), WordRange()).details
+    counts = [details[f"{of}_count"] for of in ("character", "word", "sentence")]
+    assert counts == [41, 7, 2]
 
 
 @pytest.mark.parametrize(
