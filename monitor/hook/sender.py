@@ -6,6 +6,7 @@ import _thread
 import atexit
 import concurrent.futures.thread  # noqa: F401  # redis-py wants it, and it cannot be loaded at exit
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -51,6 +52,8 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
         if module is not None and name not in _finalizers:
             _finalizers.add(name)
             module.Finalize(None, finish_all, exitpriority=10)
+    with contextlib.suppress(KeyError, AttributeError):
+        _deliver_at_shutdown(sys.modules["uvicorn.server"].Server)
     # A lock of the same kind as the thread: gevent may have replaced both since the last start.
     recorder.wake = _thread.allocate_lock()
     recorder.wake.acquire()
@@ -60,6 +63,24 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
     except RuntimeError as error:
         recorder.last_error = f"RuntimeError: {error}"
         recorder.unstarted.append(True)  # another may start
+
+
+def _deliver_at_shutdown(server: Any) -> None:
+    """Have uvicorn's *server* deliver when it shuts down: it ends by its signal, without atexit."""
+    shutdown = server.shutdown
+    if shutdown.__module__ == __name__:
+        return
+
+    @functools.wraps(shutdown, assigned=("__name__", "__qualname__", "__doc__"))
+    async def shut_down(self: Any, *args: Any, **named: Any) -> Any:
+        import asyncio  # noqa: PLC0415  # uvicorn has it loaded
+
+        try:
+            return await shutdown(self, *args, **named)
+        finally:
+            await asyncio.get_running_loop().run_in_executor(None, flush_all)
+
+    server.shutdown = shut_down
 
 
 def serve(recorder: Recorder) -> None:
