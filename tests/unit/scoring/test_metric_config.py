@@ -68,6 +68,8 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ("[length]\nmin_words = 9\nmax_words = 3", "must not be above"),
         ("length = 3", "should be a table"),
         ("not toml", "not valid TOML"),
+        ("k = " + "9" * 5_000, "not valid TOML"),
+        ("k = " + "[" * 5_000, "not valid TOML"),
         ('preset = "credit"', "copy the tables of examples/credit.toml"),
         ("[credit_score_range]\nscale = 9", "it is called score_range now"),
         ('[own]\nlike = "no_such"', "no metric is called 'no_such'"),
