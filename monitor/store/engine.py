@@ -168,8 +168,10 @@ class Store:
         except DatabaseError as error:
             where = self.engine.url.render_as_string(hide_password=True)
             why = str(error.orig).strip().partition("\n")[0]  # libpq goes on with a question
+            full = "is full" in why or "No space" in why  # SQLite's words, and PostgreSQL's
+            advice = "make room on its disk" if full else "check GROUNDWATCH_DATABASE_URL"
             raise StoreUnavailableError(
-                f"the database at {where} cannot be used: {why}; check GROUNDWATCH_DATABASE_URL"
+                f"the database at {where} cannot be used: {why}; {advice}"
             ) from error
 
 
