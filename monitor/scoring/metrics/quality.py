@@ -50,6 +50,7 @@ from monitor.scoring.measures import share, weighted_mean
 #: What a level is worth; the same for every dimension.
 LEVELS = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}
 _RECORDS = {each.__name__: each for each in (QualityEvaluation, RelevanceEvaluation)}
+_MOST_WEIGHT = 1e6
 _FORMS = {"0-1": Form.SCORE, "1-5": Form.RATING, "levels": Form.LEVEL}
 _FORMULAS = {
     Form.SCORE: "the judge's score",
@@ -144,8 +145,9 @@ class Weighted(BaseModel):
 
     @model_validator(mode="after")
     def _positive(self) -> Self:
-        if not all(weight > 0 for weight in self.weights.values()):
-            raise ValueError("weights must be above 0")
+        # More, added up, is endless: the combined score would be 0 or none.
+        if not all(0 < weight <= _MOST_WEIGHT for weight in self.weights.values()):
+            raise ValueError(f"weights must be above 0 and at most {_MOST_WEIGHT:g}")
         return self
 
     def metric(self, name: str, source: str, version: str) -> Combined:

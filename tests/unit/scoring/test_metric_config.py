@@ -75,6 +75,8 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ('[own]\nlike = "no_such"', "no metric is called 'no_such'"),
         ('[own]\nlike = "mrr"\nk = 3', "no parameter 'k'"),
         ("[own]\nweights = { length = 0 }", "weights must be above 0"),
+        ("[own]\nweights = { length = 1e308, groundedness = 1e308 }", "and at most 1e[+]06"),
+        ("[own]\nweights = { length = inf }", "and at most 1e[+]06"),
         ("[own]\nweights = {}", "weights: Dictionary should have at least 1 item"),
         ('[own]\nfunction = "nowhere.at:all"', "cannot load"),
         ('[own]\nfunction = "nowhere"', "should be module:function"),
