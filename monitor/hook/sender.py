@@ -6,7 +6,6 @@ import _thread
 import atexit
 import concurrent.futures.thread  # noqa: F401  # redis-py wants it, and it cannot be loaded at exit
 import contextlib
-import functools
 import logging
 import os
 import sys
@@ -71,14 +70,11 @@ def _deliver_at_shutdown(server: Any) -> None:
     if shutdown.__module__ == __name__:
         return
 
-    @functools.wraps(shutdown, assigned=("__name__", "__qualname__", "__doc__"))
     async def shut_down(self: Any, *args: Any, **named: Any) -> Any:
-        import asyncio  # noqa: PLC0415  # uvicorn has it loaded
-
         try:
             return await shutdown(self, *args, **named)
         finally:
-            await asyncio.get_running_loop().run_in_executor(None, flush_all)
+            await deliver()
 
     server.shutdown = shut_down
 
@@ -116,6 +112,18 @@ def flush_all(timeout_s: float = EXIT_S) -> None:
     """
     recorders = _recorders()
     reported(recorders, _loaded_deadline(recorders, timeout_s), down_s=_EXIT_WHEN_DOWN_S)
+
+
+async def deliver() -> None:
+    """Deliver as `flush_all` does, beside the event loop: for a server's own end."""
+    import asyncio  # noqa: PLC0415  # who awaits this has it loaded
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # trio's
+        flush_all()
+    else:
+        await loop.run_in_executor(None, flush_all)
 
 
 def reported(recorders: list[Recorder], deadline: float, *, down_s: float | None = None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,12 +17,14 @@ class Waiting:
     """A server whose messages can be waited for."""
 
     def __init__(self) -> None:
+        self.messages: list[Any] = []
         self._changed = threading.Condition()
         self._stopping = threading.Event()
 
-    def _wait(self, arrived: Callable[[], bool], timeout_s: float) -> None:
+    def wait_for(self, count: int, timeout_s: float = 10.0) -> None:
+        """Wait until *count* messages were taken."""
         with self._changed:
-            if not self._changed.wait_for(arrived, timeout_s):
+            if not self._changed.wait_for(lambda: len(self.messages) >= count, timeout_s):
                 raise TimeoutError(f"not enough messages after {timeout_s} s")
 
 
@@ -91,11 +92,6 @@ class SlackReceiver(Receiver):
 
     def __init__(self, path: str = "/services/T000/B000/secret") -> None:
         super().__init__(path)
-        self.messages: list[dict[str, Any]] = []
-
-    def wait_for(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* messages were taken."""
-        self._wait(lambda: len(self.messages) >= count, timeout_s)
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         message = json.loads(handler.rfile.read(int(handler.headers.get("Content-Length", 0))))
@@ -121,7 +117,6 @@ class MailReceiver(Serving, Waiting):
 
     def __init__(self) -> None:
         super().__init__()
-        self.messages: list[EmailMessage] = []
         receiver = self
 
         class Session(StreamRequestHandler):
@@ -143,10 +138,6 @@ class MailReceiver(Serving, Waiting):
     def url(self) -> str:
         """The address for GROUNDWATCH_SMTP_URL."""
         return f"smtp+plain://127.0.0.1:{self.port}"
-
-    def wait_for(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* mails were taken."""
-        self._wait(lambda: len(self.messages) >= count, timeout_s)
 
     def take(self, lines: BinaryIO) -> bool:
         """Take a mail up to its line with a dot; return whether it came whole."""

@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from contextlib import suppress
 from email import message_from_bytes, policy
-from email.message import EmailMessage
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -99,11 +98,10 @@ class MailAnswer(StrEnum):
 class MailReceiver(receivers.Waiting):
     """With *tls* it offers STARTTLS, and with *password* a login for any user."""
 
-    url, wait_for = receivers.MailReceiver.url, receivers.MailReceiver.wait_for
+    url = receivers.MailReceiver.url
 
     def __init__(self, tls: ssl.SSLContext | None = None, password: str | None = None) -> None:
         super().__init__()
-        self.messages: list[EmailMessage] = []
         self._listening = threading.Event()
         self.logins: list[bool] = []
         self._tls = tls
