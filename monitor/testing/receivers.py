@@ -54,7 +54,7 @@ class Serving:
 class Receiver(Serving, Waiting):
     """Takes what is posted to it; who makes one says how each request is answered."""
 
-    def __init__(self, path: str, *, gets: bool = False) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
         receiver = self
@@ -62,12 +62,6 @@ class Receiver(Serving, Waiting):
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 receiver._answer(self)
-
-            def do_GET(self) -> None:
-                if gets:
-                    receiver._answer(self)
-                else:
-                    self.send_error(501)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
                 """Say nothing on standard error."""

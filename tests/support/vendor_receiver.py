@@ -63,7 +63,9 @@ class VendorReceiver(Receiver):
     """
 
     def __init__(self, vendor: str, path: str = "") -> None:
-        super().__init__(path, gets=True)
+        super().__init__(path)
+        handler: Any = self._server.RequestHandlerClass
+        handler.do_GET = handler.do_POST
         self.retry_after = "30"
         self.taken: list[Request] = self.messages
         self.requests: list[Request] = []

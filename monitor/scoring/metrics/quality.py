@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib import resources
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -50,7 +50,6 @@ from monitor.scoring.measures import share, weighted_mean
 #: What a level is worth; the same for every dimension.
 LEVELS = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}
 _RECORDS = {each.__name__: each for each in (QualityEvaluation, RelevanceEvaluation)}
-_MOST_WEIGHT = 1e6
 _FORMS = {"0-1": Form.SCORE, "1-5": Form.RATING, "levels": Form.LEVEL}
 _FORMULAS = {
     Form.SCORE: "the judge's score",
@@ -138,17 +137,11 @@ class Weighted(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    weights: dict[str, float] = Field(min_length=1)
+    # Added up they stay finite: else the combined score would be 0 or none.
+    weights: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(min_length=1)
     least_share: float = Field(1.0, gt=0, le=1)
     what: str = ""
     version: str = Field("1", min_length=1, max_length=40)
-
-    @model_validator(mode="after")
-    def _positive(self) -> Self:
-        # More, added up, is endless: the combined score would be 0 or none.
-        if not all(0 < weight <= _MOST_WEIGHT for weight in self.weights.values()):
-            raise ValueError(f"weights must be above 0 and at most {_MOST_WEIGHT:g}")
-        return self
 
     def metric(self, name: str, source: str, version: str) -> Combined:
         """Return the metric of this table."""
