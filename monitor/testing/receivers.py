@@ -7,8 +7,9 @@ import threading
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from socketserver import StreamRequestHandler, TCPServer, ThreadingTCPServer
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 _POLL_S = 0.02
 
@@ -133,7 +134,7 @@ class MailReceiver(Serving, Waiting):
         """The address for GROUNDWATCH_SMTP_URL."""
         return f"smtp+plain://127.0.0.1:{self.port}"
 
-    def take(self, lines: BinaryIO) -> bool:
+    def take(self, lines: BufferedIOBase) -> bool:
         """Take a mail up to its line with a dot; return whether it came whole."""
         text = b""
         while (line := lines.readline()) not in {b"", b".\r\n"}:
