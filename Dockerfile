@@ -1,21 +1,19 @@
 # The image of groundwatch: one for the worker, the scheduler and every other command.
 ARG PYTHON=python:3.12.14-slim-bookworm
 
-# Other people's packages change rarely: their layer is built again only when these two files do.
+# Other people's packages change rarely: their layer is built again only when the lock does.
 FROM ${PYTHON} AS packages
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
-COPY pyproject.toml constraints.txt ./
+COPY deploy/requirements.lock ./
 # The virtualenv gets no pip: nothing that runs in the image installs anything.
 RUN python -m venv --without-pip /opt/groundwatch \
-    && python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-print(*p["dependencies"], *p["optional-dependencies"]["server"], sep="\n")' > requirements.txt \
-    && pip --python /opt/groundwatch install -c constraints.txt -r requirements.txt
+    && pip --python /opt/groundwatch install --require-hashes -r requirements.lock
 
 FROM packages AS wheel
-COPY README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY groundwatch groundwatch
 COPY monitor monitor
 COPY workers workers

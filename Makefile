@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-AUDIT := $(VENV)/audit/bin/pip-audit
+SUPPLY := $(VENV)/supply
+LOCK := deploy/requirements.lock
 READY := $(VENV)/ready
 DEV := $(VENV)/ready-dev
 
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes, and none compiles again
 
-.PHONY: demo test lint check floors newest traces libraries mutants audit docs pictures clean
+.PHONY: demo test lint check floors newest traces libraries mutants audit lock sbom docs pictures clean
 .DEFAULT_GOAL := demo
 
 demo: $(READY)  ## the whole loop on generated traffic: healthy, degraded, recovered
@@ -40,9 +41,20 @@ mutants: $(DEV)  ## the share of small breaks that the tests of one room notice:
 	@test -d $(VENV)/mutants || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(VENV)/mutants cosmic-ray coverage
 	@nice -n 10 $(BIN)/python .ci/mutants.py $(or $(ROOM),hook) --draw 60 --seed $(or $(SEED),1)
 
-audit:  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
-	@test -x $(AUDIT) || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/python -m pip install --quiet pip-audit; }
-	@$(AUDIT) -r constraints.txt --no-deps --disable-pip --strict --progress-spinner off
+audit: $(SUPPLY)  ## known weaknesses of what is pinned; asks pypi.org, and fails where it cannot be asked
+	@$(SUPPLY)/bin/pip-audit -r constraints.txt --no-deps --disable-pip --strict --progress-spinner off
+
+lock: $(SUPPLY)  ## what the server installs, pinned as in constraints.txt, with the hash of every file
+	@$(SUPPLY)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes -c constraints.txt \
+		--extra server --no-annotate --no-header pyproject.toml -o $(LOCK)
+
+sbom: $(SUPPLY)  ## what the locked server consists of, with licences, as CycloneDX in sbom.json
+	@$(PYTHON) -m venv --clear --without-pip $(VENV)/locked
+	@$(BIN)/python -m pip --python $(VENV)/locked install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(SUPPLY)/bin/cyclonedx-py environment $(VENV)/locked --pyproject pyproject.toml --output-reproducible -o sbom.json
+
+$(SUPPLY): $(READY)
+	@$(PYTHON) -m venv $@ && $@/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-audit uv
 
 docs: $(DEV)  ## the documentation as a site, in site/; fails on a dead link
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site

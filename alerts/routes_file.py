@@ -152,7 +152,7 @@ def read_routes_file(
         raise SettingsError(f"GROUNDWATCH_ALERTS_FILE: cannot read {path}") from None
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: this is not TOML: {error}") from None
     mistakes: list[tuple[Loc, str]]
     try:

@@ -1,5 +1,5 @@
 """``python -m monitor`` is ``groundwatch``."""
 
-from monitor.cli import main
+from groundwatch.__main__ import main
 
 main()

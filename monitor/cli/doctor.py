@@ -8,7 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.machinery import PathFinder
@@ -34,6 +34,8 @@ _STALL_SHOWN_S = 3600.0
 _MOST_DROPPED, _DROPS_WITHIN_S = 0.5, 3600.0
 #: A larger SQLite file is not read whole to look for damage.
 _MOST_CHECKED_BYTES = 1_000_000_000
+#: Less is within what a host and the time between two reports may differ.
+_CLOCK_BEHIND_S = 300.0
 _FLUSH_S, _STORED_S, _POLL_EVERY_S = 3.0, 20.0, 0.05
 _MOST_WRONG = 10
 
@@ -320,6 +322,28 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
             )
 
 
+def check_clocks(settings: Settings) -> Iterator[CheckResult]:
+    """Name the hosts whose clock is behind: their samples count in the minutes that it says."""
+    from monitor.queue import names
+    from monitor.queue.consumer import connect, translated
+    from monitor.store.tables import hooks
+
+    behind = {}
+    with suppress(GroundwatchError), closing(console.open_store(settings)) as store:
+        client: Any = connect(settings.broker_url)
+        with translated(), store.read() as connection:
+            said_ms = dict(client.zrange(names.HOOKS, 0, -1, withscores=True))
+            for row in connection.execute(hooks.select()):
+                heard_ms = row.heartbeat_at_ms
+                behind_s = (heard_ms - said_ms.get(row.hook_id.encode(), heard_ms)) / 1000
+                if behind_s >= _CLOCK_BEHIND_S:
+                    behind[row.host] = behind_s, row.app
+    for host, (behind_s, app) in list(behind.items())[:_MOST_WRONG]:
+        found = f"{duration(behind_s)} behind: samples of {plain_text(app, 40)} count as old"
+        advice = "set the host's clock: what counts as old may reach no status"
+        yield CheckResult(f"clock of {plain_text(host, 40)}", ok=False, found=found, advice=advice)
+
+
 def check_own_worker(settings: Settings) -> Iterator[CheckResult]:
     """Check that a worker runs on this host: those of others do not count."""
     from monitor.queue.consumer import connect, live_workers
@@ -466,7 +490,9 @@ def _figure(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-_CHECKS: tuple[DoctorCheck, ...] = (check_packages, check_setup, check_redis, check_store)
+_CHECKS: tuple[DoctorCheck, ...] = (
+    check_packages, check_setup, check_redis, check_store, check_clocks,
+)  # fmt: skip
 _ALONE: dict[Process, DoctorCheck] = {
     Process.WORKER: check_own_worker,
     Process.SCHEDULER: check_scheduler,

@@ -35,6 +35,8 @@ _KEY = re.compile(
     r"|gl(?:sa|c)_\w{20,}+|nvapi-[\w-]{20,}+|pplx-\w{20,}+|tvly-[\w-]{16,}+|r8_\w{20,}+"
     r"|ATATT3[\w=-]{20,}+|dapi[0-9a-f]{32}|NRAK-[A-Z0-9]{20,}+|figd_[\w-]{20,}+"
     r"|AGE-SECRET-KEY-[0-9A-Z]{20,}+|rzp_(?:live|test)_\w{10,}+|EAA(?<!\w...)[A-Za-z0-9]{60,}+"
+    r"|(?:pcsk|jina|ntn|sntrys)_\w{20,}+|lsv2_[ps][tk]_\w{20,}+|PMAK-[0-9a-f]{20,}+-\w{20,}+"
+    r"|csk-[a-z0-9]{30,}+|key-[0-9a-f]{32}"
     r"|(?<=hooks\.slack\.com/services/)[\w/]{16,}+|(?<=/api/webhooks/)[0-9]{10,}+/[\w-]{20,}+"
     r"|[0-9]{8,10}:AA[\w-]{33}(?![\w-])"
     r"|eyJ(?<![\w-]...)[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
@@ -59,6 +61,7 @@ _KEY_BEGINS = (
     *("npm_", "pypi-", "SG.", "gsk_", "hvs.", "dop_v1_", "shpat_", "shpca_", "shppa_", "shpss_"),
     *("whsec_", "sq0", "dckr_pat_", "lin_api_", "glsa_", "glc_", "nvapi-", "pplx-", "tvly-", "r8_"),
     *("ATATT3", "dapi", "NRAK-", "figd_", "AGE-SECRET-KEY-", "rzp_", "EAA", "xapp-", "xai-", ":AA"),
+    *("pcsk_", "jina_", "ntn_", "sntrys_", "lsv2_", "PMAK-", "csk-", "key-"),
     *("hooks.slack.com/services/", "/api/webhooks/"),
 )
 _ANNOUNCEMENTS = (

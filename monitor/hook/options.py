@@ -265,7 +265,7 @@ def _config_file(environ: Mapping[str, str]) -> tuple[str, Mapping[str, object]]
     try:
         with open(os.path.expanduser(path), "rb") as file:  # noqa: PTH111, PTH123  # as above
             document = tomllib.load(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: cannot read the settings: {error}") from None
     tables = [value for value in document.values() if isinstance(value, dict)]
     # No two tables have a setting of one name. What is not the hook's, other processes check.

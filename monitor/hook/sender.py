@@ -51,6 +51,8 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
         if module is not None and name not in _finalizers:
             _finalizers.add(name)
             module.Finalize(None, finish_all, exitpriority=10)
+    with contextlib.suppress(KeyError, AttributeError):
+        _deliver_at_shutdown(sys.modules["uvicorn.server"].Server)
     # A lock of the same kind as the thread: gevent may have replaced both since the last start.
     recorder.wake = _thread.allocate_lock()
     recorder.wake.acquire()
@@ -60,6 +62,21 @@ def start(recorder: Recorder, *, again: bool = False) -> None:
     except RuntimeError as error:
         recorder.last_error = f"RuntimeError: {error}"
         recorder.unstarted.append(True)  # another may start
+
+
+def _deliver_at_shutdown(server: Any) -> None:
+    """Have uvicorn's *server* deliver when it shuts down: it ends by its signal, without atexit."""
+    shutdown = server.shutdown
+    if shutdown.__module__ == __name__:
+        return
+
+    async def shut_down(self: Any, *args: Any, **named: Any) -> Any:
+        try:
+            return await shutdown(self, *args, **named)
+        finally:
+            await deliver()
+
+    server.shutdown = shut_down
 
 
 def serve(recorder: Recorder) -> None:
@@ -95,6 +112,18 @@ def flush_all(timeout_s: float = EXIT_S) -> None:
     """
     recorders = _recorders()
     reported(recorders, _loaded_deadline(recorders, timeout_s), down_s=_EXIT_WHEN_DOWN_S)
+
+
+async def deliver() -> None:
+    """Deliver as `flush_all` does, beside the event loop: for a server's own end."""
+    import asyncio  # noqa: PLC0415  # who awaits this has it loaded
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # trio's
+        flush_all()
+    else:
+        await loop.run_in_executor(None, flush_all)
 
 
 def reported(recorders: list[Recorder], deadline: float, *, down_s: float | None = None) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from ..hook import sender
+from ..hook.sender import deliver
 from .wsgi import RequestMiddleware, Visit, current
 
 __all__ = ["InteractionMiddleware", "current"]
@@ -77,7 +76,7 @@ class InteractionMiddleware(RequestMiddleware):
 
         async def delivered_before(message: MutableMapping[str, Any]) -> None:
             if message.get("type") in _SHUT_DOWN:
-                await _deliver()
+                await deliver()
             await send(message)
 
         try:
@@ -89,14 +88,5 @@ class InteractionMiddleware(RequestMiddleware):
             await receive()
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            await _deliver()
+            await deliver()
             await send({"type": "lifespan.shutdown.complete"})
-
-
-async def _deliver() -> None:
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:  # trio's
-        sender.flush_all()
-    else:
-        await loop.run_in_executor(None, sender.flush_all)

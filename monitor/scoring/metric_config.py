@@ -77,7 +77,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not valid TOML: {error}") from None
 
 

@@ -239,7 +239,7 @@ def _read_toml(path: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the settings of a TOML file by name, and a line for each that is wrong."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: cannot read the settings: {error}") from None
     values: dict[str, Any] = {}
     mistakes = []

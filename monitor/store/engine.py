@@ -168,8 +168,10 @@ class Store:
         except DatabaseError as error:
             where = self.engine.url.render_as_string(hide_password=True)
             why = str(error.orig).strip().partition("\n")[0]  # libpq goes on with a question
+            full = "is full" in why or "No space" in why  # SQLite's words, and PostgreSQL's
+            advice = "make room on its disk" if full else "check GROUNDWATCH_DATABASE_URL"
             raise StoreUnavailableError(
-                f"the database at {where} cannot be used: {why}; check GROUNDWATCH_DATABASE_URL"
+                f"the database at {where} cannot be used: {why}; {advice}"
             ) from error
 
 
@@ -394,16 +396,17 @@ def acquire(store: Store, name: str, owner: str, *, ttl_s: float) -> Lease | Non
     """
     Take the lease, or keep it, for *ttl_s* seconds of the database's clock.
 
-    Returns None while another owner holds it. Clocks of hosts do not matter.
+    Returns None while another owner holds it. Clocks of hosts do not matter. A lease for longer
+    than twice *ttl_s* is of a time before the database's clock was set back, and free.
     """
     with store.write() as connection:
         now_s = database_time(connection)
         row = {"name": name, "owner": "", "token": 0, "expires_at_s": 0.0}
         insert_new(connection, leases, [row], returning=leases.c.name)
-        mine = leases.c.owner == owner
+        mine, end_s = leases.c.owner == owner, leases.c.expires_at_s
         token = connection.execute(
             leases.update()
-            .where((leases.c.name == name) & (mine | (leases.c.expires_at_s < now_s)))
+            .where((leases.c.name == name) & (mine | ~end_s.between(now_s, now_s + 2 * ttl_s)))
             .values(
                 owner=owner,
                 token=case((mine, leases.c.token), else_=leases.c.token + 1),

@@ -84,15 +84,14 @@ def test_final_stage_holds_no_sources_and_no_build_tools():
     assert not re.search(r"gcc|build-essential|apt-get", " ".join(values("RUN", LAST)))
 
 
-def test_packages_come_pinned_by_the_constraints():
-    (install,) = [run for run in values("RUN") if "requirements.txt" in run]
-    assert "-c constraints.txt" in install
-    assert '["server"]' in install
+def test_packages_are_those_of_the_lock_by_their_hashes():
+    (install,) = [run for run in values("RUN") if "requirements.lock" in run]
+    assert "--require-hashes -r requirements.lock" in install
 
 
 def test_code_that_changes_does_not_invalidate_the_layer_of_packages():
-    before = ALL[: next(at for at, (_, rest) in enumerate(ALL) if "-r requirements.txt" in rest)]
-    assert values("COPY", before) == ["pyproject.toml constraints.txt ./"]
+    before = ALL[: next(at for at, (_, rest) in enumerate(ALL) if "-r requirements.lock" in rest)]
+    assert values("COPY", before) == ["deploy/requirements.lock ./"]
 
 
 def test_output_is_not_held_back():

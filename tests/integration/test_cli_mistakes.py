@@ -393,7 +393,7 @@ LINES = [
     (b" \t", ""),
     (record("r2"), None),
     (record("big", contexts=["Refunds take five working days. " * 330_000]), None),
-    (b'{"id": "x", "output": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", "not_json"),
+    (b'{"id": "x", "output": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not_json"),
     (record("half a pair", output="It takes \ud83d days."), None),
     (record("last"), None),
 ]

@@ -1,6 +1,7 @@
 """The command line in the folder of an app that has modules of our names."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,9 +28,9 @@ def host(tmp_path):
     return tmp_path
 
 
-def run(host, *arguments, **environment):
+def run(host, *arguments, module="groundwatch", **environment):
     return subprocess.run(
-        [sys.executable, "-m", "groundwatch", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=host,
         env=os.environ | {"GROUNDWATCH_HOME": str(host / "home")} | environment,
         capture_output=True,
@@ -47,6 +48,14 @@ def test_doctor_names_the_modules_that_hide_ours(host, environment):
     assert f"– package workers: {host / 'workers/__init__.py'}" in done.stdout
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
+
+
+def test_the_other_way_to_call_us_names_them_as_well(host):
+    shutil.rmtree(host / "monitor")  # which Python runs, where there is one
+    done = run(host, "doctor", module="monitor", PYTHONPATH=str(ROOT))
+    assert f"– package workers: {host / 'workers/__init__.py'}" in done.stdout
+    assert "✗ store" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_doctor_outside_such_a_folder_finds_ours(tmp_path):

@@ -2,9 +2,11 @@
 
 import pytest
 
+from monitor.cli.doctor import check_clocks
 from monitor.hook import Hook
 from monitor.queue import names
 from monitor.queue.consumer import connect
+from monitor.settings import Settings
 from monitor.store.engine import acquire
 from monitor.store.ledger import Booking, Kind, last_heartbeat, read_totals
 from workers.maintenance import Collector
@@ -125,3 +127,9 @@ def test_hook_whose_clock_is_behind_is_heard_of_now(redis_url, store, collect):
     with store.read() as connection:
         heard_at = last_heartbeat(connection, "odd")
     assert abs(heard_at.timestamp() * 1000 - now_ms) < 60_000
+    interact(redis_url, "bot", 10, 1.0)
+    collect()
+    url = store.engine.url.render_as_string(hide_password=False)
+    [found] = check_clocks(Settings(redis_url=redis_url, database_url=url))
+    assert (found.what, found.ok) == ("clock of h", False)
+    assert found.found.startswith(("1 h behind: samples of odd", "59 min"))

@@ -110,7 +110,7 @@ monitor.init(app=NAME, sample_rate=1.0, redis_url="redis://127.0.0.1:1/0"); last
 #: Ends that have tests of their own, with the servers themselves.
 ELSEWHERE = {
     "gunicorn: sync, gthread, gevent, each with `--preload` or without": "gunicorn",
-    "uvicorn with the middleware, or a `flush` in `lifespan`": "uvicorn",
+    "uvicorn": "uvicorn",
     "uWSGI": "uwsgi",
     "`multiprocessing` by spawn and forkserver": "processes",
     "gevent": "processes",

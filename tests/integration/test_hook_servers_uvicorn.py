@@ -60,6 +60,15 @@ app = FastAPI(lifespan=lifespan)
 def answer():
     monitor.sample(output="a")
 """
+AS_IT_IS = """
+from fastapi import FastAPI
+
+app = FastAPI()
+
+@app.post("/")
+def answer():
+    monitor.sample(output="a")
+"""
 
 
 @pytest.fixture
@@ -99,7 +108,9 @@ def reached(url):
 
 
 @pytest.mark.parametrize(
-    ("source", "more"), [(FASTAPI, {"a last word": 1}), (BY_HAND, {})], ids=["middleware", "flush"]
+    ("source", "more"),
+    [(FASTAPI, {"a last word": 1}), (BY_HAND, {}), (AS_IT_IS, {})],
+    ids=["middleware", "flush", "neither"],
 )
 def test_all_arrives_when_uvicorn_is_terminated_at_once(server, told, source, more):
     process, url = server(source)

@@ -28,6 +28,11 @@ def test_expired_lease_is_taken_over_with_a_new_token(store):
     assert acquire(store, "scheduler", "b", ttl_s=60).token == 2
 
 
+def test_lease_from_before_the_clock_was_set_back_is_free(store):
+    acquire(store, "scheduler", "a", ttl_s=86_400)  # as if made for seconds, a day ahead
+    assert acquire(store, "scheduler", "b", ttl_s=15).token == 2
+
+
 def test_owner_that_lost_the_lease_writes_nothing(store):
     lost = acquire(store, "scheduler", "a", ttl_s=-1)
     acquire(store, "scheduler", "b", ttl_s=60)

@@ -8,7 +8,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, event, inspect, text
 
 from monitor.errors import SettingsError, StoreError, StoreUnavailableError
 from monitor.store.columns import pack
@@ -266,3 +266,21 @@ def test_books_balance_and_samples_are_read_after_an_upgrade_from_every_released
             assert [item.sample_id for item in find_samples(connection, failed).items] == [
                 f"{app}-failed"
             ]
+
+
+def test_upgrade_for_which_the_disk_has_no_room_changes_nothing_and_says_so(tmp_path):
+    with closing(Store(f"sqlite:///{tmp_path / 'full.db'}")) as store:
+        with store.write() as connection:
+            command.upgrade(_config(connection), "0018")
+            write_as_then(connection, "0018")
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+
+        store.engine.dispose()
+        most = f"PRAGMA max_page_count = {pages}"
+        event.listen(store.engine, "connect", lambda connection, _: connection.execute(most))
+        with pytest.raises(StoreUnavailableError, match="is full; make room on its disk"):
+            migrate(store)
+    with closing(Store(f"sqlite:///{tmp_path / 'full.db'}")) as store:
+        assert migrate(store) == ("0018", HEAD)
+        with store.read() as connection:
+            assert read_sample(connection, "of-0018-scored").evaluations

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import threading
 from collections import deque
 from contextlib import suppress
+from email import message_from_bytes, policy
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -92,11 +95,14 @@ class MailAnswer(StrEnum):
     DROP = "drop"  #: takes the mail, then hangs up
 
 
-class MailReceiver(receivers.MailReceiver):
+class MailReceiver(receivers.Waiting):
     """With *tls* it offers STARTTLS, and with *password* a login for any user."""
+
+    url = receivers.MailReceiver.url
 
     def __init__(self, tls: ssl.SSLContext | None = None, password: str | None = None) -> None:
         super().__init__()
+        self._listening = threading.Event()
         self.logins: list[bool] = []
         self._tls = tls
         self._password = password
@@ -116,13 +122,41 @@ class MailReceiver(receivers.MailReceiver):
         envelope.rcpt_options.extend(options)
         return "250 OK"
 
-    async def handle_DATA(self, server, session, envelope):  # noqa: N802
+    async def handle_DATA(self, server, _session, envelope):  # noqa: N802
         """Take a mail."""
         answer = self._script.popleft() if self._script else MailAnswer.OK
-        taken = await super().handle_DATA(server, session, envelope)
+        with self._changed:
+            self.messages.append(
+                message_from_bytes(envelope.original_content, policy=policy.default)
+            )
+            self._changed.notify_all()
         if answer is MailAnswer.DROP:
             server.transport.abort()
-        return taken
+        return "250 OK"
+
+    def __enter__(self):
+        self._loop = asyncio.new_event_loop()
+
+        async def listen():
+            self._closing = asyncio.Event()
+            server = await self._loop.create_server(self.connection, "127.0.0.1", 0)
+            self.port = server.sockets[0].getsockname()[1]
+            self._listening.set()
+            async with server:
+                await self._closing.wait()
+
+        def serve():
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(listen())
+
+        self._thread = threading.Thread(target=serve, daemon=True)
+        self._thread.start()
+        assert self._listening.wait(100)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join()
 
     def connection(self) -> SMTP:
         """Return the protocol of a new connection."""

@@ -63,9 +63,11 @@ class VendorReceiver(Receiver):
     """
 
     def __init__(self, vendor: str, path: str = "") -> None:
-        super().__init__(path, gets=True)
+        super().__init__(path)
+        handler: Any = self._server.RequestHandlerClass
+        handler.do_GET = handler.do_POST
         self.retry_after = "30"
-        self.taken: list[Request] = []
+        self.taken: list[Request] = self.messages
         self.requests: list[Request] = []
         self._rules = RULES[vendor]
         self._script: deque[Reaction] = deque()
@@ -76,7 +78,7 @@ class VendorReceiver(Receiver):
 
     def wait_for(self, count: int, timeout_s: float = 100.0) -> None:
         """Wait until *count* requests were taken."""
-        self._wait(lambda: len(self.taken) >= count, timeout_s)
+        super().wait_for(count, timeout_s)
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         size = int(handler.headers.get("Content-Length", 0))

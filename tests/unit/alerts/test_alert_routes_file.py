@@ -140,6 +140,8 @@ def test_all_mistakes_are_told_at_once_with_their_lines(wire):
         ('{ env = "PAGER_KEY" }', '"file:/nowhere"', "the file /nowhere cannot be read"),
         ('type = "slack"', 'type = "slak"', ":9: channels.team"),
         ("[[maintenance]]", "[[maintenance]", "this is not TOML"),
+        ("[[maintenance]]", "k = " + "9" * 5_000, "this is not TOML"),
+        ("[[maintenance]]", "k = " + "[" * 5_000, "this is not TOML"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_what_to_do(wire, old, new, message):

@@ -36,6 +36,8 @@ PRIVATE = {
         f"r8_{LONG}", f"ATATT3{LONG}", f"dapi{HEX}", f"NRAK-{LONG.upper()}", f"figd_{LONG}",
         f"AGE-SECRET-KEY-1{LONG.upper()}", "rzp_live_abcdefghij1234", f"xai-{LONG}",
         f"xapp-1-{LONG}", f"EAA{LONG}{LONG}", f"123456789:AA{'x1' * 16}z", f"glc_{LONG}",
+        f"pcsk_{LONG}", f"jina_{LONG}", f"ntn_{LONG}", f"sntrys_{LONG}",
+        f"lsv2_pt_{LONG}_0123456789", f"PMAK-{HEX}-{HEX}", f"csk-{LONG.lower()}", f"key-{HEX}",
     ],
     "[IBAN]": [
         "DE89370400440532013000", "GB82 WEST 1234 5698 7654 32", "de89 3704 0044 0532 0130 00",

@@ -77,6 +77,7 @@ def test_settings_file_reads_as_the_settings_do(tmp_path):
     ("text", "says"),
     [("sample_rate = 2", "settings.toml: sample_rate: should be a number from 0 to 1"),
      ("sample_rate = ", "settings.toml: cannot read the settings: "),
+     ("sample_rate = " + "[" * 5_000, "settings.toml: cannot read the settings: "),
      ("sample_rate = true", "settings.toml: sample_rate: should be "),
      (None, "settings.toml: cannot read the settings: ")],
 )  # fmt: skip

@@ -310,6 +310,8 @@ def test_file_in_the_current_directory_is_read(tmp_path, monkeypatch):
         ('openai_api_key = "sk-x"', "openai_api_key is a secret; set OPENAI_API_KEY"),
         ("min_n = 0", "Invalid groundwatch.toml: min_n '0': expected a whole number of at least 1"),
         ("app = ", "cannot read the settings"),
+        ("app = " + "9" * 5_000, "cannot read the settings"),
+        ("app = " + "[" * 5_000, "cannot read the settings"),
     ],
 )
 def test_mistake_in_the_file_is_named(tmp_path, text, said):

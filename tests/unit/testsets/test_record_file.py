@@ -26,7 +26,7 @@ def read(path, data):
         (b'{"id": "x", ', "not_json", "not JSON"),
         (b"yes", "not_json", "not JSON"),
         (b'{"id": "x", "output": "\xff"}', "not_json", "not JSON"),
-        (b"[" * 20_000 + b"]" * 20_000, "not_json", "not JSON: nested too deeply"),
+        (b"[" * 200_000 + b"]" * 200_000, "not_json", "not JSON: nested too deeply"),
         (b'{"id": "x"}', "missing_field", "column 'output' is missing; expected output or answer"),
         (b'{"id": "x", "output": 7}', "wrong_type", "field 'output'"),
         (b'{"id": "x", "output": "", "contexts": [{"id": "1"}]}', "missing_field", "text"),
