@@ -323,7 +323,7 @@ def check_store(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_clocks(settings: Settings) -> Iterator[CheckResult]:
-    """Name the hosts whose clock is behind: their samples count in the minutes that it says."""
+    """Check for hosts whose clock is behind: their samples count in the minutes that it says."""
     from monitor.queue import names
     from monitor.queue.consumer import connect, translated
     from monitor.store.tables import hooks

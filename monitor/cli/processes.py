@@ -136,7 +136,7 @@ def _begin_anew() -> None:
 
 
 def _hints_until_scored(settings: Settings) -> Iterator[None]:
-    """Say what came, and what to set, until something is scored; once for each state."""
+    """Print what came, and what to set, until something is scored; once for each state."""
     from monitor.report.words import first_run_hint
     from workers.reports import read_status
 

@@ -200,7 +200,7 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
 
 
 def _missing(settings: Settings) -> str:
-    """Name the first thing without which nothing is scored; empty when all is there."""
+    """Return the first thing without which nothing is scored; empty when all is there."""
     from monitor.queue.consumer import connect, live_workers, translated
 
     try:

@@ -46,7 +46,7 @@ class _PatientClient(HTTPClient):
     sleep: Callable[[float], None] = staticmethod(time.sleep)
 
     def request(self, method: str, endpoint: str, *args: Any, **more: Any) -> Any:
-        """Ask until there is an answer, or it will not be had."""
+        """Send a request until it is answered, or refused for good."""
         url = endpoint.replace(SPREADSHEETS_API_V4_BASE_URL, self.api_url, 1)
         for wait_s in _WAITS_S:
             try:

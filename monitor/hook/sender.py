@@ -74,7 +74,8 @@ def _deliver_at_shutdown(server: Any) -> None:
         try:
             return await shutdown(self, *args, **named)
         finally:
-            await deliver()
+            with contextlib.suppress(RuntimeError):  # its loop takes no more work
+                await deliver()
 
     server.shutdown = shut_down
 

@@ -213,5 +213,5 @@ def draw(key: str) -> float:
 
 
 def cascade_version(judge: str, local: str) -> str:
-    """Name a cascade by its judge and the coefficients of its local scorer."""
+    """Return the version of a cascade: of its judge and its local scorer."""
     return f"cascade-{judge}-{local.rpartition('-')[2]}"[:_LONGEST_VERSION]

@@ -145,7 +145,7 @@ class PackedColumn(TypeDecorator[Any]):
         return value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Give plain values."""
+        """Return plain values."""
         del dialect
         return None if value is None else unpack(value)
 
@@ -218,7 +218,7 @@ class UtcTime(TypeDecorator[datetime]):
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give the time back as an aware one in UTC."""
+        """Return an aware time in UTC."""
         del dialect
         if value is None:
             return None

@@ -59,7 +59,7 @@ class StatusStep(NamedTuple):
 
 
 def key_of(verdict: Verdict) -> VerdictKey:
-    """Tell whose verdict it is."""
+    """Return the key of a verdict."""
     return (verdict.app, verdict.metric, verdict.segment, verdict.window_s)
 
 

@@ -417,7 +417,7 @@ def is_lower(rules: Mapping[str, PassRule], metric: str) -> bool:
 
 
 def named(cases: Sequence[str], run: EvaluationRun | None = None) -> str:
-    """Name the first of *cases*, by their questions where *run* has them; count the others."""
+    """Return the first of *cases*, by question where *run* has it, and the number of others."""
     notes = {} if run is None else run.cases
     questions = {case: note.query for case, note in notes.items() if note.query}
     shown = ", ".join(

@@ -297,7 +297,7 @@ def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def _take_names(record: dict[str, Any], names: Iterable[str]) -> None:
-    """Give columns of other tools *names* of ours, where a column of ours is not there."""
+    """Rename columns of other tools to *names* of ours, where a column of ours is not there."""
     for ours in names:
         there = next((name for name in columns_of(ours) if name in record), None)
         if there is not None:

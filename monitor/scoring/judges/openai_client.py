@@ -350,7 +350,7 @@ class Connection:
             future.cancel()  # when this thread is interrupted, so is the work
 
     def close(self) -> None:
-        """Give up what is under way, close the connections and end the thread."""
+        """Cancel what is under way, close the connections and end the thread."""
 
         async def close() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}

@@ -266,7 +266,7 @@ def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Fi
 
 
 def _least(claims: Sequence[Claim]) -> str:
-    """Name the claim with the least support."""
+    """Return the claim with the least support, in words."""
     least = min(claims, key=lambda claim: claim.support)
     text = _shortened(least.text.rstrip("."), _MAX_CLAIM_CHARS)
     return f'least supported, {least.support:.2f}: "{text}".'

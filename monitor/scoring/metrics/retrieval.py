@@ -162,7 +162,7 @@ class AtK(NoParameters):
 
 
 def passage_ids(interaction: Interaction) -> list[str]:
-    """Name the passages: by their id, else by their place, from 1."""
+    """Return the names of the passages: their id, else their place, from 1."""
     return [each.id or str(place) for place, each in enumerate(interaction.contexts, start=1)]
 
 
@@ -174,7 +174,7 @@ def relevant_gains(interaction: Interaction) -> dict[str, float]:
 
 
 def relevant_ids(interaction: Interaction) -> set[str]:
-    """Name the passages that have a gain above 0."""
+    """Return the names of the passages that have a gain above 0."""
     return set(relevant_gains(interaction))
 
 
