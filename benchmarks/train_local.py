@@ -55,10 +55,7 @@ CALIBRATION_FOLDS = 3
 WIDEST, RARE = 4.0, 0.001
 #: What a plain contradiction is expected to weigh, in log odds, before any record is seen. They
 #: are rare in most sources, and a model drawn towards 0 would hardly notice them.
-EXPECTED = {
-    "attributes_conflict": -1.5, "attributes_unknown": -0.7, "number_conflict": -1.5,
-    "most_number_conflict": -1.5,
-}  # fmt: skip
+EXPECTED = {"attributes_conflict": -1.5, "attributes_unknown": -0.7, "number_conflict": -1.5}
 EXPECTED |= {f"sum_{name}": weight for name, weight in EXPECTED.items()}
 
 Array = NDArray[np.float64]

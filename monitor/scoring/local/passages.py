@@ -2,7 +2,7 @@
 The passages of one interaction, and how a claim lies beside them.
 
 `Passages` says which sentence holds which word, and how rare it is; `Aligned` lays a claim beside
-its best sentences and counts what they carry of it.
+the two sentences that hold most of it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
 from monitor.scoring.language import Word, split_sentences, words, words_of
 
@@ -23,6 +23,7 @@ PREFIX = 5  #: letters by which words begin alike
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
+_MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 
 
 class Passages:
@@ -31,29 +32,23 @@ class Passages:
     def __init__(self, contexts: Sequence[str]) -> None:
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
-        self.order: list[list[str]] = []  #: stems of each sentence, as they stand there
-        self.stems: list[set[str]] = []  #: the same, each once
+        self.stems: list[frozenset[str]] = []  #: of these, each once
         self.records: list[Any] = []  #: the passages that are JSON
-        self.pairs: set[tuple[str, str]] = set()  #: stems side by side
-        index: defaultdict[str, list[int]] = defaultdict(list)
+        self.index: dict[str, list[int]] = {}  #: first sentences of a stem, ascending
+        index, known = self.index, self.index.get
         for number, context in enumerate(contexts):
             record, read = (keep if len(context) <= _LONGEST_KEPT else read_passage)(context)
             self.records += [record] if record is not None else []
-            for sentence, tokens in read[: _MOST_SENTENCES - len(self.words)]:
-                stems, place = [word.stem for word in tokens], len(self.words)
-                unique = {*stems}
-                for stem in unique:
-                    index[stem].append(place)
+            for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
+                place = len(self.words)
+                for stem in stems:
+                    if (held := known(stem)) is None:
+                        index[stem] = [place]
+                    elif len(held) < _MOST_HOLDERS:
+                        held.append(place)
                 self.sentences.append((number, sentence))
-                self.pairs.update(pairwise(stems))
-                self.order.append(stems)
-                self.stems.append(unique)
                 self.words.append(tokens)
-        if len(self.words) > _MOST_HOLDERS:
-            for held in index.values():
-                del held[_MOST_HOLDERS:]
-        index.default_factory = None
-        self.index: dict[str, list[int]] = index  #: first sentences of a stem, ascending
+                self.stems.append(stems)
         most, total = min(len(self.words), _MOST_HOLDERS), len(self.words) + 8.0
         self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(most + 1)]
 
@@ -69,22 +64,6 @@ class Passages:
         tells, known = self._tells, self.index.get
         return {word.stem: tells[len(known(word.stem, ()))] for word in tokens if word.content}
 
-    def parts_at(self, word: str) -> int:
-        """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
-            if word[at:] in self.index and (Word.read(word[:at]).stem, word[at:]) in self.pairs:
-                return at
-        return 0
-
-    def near_each_other(self, one: str, other: str, before: int, behind: int) -> bool:
-        """Return whether *other* stands at most so many words before or behind *one* somewhere."""
-        for number in {*self.holders(one)}.intersection(self.holders(other)):
-            stems = self.order[number]
-            for at in [n for n, stem in enumerate(stems) if stem == one][:_MOST_HOLDERS]:
-                if other in stems[max(at - before, 0) : at + behind + 1]:
-                    return True
-        return False
-
     def best(self, weights: dict[str, float]) -> tuple[tuple[int, ...], tuple[float, float]]:
         """
         Return the sentences that hold most of the weighted stems, and their share of the weight.
@@ -94,28 +73,42 @@ class Passages:
         """
         total = sum(weights.values()) or 1.0
         evidence: list[int] = []
-        shares: list[float] = []
-        left = [
-            (self.index[stem], weight) for stem, weight in weights.items() if stem in self.index
-        ]
+        shares = [0.0]
+        left = [(index, w) for stem, w in weights.items() if (index := self.index.get(stem))]
         for _ in range(2):
-            held: dict[int, float] = defaultdict(float)
+            held: defaultdict[int, float] = defaultdict(float)
             for numbers, weight in left:
                 for number in numbers:
                     held[number] += weight
             most = max(held.values(), default=0.0)
-            shares.append((shares[-1] if shares else 0.0) + most / total)
+            shares.append(shares[-1] + most / total)
             if held:
                 equals = [number for number, weight in held.items() if weight == most]
                 found = min(equals, key=lambda n: (len(self.words[n]), self.sentences[n][1]))
                 evidence.append(found)
                 left = [each for each in left if found not in each[0]]
-        return tuple(evidence), (shares[0], shares[1])
+        return tuple(evidence), (shares[1], shares[2])
+
+    def apart(self, one: str, other: str, reach: int) -> bool:
+        """Return whether *other* is nowhere among so many words behind *one*."""
+        for number in {*self.holders(one)}.intersection(self.holders(other)):
+            stems = [word.stem for word in self.words[number][:_MOST_WORDS]]
+            for at, stem in enumerate(stems):
+                if stem == one and other in stems[at + 1 : at + reach + 1]:
+                    return False
+        return True
+
+    def parts_at(self, word: str) -> int:
+        """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
+        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
+            if word[at:] in self.index and not self.apart(words(word[:at])[0].stem, word[at:], 1):
+                return at
+        return 0
 
     @cached_property
     def prefixes(self) -> frozenset[str]:
         """The first five letters of all words."""
-        return frozenset(stem[:PREFIX] for stem in self.index)
+        return frozenset([stem[:PREFIX] for stem in self.index])
 
     @cached_property
     def squeezed(self) -> str:
@@ -124,16 +117,21 @@ class Passages:
         return whole.replace(" ", "").replace("-", "").lower()
 
 
-def read_passage(text: str) -> tuple[Any, tuple[tuple[str, tuple[Word, ...]], ...]]:
+ReadPassage = tuple[Any, tuple[tuple[str, tuple[Word, ...], frozenset[str]], ...]]
+
+
+def read_passage(text: str) -> ReadPassage:
     """
-    Return what a passage is as JSON, or None, and its sentences with their words.
+    Return what a passage is as JSON, or None, and its sentences with their words and stems.
 
     Of one that is JSON every line is an object; times are in one form.
     """
     record = read_json(text)
     flat = text if record is None else "\n".join(_lines(record))
-    sentences = split_sentences(flat)
-    return record, tuple(zip(sentences, words_of([*map(plain_times, sentences)]), strict=True))
+    sentences = split_sentences(flat.replace("\0", " "))
+    tokens = words_of(plain_times("\0".join(sentences)).split("\0")) if sentences else []
+    stems = [frozenset([word.stem for word in each]) for each in tokens]
+    return record, tuple(zip(sentences, tokens, stems, strict=True))
 
 
 #: What one app retrieves it often retrieves again.
@@ -198,10 +196,9 @@ def _lines(record: Any) -> Iterator[str]:
     stack: list[tuple[str, Any]] = [("", record)]
     while stack:
         path, value = stack.pop()
-        items = value.items() if isinstance(value, dict) else [("", inner) for inner in value]
         nested: list[tuple[str, Any]] = []
         plain: list[str] = []
-        for key, inner in items:
+        for key, inner in value.items() if isinstance(value, dict) else (("", v) for v in value):
             name = spaced_key(str(key))
             if isinstance(inner, dict | list):
                 nested.append((f"{path} {name}".strip()[-_LONGEST_PATH:], inner))
@@ -215,62 +212,42 @@ def _lines(record: Any) -> Iterator[str]:
         stack += reversed(nested)
 
 
-# --- a claim beside the passages ---
-
 #: All are counted over the words of a claim; shares are in [0, 1].
 ALIGNMENT_FEATURES = (
     "covered",  # share of its information that the passages hold
     "covered_two",  # the same of its best two sentences
     "novel_run",  # log of the longest run of informative words that no passage holds
     "log_length",  # log of its words
-    "runs",  # how much is copied in long pieces: squared lengths of shared runs
+    "runs",  # how much is copied in long pieces: squared lengths of runs in the best sentences
     "numbers_absent",  # share of its numbers that neither the passages nor the question hold
     "numbers_not_before_unit",  # numbers that never stand before the word behind them
     "number_conflict",  # a number is absent from what is otherwise covered
     "names_absent",  # share of its capitalised words that no passage holds
-    "names_apart",  # names that stand far from the word behind them
     "name_conflict",  # a name is absent from what is otherwise covered
 )
-
-_MOST_CHARS, _MOST_WORDS = 5_000, 400  # bound the time: hardly a sentence has more
-_MOST_COMPARED = 40  # numbers, and names, of one claim
-_UNIT, _WIDE = 3, 10  # words from a number to what it counts; between two that stand together
+_MOST_COMPARED = 40  # numbers, and names, of one claim: a bound on time
+_UNIT = 3  # words from a number to what it counts
 
 #: Writes a claim in the words of the passages.
 Rewrite = Callable[[str, Passages], tuple[Word, ...]]
 
 
-class Aligned(NamedTuple):
+class Aligned:
     """A claim beside the passages: its words, its evidence and what both share."""
 
-    text: str
-    tokens: tuple[Word, ...]  #: written as the passages write them
-    weights: dict[str, float]  #: information of every content stem, in order, each once
-    evidence: tuple[int, ...]  #: sentences of the passages, best first; at most two
-    shares: tuple[float, float]  #: of the information: in the best sentence, in both
-    passages: Passages
-
-    @classmethod
-    def of(cls, claim: str, passages: Passages, rewrite: Rewrite | None = None) -> Aligned:
-        """Find the evidence of one claim, whose words *rewrite* gives."""
-        tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
-        weights = passages.weigh(tokens)
-        return cls(claim, tokens, weights, *passages.best(weights), passages)
-
-    @property
-    def found(self) -> tuple[Word, ...]:
-        """The words of the best sentence."""
-        return self.passages.words[self.evidence[0]][:_MOST_WORDS] if self.evidence else ()
+    def __init__(self, claim: str, passages: Passages, rewrite: Rewrite | None = None) -> None:
+        self.text, self.passages = claim, passages
+        #: written as the passages write them
+        self.tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
+        self.weights = passages.weigh(self.tokens)  #: information of every content stem
+        #: at most two sentences, best first; the share of the information in one, and in both
+        self.evidence, self.shares = passages.best(self.weights)
+        #: words of the best sentence
+        self.found = passages.words[self.evidence[0]][:_MOST_WORDS] if self.evidence else ()
 
     def best_sentence(self) -> tuple[int, str] | tuple[None, None]:
         """Return the index of the passage and the text of the best sentence, if there is one."""
         return self.passages.sentences[self.evidence[0]] if self.evidence else (None, None)
-
-    @property
-    def rarest(self) -> str:
-        """The stem that tells most of those in the best sentence; there must be one."""
-        held = self.passages.stems[self.evidence[0]].intersection(self.weights)
-        return max(held, key=lambda each: (self.weights[each], each))
 
     def share(self, without: Iterable[Word] = (), sentence: int | None = None) -> float:
         """Return the share of the claim, *without* some words, in its best sentence or another."""
@@ -279,12 +256,6 @@ class Aligned(NamedTuple):
         rest = [(each, weight) for each, weight in self.weights.items() if each not in left_out]
         told = sum([weight for each, weight in rest if each in held])
         return told / (sum([weight for _, weight in rest]) or 1.0)
-
-    def told_by(self, stem: str, least: float, without: Sequence[Word] = ()) -> Iterator[int]:
-        """Yield the sentences with *stem* that hold at least so much of the claim."""
-        for number in self.passages.holders(stem):
-            if self.share(without, number) >= least:
-                yield number
 
     def missing(self) -> tuple[str, ...]:
         """Return the informative words that no passage holds, as the claim writes them."""
@@ -298,44 +269,53 @@ class Aligned(NamedTuple):
         *query* holds the stems of the question: a number that it names is not made up.
         """
         tokens, passages, weights, two = self.tokens, self.passages, self.weights, self.shares[1]
-        index = passages.index
-        known = sum([weight for each, weight in weights.items() if each in index])
-        held = [word.stem in index for word in tokens if word.content]
-        novel = max((len([*run]) for there, run in groupby(held) if not there), default=0)
-        shared = [(one.stem, other.stem) in passages.pairs for one, other in pairwise(tokens)]
-        runs = [len([*run]) + 1 for there, run in groupby(shared) if there]
-        copied = math.sqrt(sum(length * length for length in runs)) / max(len(tokens), 1)
+        index, stems = passages.index, [word.stem for word in tokens]
+        run = novel = 0
+        for word in tokens:
+            if word.content:
+                run = 0 if word.stem in index else run + 1
+                novel = max(novel, run)
+        told = {
+            pair
+            for number in self.evidence
+            for pair in pairwise([word.stem for word in passages.words[number][:_MOST_WORDS]])
+        }
+        squares = length = 0
+        for pair in (*pairwise(stems), None):
+            if pair in told:
+                length += 1
+            elif length:
+                squares += (length + 1) ** 2
+                length = 0
+        copied = math.sqrt(squares) / max(len(tokens), 1)
         if len(tokens) == 1:
-            copied = float(tokens[0].stem in index)
+            copied = float(stems[0] in index)
         numbers = [n for n, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
-        made_up = [tokens[n].stem not in index and tokens[n].stem not in query for n in numbers]
         names = [n for n, word in enumerate(tokens) if word.capital][:_MOST_COMPARED]
-        absent = [tokens[n].stem not in index for n in names if n]
+        made_up = [stems[n] not in index and stems[n] not in query for n in numbers]
+        absent = [stems[n] not in index for n in names if n]
         return [
-            known / sum(weights.values()) if weights else 1.0,
+            sum([w for each, w in weights.items() if each in index]) / sum(weights.values())
+            if weights
+            else 1.0,
             two,
             math.log1p(novel),
             math.log(max(len(tokens), 1)),
             copied,
             sum(made_up) / max(len(made_up), 1),
-            float(sum(_apart(tokens[n : n + 3], passages, 0, _UNIT) for n in numbers)),
+            float(sum(self._counts_nothing(n) for n in numbers)),
             any(made_up) * two * two,
             sum(absent) / max(len(absent), 1),
-            float(sum(_apart(tokens[n : n + 5], passages, _WIDE, _WIDE) for n in names)),
             any(absent) * two * two,
         ]
 
-
-def _apart(tokens: Sequence[Word], passages: Passages, before: int, behind: int) -> bool:
-    """Return whether the passages hold the first and the next informative word, never that near."""
-    index, first = passages.index, tokens[0].stem
-    if first not in index:
+    def _counts_nothing(self, n: int) -> bool:
+        """Return whether the passages hold a number, but never before the word behind it."""
+        index, number = self.passages.index, self.tokens[n].stem
+        for word in self.tokens[n + 1 : n + _UNIT] if number in index else ():
+            if word.content and not word.capital and word.stem in index:
+                return self.passages.apart(number, word.stem, _UNIT)
         return False
-    for word in tokens[1:]:
-        if word.content and not word.capital and word.stem in index:
-            near = (first, word.stem) in passages.pairs
-            return not (near or passages.near_each_other(first, word.stem, before, behind))
-    return False
 
 
 def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
@@ -350,45 +330,17 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     new = False
     for one in tokens:
         before, new = new, one.stem not in known
-        if found and (new or before):
+        if not (new or before):
+            found.append(one)
+            continue
+        if found:
             whole = found[-1].surface + one.surface
-            known_beginning = whole[:PREFIX].lower() in passages.prefixes
-            if known_beginning and whole.isalpha() and whole.lower() in passages.squeezed:
+            if whole.isalpha() and whole.lower() in passages.squeezed:
                 joined = Word.read(whole)
                 if joined.content and joined.stem in known:
                     found[-1], new = joined, False
                     continue
-        if new and not one.number and (at := passages.parts_at(one.stem)):
-            found += words(f"{one.surface[:at]} {one.surface[at:]}")
-            new = False
-        else:
-            found.append(one)
+        at = passages.parts_at(one.stem) if new and not one.number else 0
+        found += words(f"{one.surface[:at]} {one.surface[at:]}") if at else (one,)
+        new = new and not at
     return tuple(found)
-
-
-def matches(said: Sequence[str], told: Sequence[str]) -> list[tuple[int, int]]:
-    """
-    Return the places of a longest common subsequence of two sequences, in order.
-
-    A row of bits for each word of *said*, in one addition: Hyyrö (2004), "Bit-parallel LCS-length
-    computation revisited". In a row, bit n is 0 where word n of *told* makes the longest longer.
-    """
-    places: defaultdict[str, int] = defaultdict(int)
-    for place, stem in enumerate(told):
-        places[stem] |= 1 << place
-    all_bits = (1 << len(told)) - 1
-    rows = [all_bits]
-    for stem in said:
-        hit = rows[-1] & places.get(stem, 0)
-        rows.append(((rows[-1] + hit) | (rows[-1] - hit)) & all_bits)
-    found: list[tuple[int, int]] = []
-    at, place = len(said), len(told)
-    while at and place:
-        if rows[at] & 1 << place - 1:
-            place -= 1
-            continue
-        at -= 1
-        if said[at] == told[place - 1]:
-            place -= 1
-            found.append((at, place))
-    return found[::-1]

@@ -7,12 +7,13 @@ numbers behind a key, and opening hours.
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from monitor.scoring.language import (
     MOST_SENTENCES,
@@ -29,21 +30,18 @@ from monitor.scoring.language import (
     without_mentions,
     words,
 )
-from monitor.scoring.local.changes import WordChange, changed_details, changed_number, surely
+from monitor.scoring.local.changes import WordChange, changed_details, changed_word, surely
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
     PREFIX,
     Aligned,
     Passages,
     Rewrite,
-    as_written,
-    spaced_key,
 )
 
 #: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
 RECORD_FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
 CLAIM_FEATURES = (*ALIGNMENT_FEATURES, *RECORD_FEATURES)
-_NO_RECORD = (0.0,) * len(RECORD_FEATURES)
 
 #: Characters of a query, and of an output beside it, that are compared: a bound on time.
 MOST_QUERY_CHARS = 40_000
@@ -54,14 +52,6 @@ _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
-_MOST_ATTRIBUTES = 2_000
-_YES = dict.fromkeys(("yes", "true", "free", "paid"), True)
-_SAID = _YES | {"no": False, "none": False, "false": False}
-_BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
-_DENIALS = ("negations", "lacking")
-_TURNS = frozenset({"but", "however"})
-_BREAKS = _TURNS | {"although", "though", "while", "and"}
-_WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 
 
 class ReadClaim(NamedTuple):
@@ -97,15 +87,11 @@ class Reading(NamedTuple):
 
 
 def read(
-    query: str | None, contexts: Sequence[str], output: str, rewrite: Rewrite = as_written
+    query: str | None, contexts: Sequence[str], output: str, rewrite: Rewrite | None = None
 ) -> Reading:
     """Split and measure; without passages nothing is measured."""
-    passages, found, unstated = (
-        Passages(contexts),
-        split_sentences(output),
-        headings_and_code(output),
-    )
-    attributes = read_attributes(passages.records)
+    passages, found = Passages(contexts), split_sentences(output)
+    unstated, attributes = headings_and_code(output), read_attributes(passages)
     asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
@@ -131,7 +117,7 @@ def read_claim(
     passages: Passages,
     attributes: Sequence[Attribute] = (),
     query: frozenset[str] = frozenset(),
-    rewrite: Rewrite = as_written,
+    rewrite: Rewrite | None = None,
     fewest: int = FEWEST_MISSING,
 ) -> ReadClaim:
     """
@@ -139,20 +125,16 @@ def read_claim(
 
     With *fewest* words missing, and nearly nothing there, it is absent.
     """
-    aligned = Aligned.of(claim, passages, rewrite)
-    figures = aligned.figures(query)
+    aligned = Aligned(claim, passages, rewrite)
+    figures, weights = aligned.figures(query), aligned.weights
     if passages.records:  # a record tells the same in other words: nothing is absent
         values, changes = compare(aligned, attributes)
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
     absent = len(aligned.missing()) >= fewest
     if absent:
-        near = sum(
-            weight
-            for stem, weight in aligned.weights.items()
-            if len(stem) >= PREFIX - 1 and stem[:PREFIX] in passages.prefixes
-        )
-        absent = near < ABSENT_BELOW * sum(aligned.weights.values())
-    return ReadClaim(aligned, (*figures, *_NO_RECORD), changed_details(aligned), absent)
+        known = (s for s in weights if len(s) >= PREFIX - 1 and s[:PREFIX] in passages.prefixes)
+        absent = sum(map(weights.__getitem__, known)) < ABSENT_BELOW * sum(weights.values())
+    return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changed_details(aligned), absent)
 
 
 def script(text: str) -> str | None:
@@ -170,6 +152,22 @@ def script(text: str) -> str | None:
     return "CJK" if name in _EAST_ASIAN else name
 
 
+# --- records ---
+
+_MOST_ATTRIBUTES = 2_000
+#: A line with what is nested in a key, and what a line says yes, no or nothing to.
+_NESTED = re.compile(r"[^:;]+: [^;]+: ")
+_ITEM = re.compile(
+    r"(?:^|[;:] )([^:;]+): (?:(yes|true|free|paid)|(no|none|false)|not known)(?=;|$)", re.IGNORECASE
+)
+_BEFORE, _AFTER = 6, 5  # words in which a denial counts for an attribute
+_DENIALS = ("negations", "lacking")
+_TURNS = frozenset({"but", "however"})
+_BREAKS = _TURNS | {"although", "though", "while", "and"}
+_WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
+_FROM_TO = 2  # days, or times: one, or from one to another
+
+
 class Attribute(NamedTuple):
     """A key of the passages that says yes, no or nothing, and the ways of naming it."""
 
@@ -179,60 +177,49 @@ class Attribute(NamedTuple):
     values: frozenset[bool | None]  #: more than one where passages differ
 
 
-def read_attributes(records: Sequence[Any]) -> tuple[Attribute, ...]:
+def read_attributes(passages: Passages) -> list[Attribute]:
     """Return everything of that kind that the records of one interaction hold."""
-    stack: list[tuple[str, str, Any]] = [("", "", record) for record in reversed(records)]
-    chosen: dict[tuple[str, frozenset[str]], set[bool | None]] = {}
-    general, leaves = listed("general"), 0
-    while stack and leaves < _MOST_ATTRIBUTES:
-        around, key, item = stack.pop()
-        if isinstance(item, dict):
-            stack += [(key, str(inner), value) for inner, value in item.items()]
-        elif isinstance(item, list):
-            stack += [(around, key, value) for value in item]
-        else:
-            leaves += 1
-            said = None if item is None else _SAID.get(str(item).strip().lower())
-            if key and (said is not None or item is None):
-                chosen.setdefault((spaced_key(key), _group(around)), set()).add(said)
-    parts = {key: [word.surface.lower() for word in words(key)] for key, _ in chosen}
-    counts = Counter(word for known in parts.values() for word in {*known})
-    found = []
-    for (key, group), values in chosen.items():
+    items = (
+        (key, line.partition(":")[0] if _NESTED.match(line) else "", yes, no)
+        for _, line in (passages.sentences if passages.records else ())
+        for key, yes, no in _ITEM.findall(line)
+    )
+    chosen: dict[tuple[str, str], set[bool | None]] = {}
+    for key, around, yes, no in islice(items, _MOST_ATTRIBUTES):
+        chosen.setdefault((key, around), set()).add(True if yes else False if no else None)
+    counts = Counter(word for key in {key for key, _ in chosen} for word in {*_parts(key)})
+    general, found = listed("general"), []
+    for (key, around), values in chosen.items():
         # words that many keys share do not name any of them
-        rare = [word for word in parts[key] if counts[word] == 1 and stem(word) not in general]
-        if own := rare or parts[key]:
-            ways = {frozenset(map(stem, own)), frozenset({stem("".join(own))})}
-            found.append(Attribute(key, tuple(sorted(ways, key=sorted)), group, frozenset(values)))
-    return tuple(found)
+        rare = [each for each in _parts(key) if counts[each] == 1 and stem(each) not in general]
+        if own := rare or _parts(key):
+            ways = (frozenset(map(stem, own)), frozenset({stem("".join(own))}))
+            group = frozenset(map(stem, _parts(around))) - general
+            found.append(Attribute(key, ways, group, frozenset(values)))
+    return found
 
 
 @lru_cache(maxsize=1024)  # an app's records have the same keys
-def _group(key: str) -> frozenset[str]:
-    """Return the stems of the key around others."""
-    return frozenset(w.stem for w in words(spaced_key(key)) if w.content) - listed("general")
+def _parts(key: str) -> tuple[str, ...]:
+    """Return the words of a key, in lower case."""
+    return tuple(word.surface.lower() for word in words(key))
 
 
 def compare(
     aligned: Aligned, attributes: Sequence[Attribute]
 ) -> tuple[tuple[float, ...], tuple[WordChange, ...]]:
     """Return the ``RECORD_FEATURES`` of a claim about records, and what it surely changes."""
-    tokens, places = aligned.tokens, defaultdict[str, list[int]](list)
-    for place, word in enumerate(tokens):
-        places[word.stem].append(place)
+    tokens, stems = aligned.tokens, {word.stem for word in aligned.tokens}
     found = Counter[str]()
     certain: list[tuple[WordChange, bool]] = []
-    stems = {*places}
     for attribute in attributes:
-        for way in attribute.ways:
-            if way <= stems:
-                break
-        else:
+        way = next((way for way in attribute.ways if way <= stems), None)
+        if way is None:
             continue
-        at = [place for each in way for place in places[each]]
+        at = [place for place, word in enumerate(tokens) if word.stem in way]
         elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
         is_name = any(tokens[place].capital for place in at)  # such as an address' street
-        named = not attribute.group or not attribute.group.isdisjoint(places)
+        named = not attribute.group or not attribute.group.isdisjoint(stems)
         if not named and (elsewhere or is_name):
             continue
         said = not _negated(tokens, at)
@@ -258,52 +245,40 @@ def _negated(tokens: Sequence[Word], places: Sequence[int]) -> bool:
     for place in places:
         before, after = tokens[max(place - _BEFORE, 0) : place], tokens[place + 1 :][:_AFTER]
         for side, ends in ((before[::-1], _TURNS), (after, _BREAKS)):
-            turns = (n for n, word in enumerate(side) if word.surface.lower() in ends)
-            if any(denies(word, _DENIALS) for word in side[: next(turns, None)]):
-                return True
+            for word in side:
+                if word.surface.lower() in ends:
+                    break
+                if denies(word, _DENIALS):
+                    return True
     return False
 
 
 def _numbers(aligned: Aligned) -> Iterator[WordChange]:
     """Compare numbers with the one that the best line of a record has behind the same key."""
     said, told, text = aligned.tokens, aligned.found, aligned.best_sentence()[1] or ""
-    numbers = [n for n, word in enumerate(said) if word.number]
-    keys = [
-        (m, told[m - 1].stem)
-        for m, word in enumerate(told if numbers else ())
-        if m and word.number and f": {word.surface}" in text
-    ]
-    for n in numbers:
-        beside = {w.stem for w in (*said[max(n - 2, 0) : n], *said[n + 1 : n + 2])}
-        same = [m for m, key in keys if key in beside]
-        if len(same) == 1 and (change := changed_number(aligned, n, same[0])):
+    for n in [n for n, word in enumerate(said) if word.number]:
+        beside = {word.stem for word in said[max(n - 2, 0) : n + 2]}
+        same = [
+            m
+            for m, word in enumerate(told)
+            if m and word.number and told[m - 1].stem in beside and f": {word.surface}" in text
+        ]
+        if len(same) == 1 and (change := changed_word(aligned, n, same[0])):
             yield surely(aligned, change)
 
 
 def _hours(aligned: Aligned) -> Iterator[WordChange]:
     """Compare the hours of a claim with those that the lines of its evidence have for its days."""
     stems = [word.stem for word in aligned.tokens]
-    times = [each for each in stems if ":" in each]
-    days = _days_of(stems) if len(times) == 2 else []  # noqa: PLR2004 - from one to the other
-    for number in aligned.evidence if days else ():
-        told = aligned.passages.order[number]
+    times, days = [each for each in stems if ":" in each], [each for each in stems if each in _WEEK]
+    if len(times) != _FROM_TO or not listed("hedged_hours").isdisjoint(stems):
+        return
+    days = days if days or {"dai", "day"}.isdisjoint(stems) else _WEEK
+    for number in aligned.evidence if len(days) <= _FROM_TO or days is _WEEK else ():
+        told = [word.stem for word in aligned.passages.words[number]]
         known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in days}
-        hours = [known[day] for day in days if day in known]
-        hours = [each for each in hours if each[0] != each[1] and all(":" in t for t in each)]
+        hours = [
+            each for each in known.values() if each[0] != each[1] and all(":" in t for t in each)
+        ]
         if hours and times not in hours:
             yield WordChange(" to ".join(times), " to ".join(hours[0]))
-
-
-def _days_of(stems: Sequence[str]) -> Sequence[str]:
-    """Return the days, as stems, that a simple claim about hours is about."""
-    if not listed("hedged_hours").isdisjoint(stems):
-        return []
-    named = [place for place, each in enumerate(stems) if each in _WEEK]
-    if not named:
-        return _WEEK if {"dai", "day"} & {*stems} else []
-    first, last = (_WEEK.index(stems[place]) for place in (named[0], named[-1]))
-    if len(named) > 2 or named[-1] - named[0] > 2:  # noqa: PLR2004 - one, or from one to another
-        return []
-    if stems[named[-1] - 1] == "and":
-        return [_WEEK[first], _WEEK[last]]
-    return [_WEEK[(first + step) % 7] for step in range((last - first) % 7 + 1)]

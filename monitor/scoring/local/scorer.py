@@ -1,7 +1,7 @@
 """
 The judge that needs nothing: counted evidence, weighed by logistic models that ship as data.
 
-A claim has figures, an answer figures pooled from its claims.
+A claim has figures, an answer their means and sums and what the model of a claim says of them.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from operator import mul
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.language import Word, has_words, language, split_statements, words
 from monitor.scoring.local.conversation import follow
-from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages, as_written
+from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     CLAIM_FEATURES,
@@ -60,23 +59,20 @@ _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
+_STEEPEST = 30.0  # beyond it exp() only makes noise
 
-COEFFICIENTS = "coefficients.v6.json"
-#: How figures of claims are pooled to figures of a response.
-_POOLS = {
-    "mean": tuple(name for name in ALIGNMENT_FEATURES if name != "log_length"),
-    "least": ("covered_two",),
-    "most": (
-        *("novel_run", "number_conflict", "name_conflict"),
-        *("numbers_not_before_unit", "names_apart"),
-    ),
-    "sum": ("numbers_absent", "names_absent", *RECORD_FEATURES),
-}
+COEFFICIENTS = "coefficients.v7.json"
+#: Figures of claims that a response has as well: their mean, and their sum.
+_MEAN = tuple(name for name in ALIGNMENT_FEATURES if name != "log_length")
+_SUM = (
+    *("numbers_absent", "numbers_not_before_unit", "number_conflict", "names_absent"),
+    *RECORD_FEATURES,
+)
 RESPONSE_FEATURES = (
     *("worst", "mean", "log_claims"),
-    *(f"{pool}_{name}" for pool, names in _POOLS.items() for name in names),
+    *(f"mean_{name}" for name in _MEAN),
+    *(f"sum_{name}" for name in _SUM),
 )
-_STEEPEST = 30.0  # beyond it exp() only makes noise
 
 
 class Rewriter(Protocol):
@@ -116,7 +112,7 @@ class LocalJudge:
     ) -> None:
         data = coefficients if coefficients is not None else load_coefficients()
         self._pass_score = pass_score
-        self._rewrite = rewriter or as_written
+        self._rewrite = rewriter
         self._claim = Logistic.by_kind(data["claim"], CLAIM_FEATURES)
         self._response = Logistic.by_kind(data["response"], RESPONSE_FEATURES)
         self._asked, self._asked_alone = (
@@ -125,7 +121,7 @@ class LocalJudge:
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True)
-        self.version = f"local-9-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-10-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -142,10 +138,10 @@ class LocalJudge:
         relevance, reason = self._relevance(interaction, reading)
         if reason == "small_talk":
             reading = reading._replace(
-                sentences=[s._replace(claim=None) for s in reading.sentences]
+                sentences=[each._replace(claim=None) for each in reading.sentences]
             )
         claims, groundedness = self._groundedness(reading)
-        declines = groundedness is None and bool(len(reading.passages))
+        declines = groundedness is None and len(reading.passages) > 0
         declines = declines and any(each.refuses for each in reading.sentences)
         wrong = _wrong_refusal(reading, query) if declines and query else None
         if wrong is not None:
@@ -183,10 +179,9 @@ class LocalJudge:
             groundedness = probability(pooled) * probability_cap(read_claims, supports)
             shifted = iter(_shifted_to(supports, groundedness))
         claims: list[Claim] = []
-        for sentence in reading.sentences:
-            text, claim = sentence.text, sentence.claim
+        for text, refuses, claim in reading.sentences:
             if claim is None:
-                reason = "declines to answer" if sentence.refuses else "states nothing to check"
+                reason = "declines to answer" if refuses else "states nothing to check"
                 claims.append(_claim(text, ClaimVerdict.NO_CLAIM, 0.0, reason))
                 continue
             support = next(shifted)
@@ -250,8 +245,7 @@ def probability_cap(claims: Sequence[ReadClaim], supports: Sequence[float]) -> f
     if any(claim.changes for claim in claims):
         return CONTRADICTED_AT_MOST
     if any(claim.absent for claim in claims):
-        share = sum(each >= _SUPPORTED for each in supports) / len(supports)
-        return max(share, ABSENT_AT_MOST)
+        return max(sum(each >= _SUPPORTED for each in supports) / len(supports), ABSENT_AT_MOST)
     return 1.0
 
 
@@ -266,8 +260,8 @@ def _capped(odds: Iterable[float], claims: Sequence[ReadClaim]) -> list[float]:
 
 def _shifted_to(supports: Sequence[float], least: float) -> list[float]:
     """Return supports moved together in log odds, so that the least is *least*."""
-    shift = log_odds(least) - log_odds(min(supports))
-    return [probability(log_odds(each) + shift) for each in supports]
+    odds = [math.log(each / (1.0 - each)) for each in (least, *supports)]
+    return [probability(each + odds[0] - min(odds[1:])) for each in odds[1:]]
 
 
 def _claim(
@@ -288,7 +282,7 @@ def _claim(
 def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages = reading.passages
-    asked = Aligned.of(named(query), passages)
+    asked = Aligned(named(query), passages)
     told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
@@ -316,8 +310,7 @@ def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) 
     return Settled(score, reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(NamedTuple):
     """
     A weighted sum of named features, as log odds.
 
@@ -368,26 +361,15 @@ def probability(log_odds: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-_STEEPEST, min(log_odds, _STEEPEST))))
 
 
-def log_odds(probability: float) -> float:
-    """Return a probability between 0 and 1 as log odds."""
-    return math.log(probability / (1.0 - probability))
-
-
 def response_features(claims: Sequence[Sequence[float]], odds: Sequence[float]) -> list[float]:
     """
     Return the figures of a response in the order of ``RESPONSE_FEATURES``.
 
     *claims* has at least one row of ``CLAIM_FEATURES``, *odds* the log odds of each of being
-    supported. Averages weigh claims by their length in words, sums are given as ``log(1 + sum)``.
+    supported. Means weigh claims by their length in words, sums are given as ``log(1 + sum)``.
     """
     columns = dict(zip(CLAIM_FEATURES, zip(*claims, strict=True), strict=True))
     lengths = [*map(math.exp, columns["log_length"])]
-    words = sum(lengths)
-    pool: dict[str, Callable[[Sequence[float]], float]] = {
-        "mean": lambda column: sum(map(mul, lengths, column)) / words,
-        "least": min,
-        "most": max,
-        "sum": lambda column: math.log1p(sum(column)),
-    }
-    pooled = [pool[how](columns[name]) for how, names in _POOLS.items() for name in names]
-    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *pooled]
+    means = [sum(map(mul, lengths, columns[name])) / sum(lengths) for name in _MEAN]
+    sums = [math.log1p(sum(columns[name])) for name in _SUM]
+    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *means, *sums]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.scoring.local.passages import Passages, matches
+from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import CLAIM_FEATURES, read_claim
 
 SHOP = (
@@ -21,7 +21,6 @@ def values(claim, *contexts):
     [
         ("numbers_absent", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
         ("numbers_not_before_unit", "It sells 40 kinds of bread.", "It sells 9 kinds of bread."),
-        ("names_apart", "Anna sells bread.", "Anna is a plumber of forty."),
         ("names_absent", "The shop is of Anna Weber.", "The shop is of Anna Miller."),
         ("novel_run", "The shop sells bread.", "The shop exports frozen pastries."),
     ],
@@ -45,19 +44,3 @@ def test_figures_stay_when_passages_change_places():
     contexts = ("Anna runs a bakery. She bakes bread.", "Paul repairs pipes.", "Graz is a city.")
     claim = "Anna repairs pipes in Graz and bakes bread."
     assert values(claim, *contexts) == pytest.approx(values(claim, *contexts[::-1]))
-
-
-@pytest.mark.parametrize(
-    ("said", "told", "expected"),
-    [
-        ("abcd", "abcd", [(0, 0), (1, 1), (2, 2), (3, 3)]),
-        ("abc", "xaxbxc", [(0, 1), (1, 3), (2, 5)]),
-        ("abc", "xyz", []),
-        ("aba", "baab", [(1, 0), (2, 2)]),
-    ],
-)
-def test_longest_common_part_is_aligned(said, told, expected):
-    found = matches([*said], [*told])
-    assert len(found) == len(expected)
-    assert all(said[a] == told[b] for a, b in found)
-    assert found == sorted(found)

@@ -25,7 +25,7 @@ RECORD = json.dumps(
 def compared(claim, *contexts):
     contexts = contexts or (RECORD,)
     passages = Passages(contexts)
-    values, changes = compare(Aligned.of(claim, passages), read_attributes(passages.records))
+    values, changes = compare(Aligned(claim, passages), read_attributes(passages))
     return dict(zip(RECORD_FEATURES, values, strict=True)), changes
 
 
