@@ -388,13 +388,7 @@ _TERSE = re.compile(
 )
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 #: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
-_BUT = re.compile(
-    r"\b(?:but|however|aber|jedoch|sondern|mais|cependant|toutefois|pero|sin embargo|sino"
-    r"|mas|porém|contudo|ma|però|tuttavia|maar|echter|ale|jednak|lecz|ama|fakat|ancak"
-    r"|но|однако|але|однак)\b|[,;.]\s(?:so\s)?(?=please\b)"
-    r"|لكن|लेकिन|परंतु|但是?|不过|不過|然而|(?<=せん)が|しかし|ただし|하지만|그러나",
-    re.IGNORECASE,
-)
+_BUT = re.compile(language()["linking"]["but"], re.IGNORECASE)
 #: What leads to a statement within the same sentence.
 _BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
 
@@ -469,16 +463,7 @@ _MENTIONS = tuple(
     )
 )
 #: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
-_JOINING = re.compile(
-    r"^(?:(?:and|so|but)\s)?(?:(?:first|second|third|fourth|fifth|next|last)(?:ly)?|finally|then"
-    r"|also|besides|additionally|furthermore|moreover|meanwhile|similarly|likewise|however|instead"
-    r"|alternatively|therefore|thus|hence|consequently|overall|ultimately|specifically"
-    r"|importantly|interestingly|that said|as a result|on the other hand|for (?:example|instance)"
-    r"|in (?:summary|conclusion|short|addition|contrast|general)"
-    r"|to (?:summari[sz]e|conclude|sum up)|answer|(?:please )?note(?: that)?"
-    r"|(?:step|method|option|part|tip|point)\s\d{1,2})\s?[,:–]\s",
-    re.IGNORECASE,
-)
+_JOINING = re.compile(rf"^{language()['linking']['opening']}\s?[,:–]\s", re.IGNORECASE)
 #: "No, it costs 20 dollars." denies the question, and then states something.
 _YES_OR_NO = re.compile(
     r"^(?:yes|yeah|yep|no|nope|ja|nein|oui|non|s[ií]|sim|não|nee)\s?[,:;–—]\s(?=\S)", re.IGNORECASE
