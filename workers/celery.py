@@ -9,6 +9,7 @@ never as a script: a file of this name would hide the library of the same name.
 from __future__ import annotations
 
 import contextlib
+import gc
 import ssl
 import sys
 import time
@@ -128,6 +129,8 @@ def _check_before_work(**_: Any) -> None:
 def _fresh_process(**_: Any) -> None:
     """Sockets and connections of the parent are not ours: make our own."""
     forget_inherited()
+    # What the parent loaded stays; to search it for garbage took a sixth of a sample's time.
+    gc.freeze()
 
 
 @worker_process_shutdown.connect

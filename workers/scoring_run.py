@@ -16,12 +16,13 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -36,7 +37,7 @@ from monitor.queue.snapshot import sample_id_of
 from monitor.queue.wire import decode, text_of
 from monitor.rolling.looks import CASCADE
 from monitor.rolling.tallies import bucket_start, fingerprint, stream_key, tally_of
-from monitor.scoring.base import Scorer
+from monitor.scoring.base import Judgement, KeepsJudgements, Scorer
 from monitor.store.engine import Store
 from monitor.store.ledger import DeadLetter
 from monitor.store.query import LineKey, PassLine, read_pass_lines
@@ -45,6 +46,8 @@ from monitor.store.write import Contribution, Result, record
 
 _COMMIT_EVERY = 400
 _COMMIT_AFTER_S = 0.25
+#: Samples that end within this time are gathered and replaced together.
+_GATHER_S = 0.01
 _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0
 _ABANDONED_EVERY_S = 5.0
@@ -71,6 +74,13 @@ class ScoringRules:
     news_s: int = 3600  #: what is older than the status window does not count as current
     behind_after_s: float = 300.0  #: samples that wait for longer make way for new ones
     expire_after_s: float = 0.0  #: samples that waited for longer expire unscored; 0: never
+
+
+class Kept(NamedTuple):
+    """A sample that was read ahead, with the judgement that is kept of its texts."""
+
+    sample: Sample
+    judgement: Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,7 @@ class ScoringRun:
     on_stored: Callable[[Sequence[Result]], None] | None = None  #: must not raise
     scored: int = 0
     _in_work: dict[Future[Result | Dead], StreamEntry] = field(default_factory=dict)
+    _finished: SimpleQueue[Future[Result | Dead]] = field(default_factory=SimpleQueue)
     _done: list[tuple[StreamEntry, Result | Dead]] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
@@ -122,15 +133,22 @@ class ScoringRun:
             self._lines = read_pass_lines(connection)
         self._clock_s = self.consumer.now_s() - time.monotonic()
         pool = ThreadPoolExecutor(self.scorer.concurrency, "groundwatch-score")
+        # What only takes time of this processor: more threads would wait for each other.
+        at_hand = ThreadPoolExecutor(1, "groundwatch-kept")
         try:
             taking, busy_s = self.may_go_on(), time.monotonic()
             self._last_s["ask"], end_s = busy_s, busy_s + budget_s
             while taking or self._in_work or self._done:
                 if taking:
-                    for entry in self._take():
-                        self._in_work[pool.submit(self.score, entry)] = entry
+                    entries = self._take()
+                    for entry, kept in zip(entries, self._kept(entries), strict=True):
+                        place = pool if kept is None else at_hand
+                        future = place.submit(self.score, entry, kept)
+                        self._in_work[future] = entry
+                        future.add_done_callback(self._finished.put)
                 worked = bool(self._in_work)
                 self._collect()
+                self._store()
                 now_s = time.monotonic()
                 busy_s = now_s if worked else busy_s
                 taking = taking and now_s < end_s and now_s - busy_s < self.idle_after_s
@@ -143,12 +161,33 @@ class ScoringRun:
                     self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
         except BaseException:
             # Calls that run cannot be stopped; those that have not begun can.
-            pool.shutdown(wait=False, cancel_futures=True)
+            for place in (pool, at_hand):
+                place.shutdown(wait=False, cancel_futures=True)
             with suppress(GroundwatchError):
                 self.consumer.give_back(self._held())
             raise
         pool.shutdown()
+        at_hand.shutdown()
         return self.scored
+
+    def _kept(self, entries: Sequence[StreamEntry]) -> list[Kept | None]:
+        """Read at once what is kept of the judgements of samples; None where it is asked for."""
+        found: list[Kept | None] = [None] * len(entries)
+        if not isinstance(self.scorer, KeepsJudgements):
+            return found
+        samples = {}
+        for number, entry in enumerate(entries):
+            with suppress(Exception):  # it is scored alone, where it becomes a dead letter
+                samples[number] = decode(entry.fields, entry.entry_id)
+        try:
+            judgements = self.scorer.kept([sample.interaction for sample in samples.values()])
+        except Exception as error:  # noqa: BLE001  # of one of many: each is scored alone
+            log.warning("kept_judgements_not_read", error=type(error).__name__)
+            return found
+        for (number, sample), judgement in zip(samples.items(), judgements, strict=True):
+            if judgement is not None:
+                found[number] = Kept(sample, judgement)
+        return found
 
     def _take(self) -> list[StreamEntry]:
         """Fill the window of samples in work, first with what dead workers left."""
@@ -158,7 +197,8 @@ class ScoringRun:
         # Two rounds; more where they are over at once, to be written together.
         window = 2 * self.scorer.concurrency
         if self._mean_s:
-            window = max(window, min(_MOST_WAITING, int(_WAITING_S / self._mean_s)))
+            per_s = self.scorer.concurrency / self._mean_s
+            window = max(window, min(_MOST_WAITING, int(_WAITING_S * per_s)))
         room = window - len(self._in_work)
         self._alone = False
         if idle and self._is_due("abandoned", _ABANDONED_EVERY_S):
@@ -182,15 +222,20 @@ class ScoringRun:
         """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def score(self, entry: StreamEntry) -> Result | Dead:
-        """Score one entry, on a thread of the pool; a mistake of ours makes it a dead letter."""
+    def score(self, entry: StreamEntry, kept: Kept | None = None) -> Result | Dead:
+        """Score one entry, on a thread of ours; a mistake of ours makes it a dead letter."""
         started_s, now_s = time.monotonic(), self._now_s()
         try:
             now = datetime.fromtimestamp(now_s, UTC)
             waited_s = now_s - entry.added_at_s
             result = score_entry(
-                entry, self.scorer, self.rules, now=now, waited_s=waited_s, lines=self._lines
-            )
+                entry, self.scorer, self.rules, now=now, waited_s=waited_s, lines=self._lines,
+                kept=kept,
+            )  # fmt: skip
+            if kept is not None and isinstance(result, Result):
+                # On this thread, as compressing lets the others go on; fails when it is written.
+                with suppress(ValueError):
+                    result = replace(result, packed=result.pack(result.likely_segments))
         except GroundwatchError:
             raise
         except Exception as error:  # noqa: BLE001  # logged and counted, below
@@ -205,11 +250,19 @@ class ScoringRun:
         return result
 
     def _collect(self) -> None:
-        """Gather what is scored; commit and acknowledge when enough has come together."""
+        """Gather what is scored."""
         if self._in_work:
-            finished, _ = wait(self._in_work, timeout=_COMMIT_AFTER_S, return_when=FIRST_COMPLETED)
+            finished = list[Future[Result | Dead]]()
+            with suppress(Empty):
+                finished.append(self._finished.get(timeout=_COMMIT_AFTER_S))
+                if len(self._in_work) > 1:
+                    time.sleep(_GATHER_S)
+                while True:
+                    finished.append(self._finished.get_nowait())
             for future in finished:
-                entry = self._in_work[future]
+                entry = self._in_work.get(future)
+                if entry is None:  # given back, as nobody had begun to score it
+                    continue
                 try:
                     self._done.append((entry, future.result()))
                 except JudgeOutageError as error:
@@ -218,6 +271,9 @@ class ScoringRun:
                     self._judge_away = True
                     self.consumer.give_back([entry])
                 del self._in_work[future]
+
+    def _store(self) -> None:
+        """Keep what is in work ours; commit and acknowledge when enough has come together."""
         if self._is_due("keep", _KEEP_EVERY_S):
             self.consumer.keep([entry.entry_id for entry in self._held()])
         enough = len(self._done) >= _COMMIT_EVERY or not self._in_work
@@ -274,18 +330,19 @@ def score_entry(
     now: datetime,
     waited_s: float = 0.0,
     lines: Mapping[LineKey, PassLine] = MappingProxyType({}),
+    kept: Kept | None = None,
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.
 
     *waited_s* is how long it was in the queue, by the queue's own clock; *lines* are the pass
-    lines that apps have of their own, as far as they are learnt.
+    lines that apps have of their own, as far as they are learnt; *kept* is what was read ahead.
 
     Raise JudgeOutageError or QueueUnavailableError if it cannot be scored now, which is not the
     fault of the entry.
     """
     try:
-        sample = decode(entry.fields, entry.entry_id)
+        sample = decode(entry.fields, entry.entry_id) if kept is None else kept.sample
     except RecordError as error:
         return Dead.unreadable(entry, error)
     if entry.deliveries > MAX_DELIVERIES:
@@ -294,13 +351,16 @@ def score_entry(
     if 0 < rules.expire_after_s < waited_s:
         return expired(sample, rules, now=now)
     is_test = sample.interaction.app == names.DOCTOR_APP
-    evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id)
+    more: dict[str, Any] = {} if kept is None else {"kept": kept.judgement}
+    evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id, **more)
     app = sample.interaction.app
     found = []
     for evaluation in evaluations:
         rule = PassRule.of(evaluation, rules.pass_score)
-        stream = stream_key(app, evaluation, pass_score=rules.pass_score)
-        known = lines.get((app, stream.metric, stream.evaluator_version)) if rule.own else None
+        known = None
+        if rule.own:
+            stream = stream_key(app, evaluation, pass_score=rules.pass_score)
+            known = lines.get((app, stream.metric, stream.evaluator_version))
         if known is not None and known.line != rule.line:  # it has a line of its own by now
             criteria = (evaluation.criteria or {}) | rule._replace(line=known.line).criteria()
             found.append(evaluation.model_copy(update={"criteria": criteria}))

@@ -131,10 +131,11 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
         """Move keys that are not fields into ``metadata``."""
         if not isinstance(value, dict):
             return value
-        unknown = {key: value[key] for key in value if key not in cls.model_fields}
+        fields = cls.model_fields
+        unknown = {key: value[key] for key in value if key not in fields}
         if not unknown:
             return value
-        known = {key: value[key] for key in value if key in cls.model_fields}
+        known = {key: value[key] for key in value if key in fields}
         metadata = known.get("metadata") or {}
         if not isinstance(metadata, dict):
             return known  # whose metadata is refused, with what is wrong with it

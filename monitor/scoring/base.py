@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from monitor.models import Evaluation, Interaction
 
@@ -88,6 +89,14 @@ class Finding:
     explanation: str = ""
     confidence: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class KeepsJudgements(Protocol):
+    """A judge or a scorer that keeps judgements; ``score`` of such a scorer takes them."""
+
+    def kept(self, interactions: Sequence[Interaction]) -> list[Judgement | None]:
+        """Return the judgements that are kept, each in the place of its interaction."""
 
 
 class Scorer(Protocol):

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -327,7 +328,7 @@ class CriteriaJudge(Protocol):
         """Close connections."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConfiguredMetric:
     """One metric as the settings want it."""
 
@@ -345,7 +346,7 @@ class ConfiguredMetric:
         """What everything calls it."""
         return self.declaration.name
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The version, with a digest of the parameters unless they are as shipped."""
         version = self.declaration.version
@@ -365,8 +366,12 @@ class ConfiguredMetric:
             return self.metric.unmet_too(interaction)
         return reason
 
-    def criteria(self) -> dict[str, Any]:
+    def criteria(self) -> Mapping[str, Any]:
         """Return the threshold, the direction and the parameters, for the record."""
+        return self._criteria
+
+    @cached_property
+    def _criteria(self) -> Mapping[str, Any]:
         changed = self.parameters.model_dump(mode="json", exclude_defaults=True)
         return self.rule.criteria() | changed
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import structlog
@@ -38,7 +38,7 @@ from monitor.errors import (
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
 from monitor.models.evaluation import Direction, advice_for
 from monitor.queue.wire import unscorable
-from monitor.scoring.base import Finding, Judge, Judgement, Scorer
+from monitor.scoring.base import Finding, Judge, Judgement, KeepsJudgements, Scorer
 from monitor.scoring.declaration import (
     Combined,
     Computed,
@@ -114,9 +114,19 @@ class MetricPipeline:
         """The ``evaluator_version`` of each wanted metric."""
         return {name: self._versions[name] for name in self._wanted}
 
-    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:
+    def kept(self, interactions: Sequence[Interaction]) -> list[Judgement | None]:
+        """Return the judgements with which samples are scored without asking anybody."""
+        if self.criteria_judge is None and isinstance(self.judged, JudgementScorer):
+            return self.judged.kept(interactions)
+        return [None] * len(interactions)
+
+    def score(
+        self, interaction: Interaction, *, key: str = "", kept: Judgement | None = None
+    ) -> tuple[Evaluation, ...]:
         """
         Return one evaluation a wanted metric, in order; *key* names the sample.
+
+        *kept* is its judgement where `kept` had one.
 
         Raises
         ------
@@ -128,7 +138,7 @@ class MetricPipeline:
             unseen = unscorable(interaction)
             judge = None if unseen else self.criteria_judge
             if judge is None or self.judged is None:
-                found = self._judge(interaction, key)
+                found = self._judge(interaction, key, kept)
                 found |= self._ask(judge, interaction, key) if judge is not None else {}
             else:  # both calls of a sample side by side
                 with ThreadPoolExecutor(1, "groundwatch-criteria") as pool:
@@ -152,13 +162,17 @@ class MetricPipeline:
             if each is not None:
                 each.close()
 
-    def _judge(self, interaction: Interaction, key: str) -> dict[str, Evaluation]:
+    def _judge(
+        self, interaction: Interaction, key: str, kept: Judgement | None = None
+    ) -> dict[str, Evaluation]:
         """Score the metrics that share one judgement, as far as the budget allows it."""
         if self.judged is None:
             return {}
         paid_usd = None
         if self.budget is None or self.budget.reached() is None:
             try:
+                if kept is not None and isinstance(self.judged, JudgementScorer):
+                    return _by_name(self.judged.score(interaction, kept=kept))
                 return _by_name(self.judged.score(interaction, key=key))
             except BudgetReachedError as error:
                 if self.budget is None:
@@ -268,13 +282,25 @@ class JudgementScorer:
         """The version of the judge; a metric with parameters of its own adds them to it."""
         return self.judge.version
 
-    def score(self, interaction: Interaction, *, key: str = "") -> tuple[Evaluation, ...]:  # noqa: ARG002
+    def kept(self, interactions: Sequence[Interaction]) -> list[Judgement | None]:
+        """Return the judgements that the judge keeps, each in the place of its interaction."""
+        if isinstance(self.judge, KeepsJudgements):
+            return self.judge.kept(interactions)
+        return [None] * len(interactions)
+
+    def score(
+        self,
+        interaction: Interaction,
+        *,
+        key: str = "",  # noqa: ARG002  # a cascade draws by it
+        kept: Judgement | None = None,
+    ) -> tuple[Evaluation, ...]:
         """Return one evaluation a metric, in order; raises what `MetricPipeline.score` does."""
         unseen = unscorable(interaction)
         reasons = [unseen or each.unmet(interaction) for each in self.metrics]
         shared_by = reasons.count(None)
-        outcome: Judgement | Exception | None = None
-        if shared_by:
+        outcome: Judgement | Exception | None = kept
+        if shared_by and kept is None:
             outcome = _outcome(lambda: self.judge.judge(interaction), interaction.id)
         made = []
         for each, reason in zip(self.metrics, reasons, strict=True):
@@ -318,6 +344,11 @@ def _record_fields(
     }
 
 
+@cache
+def _own_fields(record: type[Evaluation]) -> frozenset[str]:
+    return frozenset(record.model_fields.keys() - Evaluation.model_fields.keys())
+
+
 def _finished(
     each: ConfiguredMetric,
     find: Callable[[], Finding],
@@ -342,7 +373,7 @@ def _finished(
         score = round(float(finding.score), 6)
         advice = advice_for(each.name, score, each.rule.direction)
         record = each.declaration.record
-        own = record.model_fields.keys() - Evaluation.model_fields.keys()
+        own = _own_fields(record)
         return record(
             score=score,
             explanation=finding.explanation or None,

@@ -62,6 +62,21 @@ class Result:
     past: bool = False  #: older than the status window when it came: not current
     places: tuple[tuple[str, str], ...] = ()  #: its value in each dimension where it has one
     inputs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: bins by feature
+    packed: bytes | None = None  #: as `pack` makes it with `likely_segments`, made ahead
+
+    @property
+    def likely_segments(self) -> tuple[str, ...]:
+        """Its segments where each of its values has one of its own."""
+        return tuple(segment_name(*where) for where in self.places)
+
+    def pack(self, segments: Sequence[str]) -> bytes:
+        """Return what the row of the sample keeps."""
+        if self.packed is not None and segments == self.likely_segments:
+            return self.packed
+        records = [
+            item.evaluation.model_dump_json(exclude_none=True) for item in self.contributions
+        ]
+        return pack(self.scored.sample.model_dump_json(exclude_defaults=True), records, segments)
 
     def joined(self) -> Self:
         """Return it as one of the other apps; the sample keeps its own app in its metadata."""
@@ -72,6 +87,7 @@ class Result:
         return replace(
             self,
             scored=replace(self.scored, sample=moved),
+            packed=None,
             contributions=tuple(
                 replace(item, stream=item.stream._replace(app=OTHER)) for item in self.contributions
             ),
@@ -141,6 +157,7 @@ def record(
     known = select(samples.c.sample_id).where(among(connection, samples.c.sample_id, by_id))
     segments: dict[str, tuple[str, ...]] = dict.fromkeys(connection.execute(known).scalars(), ())
     unknown = {key: by_id[key] for key in sorted(by_id) if key not in segments}
+    ends = {key: (item.scored.outcome.value, item.scored.reason) for key, item in by_id.items()}
     placed = [
         Placed(result.scored.sample.interaction.app, result.places, result.start_s)
         for result in unknown.values()
@@ -160,16 +177,9 @@ def record(
                 "occurred_at_ms": result.occurred_at_ms,
                 "received_at_ms": received_at_ms,
                 "sample_rate": sample.sample_rate,
-                "outcome": result.scored.outcome.value,
-                "reason": result.scored.reason,
-                "payload": pack(
-                    sample.model_dump_json(exclude_defaults=True),
-                    [
-                        item.evaluation.model_dump_json(exclude_none=True)
-                        for item in result.contributions
-                    ],
-                    segments[key],
-                ),
+                "outcome": ends[key][0],
+                "reason": ends[key][1],
+                "payload": result.pack(segments[key]),
                 "segments": [],
                 "trace_id": _joining(sample.interaction.trace_id),
                 "session_id": _joining(sample.interaction.session_id),
@@ -203,18 +213,16 @@ def record(
                 inputs[item.scored.sample.interaction.app, item.start_s, feature, position] += n
     add_input_counts(connection, inputs)
     terms = [
-        terms_of(positions[key], item.scored.sample, segments[key], item.scored.reason, ended[key])
+        terms_of(positions[key], item.scored.sample, segments[key], ends[key][1], ended[key])
         for item in counted
         if (key := item.scored.sample.sample_id) in positions
     ]
     write_terms(connection, terms)
     entries = [
-        Entry(
-            item.scored.sample.interaction.app, item.start_s, Kind(item.scored.outcome.value),
-            item.scored.reason, 1,
-        )
+        Entry(item.scored.sample.interaction.app, item.start_s, Kind(outcome), reason, 1)
         for item in counted
-    ]  # fmt: skip
+        for outcome, reason in [ends[item.scored.sample.sample_id]]
+    ]
     start_s = received_at_ms // 1000 // bucket_s * bucket_s
     entries += [
         Entry(item.app, start_s, Kind.FAILED, item.reason, 1)

@@ -9,7 +9,7 @@ from monitor.queue import names
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.ledger import read_totals
-from monitor.store.tables import evaluations
+from monitor.store.tables import dead_letters, evaluations, samples
 from monitor.testing import make_interaction, make_sample
 from support.judge_server import JudgeServer
 from workers.context import Components
@@ -114,3 +114,38 @@ def test_answer_that_speaks_to_the_judge_gets_no_good_score(context, server, fau
     with context.store.read() as connection:
         passed = connection.execute(select(evaluations.c.passed)).scalars().all()
     assert 1 not in passed
+
+
+def test_samples_whose_verdict_is_kept_are_scored_without_waiting_for_the_judge(
+    redis_url, store, server
+):
+    """One cannot be read, one is new and its judge fails: the others are stored nevertheless."""
+    context = Components(Settings.model_validate({
+        "redis_url": redis_url,
+        "database_url": store.engine.url.render_as_string(hide_password=False),
+        "scorer": "judge", "openai_base_url": server.url, "openai_api_key": "sk-test",
+        "judge_attempts": 1, "segments": (), "metrics": ("groundedness",),
+    }))  # fmt: skip
+    answers = [f"The refund takes {n} days." for n in range(4)]
+    for answer in answers:
+        put(context, "first", output=answer)
+    assert drain(context) == len(answers)
+    asked = len(server.requests)
+    server.always = "500"
+    for answer in [*answers * 5, "Nobody asked that before."]:
+        put(context, "again", output=answer)
+    context.redis.xadd(names.SAMPLES, encode(make_sample()) | {b"body": b"{"})
+    assert drain(context) == 5 * len(answers) + 1
+    assert len(server.requests) == asked + 1
+    ends = ended(context)
+    assert ends["again"] == {("scored", ""): 5 * len(answers), ("failed", "judge_unavailable"): 1}
+    with store.read() as connection:
+        of_kept = select(samples.c.payload).where(
+            samples.c.app == "again", samples.c.outcome == "scored"
+        )
+        payloads = connection.execute(of_kept).scalars().all()
+        dead = connection.execute(select(dead_letters.c.reason)).scalars().all()
+    assert len(dead) == 1
+    records = [one["evaluations"][0] for one in payloads]
+    assert all(record["metadata"]["kept_verdict"] for record in records)
+    context.close()

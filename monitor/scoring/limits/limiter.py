@@ -171,6 +171,14 @@ class LimitedJudge:
             tokens=_estimated_tokens(interaction),
         )
 
+    def kept(self, interactions: Sequence[Interaction]) -> list[Judgement | None]:
+        """Return the judgements that are kept, each in the place of its interaction."""
+        if self.shared.cache is not None:
+            keys = [content_key(self.version, interaction) for interaction in interactions]
+            with suppress(QueueUnavailableError):
+                return self.shared.cache.get_all(keys, Judgement)
+        return [None] * len(interactions)
+
     def ask(
         self, interaction: Interaction, criteria: Sequence[Criterion], fields: frozenset[str]
     ) -> Reply:
@@ -310,25 +318,23 @@ class VerdictCache:
                 packed: Sequence[bytes | None] = [None] * len(asked)
                 failed = None
                 try:
-                    with translated():
-                        packed = self._redis.mget([names.verdict(each.key) for each in asked])
+                    packed = self._read([each.key for each in asked])
                 except QueueUnavailableError as error:
                     failed = str(error)
                 for each, found in zip(asked, packed, strict=True):
                     each.packed, each.failed, each.done = found, failed, True
         if mine.failed is not None:
             raise QueueUnavailableError(mine.failed)
-        if mine.packed is None:
-            return None
-        try:
-            kept: Any = _ADAPTERS[kind].validate_json(zlib.decompress(mine.packed))
-        except (zlib.error, ValueError):
-            return None  # of another version of this program
-        more = {"kept": True}
-        if kind is Reply:
-            more = {"details": kept.details | {"kept_verdict": True}}
-        free: T = replace(kept, cost_usd=0.0, duration_ms=0.0, **more)
-        return free
+        return _unpacked(mine.packed, kind)
+
+    def get_all(self, keys: Sequence[str], kind: type[T]) -> list[T | None]:
+        """Return the answer under each key, with one request."""
+        return [_unpacked(packed, kind) for packed in self._read(keys)]
+
+    def _read(self, keys: Sequence[str]) -> list[bytes | None]:
+        with translated():
+            found: list[bytes | None] = self._redis.mget([names.verdict(key) for key in keys])
+        return found
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
         """Keep an answer."""
@@ -336,6 +342,20 @@ class VerdictCache:
         arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
         with translated():
             self._put(keys=[names.VERDICTS, names.verdict(key)], args=arguments)
+
+
+def _unpacked(packed: bytes | None, kind: type[T]) -> T | None:
+    if packed is None:
+        return None
+    try:
+        kept: Any = _ADAPTERS[kind].validate_json(zlib.decompress(packed))
+    except (zlib.error, ValueError):
+        return None  # of another version of this program
+    more = {"kept": True}
+    if kind is Reply:
+        more = {"details": kept.details | {"kept_verdict": True}}
+    free: T = replace(kept, cost_usd=0.0, duration_ms=0.0, **more)
+    return free
 
 
 def content_key(version: str, interaction: Interaction) -> str:
