@@ -285,10 +285,14 @@ def terms_of(
             found |= {facet("reason", metric, why), facet("reason", "", why)}
         if (score := item["score"]) is not None:
             found.add(facet("bin", metric, name, str(score_bin(score))))
-    words = f"{(it.query or '')[:_MOST_QUERY_CHARS]}\n{it.output[:_MOST_OUTPUT_CHARS]}"
-    plain = words.replace("\0", " ").encode("utf-8", "replace").decode().strip()
     release = facet("release", it.release) if it.release else 0
-    return Terms(position, frozenset(found), plain, release)
+    return Terms(position, frozenset(found), words_of(it.query, it.output), release)
+
+
+def words_of(query: str | None, output: str) -> str:
+    """Return the text by whose words a sample is found."""
+    words = f"{(query or '')[:_MOST_QUERY_CHARS]}\n{output[:_MOST_OUTPUT_CHARS]}"
+    return words.replace("\0", " ").encode("utf-8", "replace").decode().strip()
 
 
 def allot_positions(connection: Connection, times_ms: Mapping[str, int]) -> dict[str, int]:
@@ -329,7 +333,8 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
     else:
         statement = (
             f"INSERT INTO {TERMS} (position, facets, words)"  # noqa: S608  # ours
-            " SELECT p, f, to_tsvector('simple', w)"
+            # Without the places of words, which are a third: phrases are compared with the sample.
+            " SELECT p, f, strip(to_tsvector('simple', w))"
             " FROM jsonb_to_recordset(CAST(:rows AS jsonb))"
             " AS given(p bigint, f bigint[], w text) ON CONFLICT (position)"
             " DO UPDATE SET facets = excluded.facets, words = excluded.words"

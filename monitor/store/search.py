@@ -20,6 +20,7 @@ from monitor.models.status import BINS, score_bin
 from monitor.queue.names import DOCTOR_APP
 from monitor.store import Sort
 from monitor.store.columns import epoch_ms, time_of
+from monitor.store.engine import among
 from monitor.store.sample_filter import NO_SAMPLE, SampleFilter
 from monitor.store.sample_index import (
     FOUND,
@@ -30,6 +31,7 @@ from monitor.store.sample_index import (
     ended_evaluations,
     facet,
     token_of,
+    words_of,
 )
 from monitor.store.tables import evaluations, labels, samples
 
@@ -37,6 +39,8 @@ _NEAR, _FAR, _FEW, _FEWEST = 3_000, 60_000, 2_500, 300
 #: So many among the nearest say how frequent a sample is; of more than a few, a part has a page.
 _TELLING, _PARTS = 4, (100, 25, 4)
 _BINS_AT_ONCE = 10
+#: Samples that are read at once to compare them with a phrase.
+_MOST_COMPARED = 2_000
 #: More are three weeks; GIN takes the square of their number.
 _MOST_PERIODS = 200
 #: An index is read for its lists then, never in order.
@@ -202,6 +206,62 @@ def _positions(
     limit: int,
 ) -> list[int]:
     """Return positions in the order of *sort*, beyond *after*."""
+    phrases = [phrase for phrase in wanted.phrases() if not phrase.rstrip("*").isalnum()]
+    if connection.dialect.name == "sqlite" or not phrases:
+        return _candidates(connection, wanted, apps, one_of, sort, after, limit)
+    found, step = list[int](), limit
+    while len(found) < limit:
+        near = _candidates(connection, wanted, apps, one_of, sort, after, step)
+        found += _with_phrases(connection, near, phrases)
+        if len(near) < step:
+            break
+        after, step = near[-1], min(4 * step, _MOST_COMPARED)
+    return found[:limit]
+
+
+def _with_phrases(
+    connection: Connection, positions: Sequence[int], phrases: Sequence[str]
+) -> list[int]:
+    """Return those of *positions* whose samples say the phrases; the index knows words alone."""
+    query = select(samples.c.position, samples.c.payload)
+    rows = connection.execute(query.where(among(connection, samples.c.position, positions)))
+    said = {p: words_of(of["interaction"].get("query"), of["interaction"]["output"])
+            for p, of in rows}  # fmt: skip
+    parts, values = _phrase_queries(phrases)
+    compared = " AND ".join(f"to_tsvector('simple', said) @@ {part}" for part in parts)
+    statement = text(
+        "SELECT position FROM unnest(CAST(:positions AS bigint[]), CAST(:said AS text[]))"  # noqa: S608  # ours
+        f" AS given(position, said) WHERE {compared}"
+    )
+    given = {"positions": list(said), "said": list(said.values()), **values}
+    found = set(connection.execute(statement, given).scalars())
+    return [position for position in positions if position in found]
+
+
+def _phrase_queries(phrases: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return each phrase as PostgreSQL's query, and the values of these."""
+    parts, values = list[str](), dict[str, str]()
+    for number, phrase in enumerate(phrases):
+        stem = phrase.rstrip("*")
+        if stem == phrase:
+            parts.append(f"phraseto_tsquery('simple', :words_{number})")
+        else:
+            parts.append(f"to_tsquery('simple', :words_{number})")
+            stem = "'" + stem.replace("\\", " ").replace("'", " ") + "':*"
+        values[f"words_{number}"] = stem
+    return parts, values
+
+
+def _candidates(
+    connection: Connection,
+    wanted: SampleFilter,
+    apps: Collection[str] | None,
+    one_of: Sequence[int],
+    sort: Sort,
+    after: int | None,
+    limit: int,
+) -> list[int]:
+    """Return positions as `_positions` does; on PostgreSQL of samples with the words of phrases."""
     groups = list(wanted.facets(one_of))
     if apps is not None:
         groups.append([facet("app", app) for app in sorted(apps)] or [NO_SAMPLE])
@@ -365,15 +425,13 @@ def _gin_conditions(
     for number, group in enumerate(group for group in groups if len(group) > 1):
         parts.append(f"{{facets}} && CAST(:any_{number} AS bigint[])")
         values[f"any_{number}"] = list(group)
-    for number, phrase in enumerate(phrases):
-        stem = phrase.rstrip("*")
-        if stem == phrase:
-            parts.append(f"words @@ phraseto_tsquery('simple', :words_{number})")
-        else:
-            parts.append(f"words @@ to_tsquery('simple', :words_{number})")
-            stem = "'" + stem.replace("\\", " ").replace("'", " ") + "':*"
-        values[f"words_{number}"] = stem
-    return parts, values
+    queries, words = _phrase_queries(phrases)
+    # Of a phrase all words: which of them follow each other is not in the index.
+    parts += [
+        f"words @@ CAST(regexp_replace(CAST({query} AS text), '<(-|[0-9]+)>', '&', 'g') AS tsquery)"
+        for query in queries
+    ]
+    return parts, values | words
 
 
 def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]:
