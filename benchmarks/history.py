@@ -29,18 +29,19 @@ from sqlalchemy import Connection, Row, Table, text
 
 from monitor.models.status import TALLY_SUMS
 from monitor.settings import Settings
+from monitor.store.columns import facet
 from monitor.store.engine import Store
 from monitor.store.retention import Ages, Retention, size_bytes
 from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, roll_up
 from monitor.store.sample_filter import SampleFilter
-from monitor.store.sample_index import TERMS, facet
+from monitor.store.sample_index import TERMS
 from monitor.store.schema import migrate
 from monitor.store.tables import counts, input_bins
 from monitor.web.overview import GlanceReader, PipelineState
 from workers.context import Components
 
 _BATCH, _FIRST_BATCH, _APPS, _LOOKS = 50, 500, 20, 7
-_ROWS = ("groundwatch_samples", "groundwatch_evaluations", TERMS)
+_ROWS = ("groundwatch_samples", "groundwatch_scores", TERMS)
 #: Level, what it is summed from, and how many days it is kept.
 _LEVELS = ((BUCKETS, BUCKETS, 2), (HOURS, HOURS, 35), (DAYS, HOURS, 400))
 _INDEXES = """

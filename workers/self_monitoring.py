@@ -43,7 +43,7 @@ from monitor.settings import Settings
 from monitor.store.agreement import moved_judges
 from monitor.store.engine import Store, database_time
 from monitor.store.ledger import Booking, Kind, read_between
-from monitor.store.tables import counts, evaluations, hooks, streams
+from monitor.store.tables import counts, evaluations, evaluations_of, hooks, streams
 from monitor.store.verdicts import read_proofs
 from workers.context import Clocks
 
@@ -311,8 +311,7 @@ def _skipped(
     query = (
         select(evaluations.c.status, evaluations.c.reason)
         .where(
-            evaluations.c.app == app,
-            evaluations.c.metric == "groundedness",
+            evaluations_of(app, "groundedness"),
             evaluations.c.occurred_at_ms >= (now_s - SPAN_S) * 1000,
         )
         .order_by(evaluations.c.occurred_at_ms.desc())

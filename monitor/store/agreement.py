@@ -27,7 +27,15 @@ from monitor.stats.judge_shift import Cause, ShiftEvidence
 from monitor.store.columns import epoch_ms, matches, sample_of
 from monitor.store.engine import insert_new, put
 from monitor.store.query import read_level_lines
-from monitor.store.tables import evaluations, judge_checks, labels, rejudged, samples, streams
+from monitor.store.tables import (
+    evaluations,
+    evaluations_of,
+    judge_checks,
+    labels,
+    rejudged,
+    samples,
+    streams,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +263,7 @@ def _of(stream: JudgedStream, since: datetime | None, *, cascade: bool) -> Selec
     """Select the newest judged samples of a stream with the judge's verdicts."""
     c = evaluations.c
     query = select(c.sample_id, c.passed).where(
-        c.app == stream.app,
-        c.metric == stream.metric,
+        evaluations_of(stream.app, stream.metric),
         c.evaluator_version == stream.evaluator_version,
         c.passed.is_not(None),
         matches(c.judged, 1 if cascade else None),

@@ -11,10 +11,12 @@ A value begins with the number of its dictionary; older rows are plain JSON, and
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +53,6 @@ _FORMAT = b"\x03"
 _LEVEL = 5
 #: Segments are the last, so that `SegmentsColumn` reads nothing else.
 _SEGMENTS = ',"segments":'
-#: In the column of an evaluation whose record is kept with its sample.
-WITH_SAMPLE = b""
 
 
 class _Coders(threading.local):
@@ -195,6 +195,13 @@ class EpochTime(TypeDecorator[datetime]):
         """Return the aware time."""
         del dialect
         return None if value is None else time_of(value)
+
+
+@lru_cache(maxsize=4096)
+def facet(*parts: str) -> int:
+    """Return a name such as ``("user", "ann")`` as a signed 64-bit number."""
+    name = "\x1f".join(parts).replace("\0", "\ufffd").encode("utf-8", "replace")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), signed=True)
 
 
 def matches(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:

@@ -40,7 +40,7 @@ from monitor.store.columns import epoch_ms, matches
 from monitor.store.engine import batched, put, rows_of
 from monitor.store.query import read_level_lines
 from monitor.store.samples import note_act
-from monitor.store.tables import evaluations, labels, samples
+from monitor.store.tables import evaluations, evaluations_of, labels, samples
 
 #: The annotator of labels that the app itself sends with its samples.
 APP_ANNOTATOR = "app"
@@ -434,7 +434,7 @@ def _newest(app: str, metric: str, *columns: ColumnElement[Any]) -> Select[Any]:
         select(e.sample_id, *columns)
         .join(samples, samples.c.sample_id == e.sample_id)
         .where(
-            e.app == app, e.metric == metric, e.passed.is_not(None),
+            evaluations_of(app, metric), e.passed.is_not(None),
             samples.c.interaction_id != "removed",
         )
         .order_by(e.occurred_at_ms.desc())

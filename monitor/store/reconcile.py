@@ -30,7 +30,16 @@ from monitor.store.query import (
     read_marks,
     window_tallies,
 )
-from monitor.store.tables import counts, dead_letters, evaluations, hooks, samples, streams, totals
+from monitor.store.tables import (
+    counts,
+    dead_letters,
+    evaluations,
+    evaluations_of,
+    hooks,
+    samples,
+    streams,
+    totals,
+)
 
 #: The ledger is kept by the hour at least for longer than this.
 _BY_HOURS_S = 30 * DAY_S
@@ -143,8 +152,7 @@ def evaluation_sums(
         "sum_x": func.coalesce(func.sum(c.score), 0.0),
     }
     query = select(*(column.label(name) for name, column in columns.items())).where(
-        c.app == key[0],
-        c.metric == key[1],
+        evaluations_of(key[0], key[1]),
         c.evaluator_version == key[2],
         c.occurred_at_ms >= since_s * 1000,
     )

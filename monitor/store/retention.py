@@ -22,7 +22,7 @@ from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
-from monitor.store.columns import WITH_SAMPLE, pack, record_of, sample_of, segments_of, time_of
+from monitor.store.columns import facet, pack, record_of, sample_of, segments_of, time_of
 from monitor.store.engine import Store, add, compact_json, put
 from monitor.store.query import DAY_S, HOUR_S, read_marks
 from monitor.store.rollup import Guard
@@ -37,6 +37,7 @@ from monitor.store.tables import (
     levels,
     rejudged,
     samples,
+    scores,
     status_changes,
 )
 
@@ -196,7 +197,7 @@ def _delete_samples(connection: Connection, *, horizon_s: float) -> int:
     if ids:
         _move_mark(connection, _SAMPLES, horizon_s)
         remove_terms(connection, ids)
-        connection.execute(delete(evaluations).where(evaluations.c.sample_id.in_(ids)))
+        connection.execute(delete(scores).where(scores.c.sample_id.in_(ids)))
         connection.execute(delete(rejudged).where(rejudged.c.sample_id.in_(ids)))
         connection.execute(delete(samples).where(samples.c.sample_id.in_(ids)))
     return len(ids)
@@ -242,10 +243,8 @@ def blank(
         record = record_of(said, known[said.sample_id]["payload"])
         if (short := shorten(record)) is not record or said.record is not None:
             now = before | {"reason": CustomEvaluation.model_validate(short).reason}
-            moved.append({
-                "of": said.sample_id, "by": said.metric, "version": said.evaluator_version,
-                "why": now["reason"],
-            })  # fmt: skip
+            by = facet(said.app, said.metric, said.evaluator_version)
+            moved.append({"of": said.sample_id, "by": by, "why": now["reason"] or None})
         records[said.sample_id].append(compact_json(short))
         ended_before[said.sample_id].append(before)
         ended[said.sample_id].append(now)
@@ -273,11 +272,9 @@ def blank(
     else:
         put(connection, samples, rows)
     if moved:
-        these = evaluations.update().where(
-            e.sample_id == bindparam("of"), e.metric == bindparam("by"),
-            e.evaluator_version == bindparam("version"),
-        )  # fmt: skip
-        connection.execute(these.values(record=WITH_SAMPLE, reason=bindparam("why")), moved)
+        of, by = scores.c.sample_id == bindparam("of"), scores.c.evaluator_key == bindparam("by")
+        these = scores.update().where(of, by)
+        connection.execute(these.values(record=None, reason=bindparam("why")), moved)
     replace_terms(connection, indexed, emptied)
 
 

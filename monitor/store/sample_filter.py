@@ -17,7 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from monitor.errors import first_mistake
 from monitor.models.status import score_bin
 from monitor.settings.kinds import parse_time
-from monitor.store.sample_index import facet
+from monitor.store.columns import facet
 
 _MOST_PHRASES = 20
 #: A facet that no sample has.

@@ -13,12 +13,10 @@ stands here.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select, text, tuple_
@@ -26,7 +24,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, tuple_
 from monitor.models import ROOT, Sample
 from monitor.models.status import OTHER, score_bin, segment_name
 from monitor.queue.names import DOCTOR_APP
-from monitor.store.columns import sample_of, segments_of
+from monitor.store.columns import facet, sample_of, segments_of
 from monitor.store.engine import among, batched, insert_new, put
 from monitor.store.tables import dimensions, evaluations, samples, streams
 
@@ -239,13 +237,6 @@ class Terms(NamedTuple):
     facets: frozenset[int]
     words: str
     release: int = 0  #: its facet; 0 without one
-
-
-@lru_cache(maxsize=4096)
-def facet(*parts: str) -> int:
-    """Return a name such as ``("user", "ann")`` as a signed 64-bit number."""
-    name = "\x1f".join(parts).replace("\0", "\ufffd").encode("utf-8", "replace")
-    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), signed=True)
 
 
 def terms_of(

@@ -20,7 +20,7 @@ from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sampl
 from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
 from monitor.store.columns import epoch_ms, matches, record_of, sample_of, time_of
-from monitor.store.tables import audit, evaluations, labels, samples
+from monitor.store.tables import audit, evaluations, evaluations_of, labels, samples
 
 #: Turns of one session that are read, the latest: a session id that never changes costs no more.
 MOST_TURNS = 200
@@ -44,7 +44,7 @@ def _within(
 ) -> list[ColumnElement[bool]]:
     """Return the conditions for the evaluations of a metric that belong to [since, until)."""
     at_ms = evaluations.c.occurred_at_ms
-    found = [evaluations.c.app == app, evaluations.c.metric == metric, at_ms >= epoch_ms(since)]
+    found = [evaluations_of(app, metric), at_ms >= epoch_ms(since)]
     return found if until is None else [*found, at_ms < epoch_ms(until)]
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, select, text
 from monitor.models.status import BINS, score_bin
 from monitor.queue.names import DOCTOR_APP
 from monitor.store import Sort
-from monitor.store.columns import epoch_ms, time_of
+from monitor.store.columns import epoch_ms, facet, time_of
 from monitor.store.engine import among
 from monitor.store.sample_filter import NO_SAMPLE, SampleFilter
 from monitor.store.sample_index import (
@@ -29,7 +29,6 @@ from monitor.store.sample_index import (
     TERMS,
     TIE_BITS,
     ended_evaluations,
-    facet,
     token_of,
     words_of,
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -26,7 +27,7 @@ from sqlalchemy import (
 )
 
 from monitor.models.status import TALLY_SUMS
-from monitor.store.columns import BigInt, EpochTime, Json, PackedColumn
+from monitor.store.columns import BigInt, EpochTime, Json, PackedColumn, facet
 
 metadata = MetaData(
     naming_convention={
@@ -116,26 +117,57 @@ samples = Table(
     ),
 )
 
+#: Who evaluates which metric of which app; each has a number, made of its names.
+evaluators = Table(
+    "groundwatch_evaluators",
+    metadata,
+    *_key("evaluator_key"),
+    *required(BigInt, "metric_key"),
+    *_texts("app", "metric", "evaluator_version"),
+)
+
 #: One row an evaluation; the key is what makes sums exact under redelivery.
-evaluations = Table(
-    "groundwatch_evaluations",
+scores = Table(
+    "groundwatch_scores",
     metadata,
     Column("sample_id", String(64), ForeignKey(samples.c.sample_id), primary_key=True),
-    *_key("metric", "evaluator_version"),
-    *_texts("app", "status"),
+    *_key("evaluator_key"),
+    *required(BigInt, "metric_key", "occurred_at_ms"),
+    Column("score", Float),
+    Column("passed", SmallInteger),
+    # Of a cascade, whether its judge was asked.
+    Column("judged", SmallInteger),
+    # None of what is completed.
+    Column("status", String(_CHARS["status"])),
+    # Why there is no score; None where there is one.
+    Column("reason", Text),
+    # None where it is kept with its sample, as all are by now.
+    Column("record", PackedColumn),
+    # The worst samples of a metric in a window, for reports and alerts.
+    Index("ix_groundwatch_evaluations_worst", "metric_key", "occurred_at_ms"),
+    sqlite_with_rowid=False,
+)
+
+#: A view: the scores with the names of who gave them. For reading; `scores` is written.
+evaluations = Table(
+    "groundwatch_evaluations",
+    MetaData(),
+    Column("sample_id", String(64), ForeignKey(samples.c.sample_id)),
+    *_texts("metric", "evaluator_version", "app", "status"),
     Column("score", Float),
     Column("passed", SmallInteger),
     *required(BigInt, "occurred_at_ms"),
-    # Empty where it is kept with its sample, as all are by now.
-    Column("record", PackedColumn, nullable=False),
-    # Why there is no score; '' where there is one.
+    Column("record", PackedColumn),
     Column("reason", Text, nullable=False),
-    # Of a cascade, whether its judge was asked.
     Column("judged", SmallInteger),
-    # The worst samples of a metric in a window, for reports and alerts.
-    Index("ix_groundwatch_evaluations_worst", "app", "metric", "occurred_at_ms"),
-    sqlite_with_rowid=False,
+    *required(BigInt, "metric_key"),
 )
+
+
+def evaluations_of(app: str, metric: str) -> ColumnElement[bool]:
+    """Return the condition for the evaluations of one metric of an app, found by their index."""
+    return evaluations.c.metric_key == facet(app, metric)
+
 
 streams = Table(
     "groundwatch_streams",

@@ -18,12 +18,12 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, select, tuple_
 
-from monitor.models import ROOT, Evaluation, ScoredSample, StreamKey, Tally
+from monitor.models import ROOT, Evaluation, EvaluationStatus, ScoredSample, StreamKey, Tally
 from monitor.models.evaluation import OWN, OWN_LEARNT_AT, OWN_LEAST, own_line
 from monitor.models.status import OTHER, TALLY_SUMS, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.queue.wire import OUTSIDE
-from monitor.store.columns import WITH_SAMPLE, pack
+from monitor.store.columns import facet, pack
 from monitor.store.engine import Row, add, among, insert, insert_new, put, rows_of
 from monitor.store.labels import APP_ANNOTATOR, USUAL_METRIC, Label, save_labels
 from monitor.store.ledger import DeadLetter, Entry, Kind, book, book_outside, set_aside
@@ -33,10 +33,11 @@ from monitor.store.tables import (
     bucket_bins,
     buckets,
     dead_letters,
-    evaluations,
+    evaluators,
     input_bins,
     pass_lines,
     samples,
+    scores,
     streams,
 )
 
@@ -109,7 +110,6 @@ class Result:
                     "score": item.tally.sum_x if counts else None,
                     "passed": item.tally.passed if counts else None,
                     "occurred_at_ms": self.occurred_at_ms,
-                    "record": WITH_SAMPLE,
                     "reason": evaluation.reason.replace("\0", "\ufffd"),
                     "judged": None if judged is None else int(bool(judged)),
                 }
@@ -192,7 +192,7 @@ def record(
     )
     fresh = [by_id[key] for key in sorted(new_ids)]
     ended = {result.scored.sample.sample_id: result.evaluation_rows() for result in fresh}
-    insert(connection, evaluations, [row for rows in ended.values() for row in rows])
+    _insert_scores(connection, [row for rows in ended.values() for row in rows])
     if found := [label for item in fresh for label in item.labels()]:
         save_labels(connection, found)
     _add_to_buckets(
@@ -238,6 +238,28 @@ def record(
     # One call, so that the rows of the ledger are locked in one order.
     book(connection, entries)
     return len(fresh)
+
+
+def _insert_scores(connection: Connection, rows: Sequence[Row]) -> None:
+    names = ("app", "metric", "evaluator_version")
+    keys = {key: facet(*key) for key in {tuple(row[name] for name in names) for row in rows}}
+    known = [
+        dict(zip(names, key, strict=True))
+        | {"evaluator_key": number, "metric_key": facet(*key[:2])}
+        for key, number in sorted(keys.items())
+    ]
+    insert_new(connection, evaluators, known, returning=evaluators.c.evaluator_key)
+    insert(connection, scores, [
+        {
+            "sample_id": row["sample_id"],
+            "evaluator_key": keys[tuple(row[name] for name in names)],
+            "metric_key": facet(row["app"], row["metric"]),
+            **{name: row[name] for name in ("occurred_at_ms", "score", "passed", "judged")},
+            "status": None if row["status"] == EvaluationStatus.COMPLETED.value else row["status"],
+            "reason": row["reason"] or None,
+        }
+        for row in rows
+    ])  # fmt: skip
 
 
 def bounded(

@@ -19,7 +19,7 @@ from monitor.models.insight import SegmentEffect as Effect
 from monitor.models.status import Status
 from monitor.store.alert_tables import outbox
 from monitor.store.ledger import Entry, Kind, book
-from monitor.store.tables import evaluations, samples
+from monitor.store.tables import evaluations, samples, scores
 from monitor.store.verdicts import ReleaseMark, add_mark, save_insights
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample, make_verdict
@@ -206,7 +206,7 @@ def test_a_sample_that_was_deleted_is_not_shown(store):
     sample = failed_sample(store, "is hail covered", 0.4, "half of it")
     tell(store, Status.CRITICAL, since=ago(2))
     with store.write() as connection:
-        for table in (evaluations, samples):
+        for table in (scores, samples):
             connection.execute(delete(table).where(table.c.sample_id == sample.sample_id))
     wire = Wire()
     Dispatcher(store, {"slack": wire}, random.Random(1), clock=lambda: NOW).run_once()

@@ -10,7 +10,7 @@ from monitor.rolling.tallies import stream_key
 from monitor.store.agreement import agreements, labelled_samples
 from monitor.store.labels import Taken, draw, labels_of, read_record, take_labels
 from monitor.store.samples import newest_acts
-from monitor.store.tables import evaluations
+from monitor.store.tables import evaluations, scores
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import ScoringRules, result_of
@@ -215,7 +215,7 @@ def test_label_counts_on_when_its_evaluation_is_gone(connection):
     (gone,) = put(connection)
     put(connection, 2)
     take(connection, {"sample_id": gone, "label": 1})
-    connection.execute(evaluations.delete().where(evaluations.c.sample_id == gone))
+    connection.execute(scores.delete().where(scores.c.sample_id == gone))
     queue = draw(connection, app="bot", metric="groundedness", annotator="eve")
     assert (queue.n, queue.passes, queue.fails) == (1, 1, 0)
 
@@ -226,6 +226,6 @@ def test_queue_without_verdicts_is_none(connection):
 
 def test_what_has_no_verdict_is_not_drawn(connection):
     put(connection, 2)
-    connection.execute(evaluations.update().values(passed=None))
+    connection.execute(scores.update().values(passed=None))
     assert draw(connection, app="bot", metric="groundedness", annotator="eve") is None
     assert len(connection.execute(select(evaluations)).all()) == 2

@@ -101,12 +101,12 @@ def test_all_sums_agree_when_nothing_is_wrong(settled):
 
 
 CORRUPTIONS = {
-    "DELETE FROM groundwatch_evaluations WHERE score IS NOT NULL AND sample_id ="
+    "DELETE FROM groundwatch_scores WHERE score IS NOT NULL AND sample_id ="
     " (SELECT max(sample_id) FROM groundwatch_evaluations"
     " WHERE score IS NOT NULL AND app = 'shop')": {
         "buckets = evaluations", "segments = evaluations",
     },
-    "UPDATE groundwatch_evaluations SET passed = 1 - passed WHERE score IS NOT NULL": {
+    "UPDATE groundwatch_scores SET passed = 1 - passed WHERE score IS NOT NULL": {
         "buckets = evaluations"
     },
     "UPDATE groundwatch_samples SET outcome = 'failed' WHERE outcome = 'skipped'": {

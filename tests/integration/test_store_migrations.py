@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event, inspect, text
 
 from monitor.errors import SettingsError, StoreError, StoreUnavailableError
-from monitor.store.columns import pack
+from monitor.store.columns import facet, pack
 from monitor.store.engine import Store
 from monitor.store.reconcile import sums_of_store
 from monitor.store.sample_filter import SampleFilter
@@ -195,12 +195,20 @@ def write_as_then(connection, revision):
             segments="[]" if of else '["language=en"]',
             payload=pack(plain, [said], of) if packs else plain,
         )  # fmt: skip
-        score = record.get("score")
+        score, numbered = record.get("score"), revision >= "0026"
+        by = (app, "groundedness", "local-1")
+        numbers = {"evaluator_key": facet(*by), "metric_key": facet(*by[:2])}
+        names = dict(zip(("app", "metric", "evaluator_version"), by, strict=True))
+        if numbered and name == "scored":
+            insert(connection, "evaluators", **names, **numbers)
+        ended = {"status": record["status"], "reason": reason, "record": b"" if packs else said}
+        if numbered:
+            ended = {key: None if value in {"", b"", "completed"} else value
+                     for key, value in ended.items()}  # fmt: skip
         insert(
-            connection, "evaluations", evaluation_id=record["evaluation_id"], score=score, app=app,
-            sample_id=sample["sample_id"], metric="groundedness", evaluator_version="local-1",
-            status=record["status"], passed=None if score is None else int(score > 0.5),
-            occurred_at_ms=at_ms, reason=reason, record=b"" if packs else said,
+            connection, "scores" if numbered else "evaluations", **names, **numbers, **ended,
+            evaluation_id=record["evaluation_id"], sample_id=sample["sample_id"], score=score,
+            passed=None if score is None else int(score > 0.5), occurred_at_ms=at_ms,
         )  # fmt: skip
         for table in ("totals", "counts"):
             insert_or_add(connection, table, **booked | {"kind": outcome, "reason": reason})
