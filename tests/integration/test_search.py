@@ -110,6 +110,18 @@ def test_filter_that_makes_no_sense_is_refused(wanted):
         SampleFilter(**wanted)
 
 
+def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
+    said = [add(store, minutes_ago=60 + n, output=f"Water damage {n}.") for n in range(3)]
+    for n in range(30):
+        add(store, minutes_ago=n, output="Water, or some other damage.")
+    for limit in (1, 2, 3, 50):
+        assert found(store, text='"water damage"', limit=limit) == said[:limit]
+        oldest = found(store, text='"water damage"', limit=limit, sort=Sort.OLDEST)
+        assert oldest == said[::-1][:limit]
+    assert found(store, text='"damage water"') == []
+    assert found(store, text='"water dam*"') == said
+
+
 def test_apps_that_may_not_be_seen_are_left_out(store, three):
     assert found(store, apps={"other"}) == [three["none"]]
     assert found(store, apps={"other"}, app="bot") == []

@@ -323,3 +323,11 @@ def test_reason_of_an_evaluation_stays_as_long_as_its_record_has_it(connection, 
     shorten = {"shorten": lambda record: record | {"metadata": {}}} if forgotten else {}
     blank(connection, ["a"], why="removed", **shorten)
     assert column(connection, evaluations.c.reason) == (["" if forgotten else "what ann said"])
+
+
+def test_what_was_packed_ahead_is_written_where_the_segments_are_as_was_likely():
+    made = result(tags={"language": "en"})
+    ahead = replace(made, packed=b"ahead")
+    assert ahead.pack(ahead.likely_segments) == b"ahead"
+    assert ahead.pack(("language=(other)",)) == made.pack(("language=(other)",))
+    assert ahead.joined().packed is None
