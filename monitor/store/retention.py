@@ -272,8 +272,9 @@ def blank(
     else:
         put(connection, samples, rows)
     if moved:
-        of, by = scores.c.sample_id == bindparam("of"), scores.c.evaluator_key == bindparam("by")
-        these = scores.update().where(of, by)
+        these = scores.update().where(
+            scores.c.sample_id == bindparam("of"), scores.c.evaluator_key == bindparam("by")
+        )
         connection.execute(these.values(record=None, reason=bindparam("why")), moved)
     replace_terms(connection, indexed, emptied)
 
