@@ -92,9 +92,15 @@ def _without_nul(value: Any) -> Any:
 
 def unpack(value: bytes | str) -> Any:
     """Return what `pack` was given, or the JSON of a row of before; None where there is nothing."""
+    plain = decompressed(value)
+    return json.loads(plain) if plain else None
+
+
+def decompressed(value: bytes | str) -> bytes | str:
+    """Return the JSON of a packed value."""
     if isinstance(value, bytes) and value[:1] in _DICTIONARIES:
-        value = _coders.decompress[value[:1]](value[1:])
-    return json.loads(value) if value else None
+        return _coders.decompress[value[:1]](value[1:])
+    return value
 
 
 def sample_of(payload: Mapping[str, Any]) -> Sample:

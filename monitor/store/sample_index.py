@@ -283,7 +283,9 @@ def terms_of(
 def words_of(query: str | None, output: str) -> str:
     """Return the text by whose words a sample is found."""
     words = f"{(query or '')[:_MOST_QUERY_CHARS]}\n{output[:_MOST_OUTPUT_CHARS]}"
-    return words.replace("\0", " ").encode("utf-8", "replace").decode().strip()
+    # What is stored has another character for NUL; neither is part of a word.
+    plain = words.replace("\0", " ").replace("\ufffd", " ")
+    return plain.encode("utf-8", "replace").decode().strip()
 
 
 def allot_positions(connection: Connection, times_ms: Mapping[str, int]) -> dict[str, int]:

@@ -7,6 +7,7 @@ page is read by position, so the thousandth costs as much as the first.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, LargeBinary, select, text, type_coerce
 
 from monitor.models.status import BINS, score_bin
 from monitor.queue.names import DOCTOR_APP
 from monitor.store import Sort
-from monitor.store.columns import epoch_ms, facet, time_of
+from monitor.store.columns import decompressed, epoch_ms, facet, time_of
 from monitor.store.engine import among
 from monitor.store.sample_filter import NO_SAMPLE, SampleFilter
 from monitor.store.sample_index import (
@@ -40,6 +41,8 @@ _TELLING, _PARTS = 4, (100, 25, 4)
 _BINS_AT_ONCE = 10
 #: Samples that are read at once to compare them with a phrase.
 _MOST_COMPARED = 2_000
+#: What PostgreSQL passes over between two words, in JSON: escapes, tags, entities, punctuation.
+_BETWEEN = r"(?:\\[nrtbf]|<[^>]*>|&\w+;|[\W_])+"
 #: More are three weeks; GIN takes the square of their number.
 _MOST_PERIODS = 200
 #: An index is read for its lists then, never in order.
@@ -208,7 +211,7 @@ def _positions(
     phrases = [phrase for phrase in wanted.phrases() if not phrase.rstrip("*").isalnum()]
     if connection.dialect.name == "sqlite" or not phrases:
         return _candidates(connection, wanted, apps, one_of, sort, after, limit)
-    found, step = list[int](), limit
+    found, step = list[int](), 4 * limit
     while len(found) < limit:
         near = _candidates(connection, wanted, apps, one_of, sort, after, step)
         found += _with_phrases(connection, near, phrases)
@@ -222,10 +225,20 @@ def _with_phrases(
     connection: Connection, positions: Sequence[int], phrases: Sequence[str]
 ) -> list[int]:
     """Return those of *positions* whose samples say the phrases; the index knows words alone."""
-    query = select(samples.c.position, samples.c.payload)
-    rows = connection.execute(query.where(among(connection, samples.c.position, positions)))
-    said = {p: words_of(of["interaction"].get("query"), of["interaction"]["output"])
-            for p, of in rows}  # fmt: skip
+    # Most only have the words, somewhere: what cannot say the phrases is not even parsed.
+    patterns = [
+        re.compile(_BETWEEN.join(map(re.escape, re.findall(r"[^\W_]+", phrase.lower()))))
+        for phrase in phrases
+    ]
+    packed = select(samples.c.position, type_coerce(samples.c.payload, LargeBinary))
+    rows = connection.execute(packed.where(among(connection, samples.c.position, positions)))
+    said = {}
+    for position, value in rows:
+        plain = str(decompressed(value), "utf-8")
+        lower = plain.lower()
+        if r"\u" in lower or all(pattern.search(lower) for pattern in patterns):
+            it = json.loads(plain)["interaction"]
+            said[position] = words_of(it.get("query"), it["output"])
     parts, values = _phrase_queries(phrases)
     compared = " AND ".join(f"to_tsvector('simple', said) @@ {part}" for part in parts)
     statement = text(

@@ -111,7 +111,8 @@ def test_filter_that_makes_no_sense_is_refused(wanted):
 
 
 def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
-    said = [add(store, minutes_ago=60 + n, output=f"Water damage {n}.") for n in range(3)]
+    words = ("Water damage.", 'a\n(Water)\t"damage", café', "WATER-\u0000damage <b>é</b>")
+    said = [add(store, minutes_ago=60 + n, output=output) for n, output in enumerate(words)]
     for n in range(30):
         add(store, minutes_ago=n, output="Water, or some other damage.")
     for limit in (1, 2, 3, 50):
@@ -120,6 +121,7 @@ def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
         assert oldest == said[::-1][:limit]
     assert found(store, text='"damage water"') == []
     assert found(store, text='"water dam*"') == said
+    assert found(store, text='"damage café"') == [said[1]]
 
 
 def test_apps_that_may_not_be_seen_are_left_out(store, three):
