@@ -76,7 +76,7 @@ class ScoringRules:
     expire_after_s: float = 0.0  #: samples that waited for longer expire unscored; 0: never
 
 
-class Kept(NamedTuple):
+class KeptSample(NamedTuple):
     """A sample that was read ahead, with the judgement that is kept of its texts."""
 
     sample: Sample
@@ -170,9 +170,9 @@ class ScoringRun:
         at_hand.shutdown()
         return self.scored
 
-    def _kept(self, entries: Sequence[StreamEntry]) -> list[Kept | None]:
+    def _kept(self, entries: Sequence[StreamEntry]) -> list[KeptSample | None]:
         """Read at once what is kept of the judgements of samples; None where it is asked for."""
-        found: list[Kept | None] = [None] * len(entries)
+        found: list[KeptSample | None] = [None] * len(entries)
         if not isinstance(self.scorer, KeepsJudgements):
             return found
         samples = {}
@@ -186,7 +186,7 @@ class ScoringRun:
             return found
         for (number, sample), judgement in zip(samples.items(), judgements, strict=True):
             if judgement is not None:
-                found[number] = Kept(sample, judgement)
+                found[number] = KeptSample(sample, judgement)
         return found
 
     def _take(self) -> list[StreamEntry]:
@@ -222,7 +222,7 @@ class ScoringRun:
         """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def score(self, entry: StreamEntry, kept: Kept | None = None) -> Result | Dead:
+    def score(self, entry: StreamEntry, kept: KeptSample | None = None) -> Result | Dead:
         """Score one entry, on a thread of ours; a mistake of ours makes it a dead letter."""
         started_s, now_s = time.monotonic(), self._now_s()
         try:
@@ -330,7 +330,7 @@ def score_entry(
     now: datetime,
     waited_s: float = 0.0,
     lines: Mapping[LineKey, PassLine] = MappingProxyType({}),
-    kept: Kept | None = None,
+    kept: KeptSample | None = None,
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.

@@ -96,11 +96,12 @@ def unpack(value: bytes | str) -> Any:
     return json.loads(plain) if plain else None
 
 
-def decompressed(value: bytes | str) -> bytes | str:
+def decompressed(value: bytes | str) -> bytes:
     """Return the JSON of a packed value."""
-    if isinstance(value, bytes) and value[:1] in _DICTIONARIES:
-        return _coders.decompress[value[:1]](value[1:])
-    return value
+    if isinstance(value, str):
+        return value.encode()
+    coder = _coders.decompress.get(value[:1])
+    return value if coder is None else coder(value[1:])
 
 
 def sample_of(payload: Mapping[str, Any]) -> Sample:
