@@ -195,7 +195,7 @@ def write_as_then(connection, revision):
             segments="[]" if of else '["language=en"]',
             payload=pack(plain, [said], of) if packs else plain,
         )  # fmt: skip
-        score, numbered = record.get("score"), revision >= "0026"
+        score, numbered = record.get("score"), revision >= "0025"
         by = (app, "groundedness", "local-1")
         numbers = {"evaluator_key": facet(*by), "metric_key": facet(*by[:2])}
         names = dict(zip(("app", "metric", "evaluator_version"), by, strict=True))

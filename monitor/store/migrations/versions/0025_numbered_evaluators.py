@@ -1,11 +1,11 @@
 """
-Evaluations have numbers for app, metric and version, whose names are kept once.
+Evaluations have numbers for app, metric and version; words in PostgreSQL's index have no places.
 
-What was the table is a view of the same columns. Every row is copied, in a minute or two a million
-samples.
+What was the table of evaluations is a view of the same columns, and phrases are compared with the
+samples. Every evaluation is copied, and PostgreSQL's index, in some minutes a million samples.
 
-Revision ID: 0026
-Revises: 0025
+Revision ID: 0025
+Revises: 0024
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import hashlib
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0026"
-down_revision = "0025"
+revision = "0025"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 
 _BEFORE, _SCORES, _EVALUATORS = (
     "groundwatch_evaluations", "groundwatch_scores", "groundwatch_evaluators"
 )  # fmt: skip
-_WORST = "ix_groundwatch_evaluations_worst"
+_WORST, _TERMS = "ix_groundwatch_evaluations_worst", "groundwatch_sample_terms"
 
 
 def _number(*parts: str) -> int:
@@ -87,6 +87,21 @@ def upgrade() -> None:
         " coalesce(s.reason, '') AS reason, s.judged, s.metric_key"
         f" FROM {_SCORES} s JOIN {_EVALUATORS} e ON e.evaluator_key = s.evaluator_key"
     )
+    if is_postgresql:
+        op.execute(f"ALTER TABLE {_TERMS} RENAME TO {_TERMS}_before")
+        op.execute(
+            f"CREATE TABLE {_TERMS} AS SELECT position, facets, strip(words) AS words"  # noqa: S608
+            f" FROM {_TERMS}_before ORDER BY position"
+        )
+        op.execute(f"DROP TABLE {_TERMS}_before")
+        for column in ("facets", "words"):
+            op.execute(f"ALTER TABLE {_TERMS} ALTER COLUMN {column} SET NOT NULL")
+        op.create_primary_key(f"{_TERMS}_pkey", _TERMS, ["position"])
+        op.execute(f"CREATE INDEX ix_{_TERMS}_release ON {_TERMS} ((facets[1]), position)")
+        op.execute(
+            f"CREATE INDEX ix_{_TERMS}_found ON {_TERMS}"
+            " USING gin ((facets || (position >> 44)), words)"
+        )
 
 
 def downgrade() -> None:
