@@ -173,7 +173,7 @@ class LimitedJudge:
 
     def kept(self, interactions: Sequence[Interaction]) -> list[Judgement | None]:
         """Return the judgements that are kept, each in the place of its interaction."""
-        if self.shared.cache is not None:
+        if interactions and self.shared.cache is not None:
             keys = [content_key(self.version, interaction) for interaction in interactions]
             with suppress(QueueUnavailableError):
                 return self.shared.cache.get_all(keys, Judgement)
