@@ -3,27 +3,29 @@ Judge an answer to a question that needs the turns before it.
 
 "And on Sundays?" names what is different this time, "the second one" an item of a list in an
 earlier answer, "why not?" nothing by itself. So the question is expanded: its own words, the item
-it points at, and, with less weight, the question and answer before it. Each sentence of the
-passages is scored by how much it holds of these. An answer is relevant if the sentence from which
-it is taken scores about as high as the best one.
+it points at, and, with less weight, the question and answer before it. Each clause of the passages
+is scored by how much it holds of these. An answer is relevant if a clause from which it is taken
+scores about as high as the best one, and has the kind of figure that is asked for if others do.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import language, words
+from monitor.scoring.language import Word, language, words
 from monitor.scoring.local.passages import PREFIX
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import (
     DOES_AT_LEAST,
     DOES_NOT_AT_MOST,
+    ELSEWHERE,
     UNCLEAR,
     Settled,
     begins_with_yes_or_no,
@@ -34,20 +36,32 @@ from monitor.scoring.local.relevance import (
     named,
     only_yes_or_no_is_asked,
     pattern,
+    says_instead,
+    units,
 )
 
-_SHORT = 4  # content words of a question that may need the turns before it
+_MOST_ASKED = 10  # content words of a question that may need the turns before it
+_BRIEF = 3  # up to so many, all of them matter
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
-_MOST_SENTENCES, _MOST_CLAIMS = 400, 20  # bound the time
-_ENOUGH = 0.7  # share of the best sentence's score
-_NEARLY = 0.9  # share of the best alignment from which an answer may be taken from there as well
-_KNOWN = 0.2  # share of a question's information that the passages must hold to tell
+# Bound the time.
+_MOST_SENTENCES, _MOST_CLAIMS, _MOST_CLAUSES, _SENTENCE_CHARS = 400, 20, 1_000, 2_000
+_ENOUGH, _BARELY = 0.85, 0.5  # shares of the best score: enough, and too little without own words
+_KNOWN = 0.25  # share of a question's information that the passages must hold to tell
+_RIVAL = 0.8  # of what an answer's clause has of the question: another with the figure has as much
+_NOTHING_NEW, _LITTLE_NEW = 0.15, 0.3  # shares of an answer's information that are new
+_AGAIN = 0.5  # share of the answer before that an answer repeats
+_OWN_WORDS = 0.55  # share of a question of yes or no that an answer without either repeats
 # Weight of the turns before: where the question leans on them, and where it has words of its own.
-_LEANING, _STANDING = 0.6, 0.3
-_OTHER_ITEM = -0.5
-# What a word counts that is only elsewhere in the passage. An item or a topic is often named once.
-_OWN_AROUND, _TOPIC_AROUND = 0.4, 0.8
-_MOST_HEAD_WORDS = 5  # of what a colon sets before a passage
+_LEANING, _STANDING = 0.35, 0.15
+_SATURATED = 0.8  # share of the most any clause holds of them from which on more does not count
+_BARE = 0.3  # words that weigh less than this share of an unknown one do not name anything
+# What a word counts that a clause has only from its subject, its sentence or its passage.
+_SUBJECT, _SENTENCE, _PASSAGE = 0.9, 0.4, 0.35
+_SUBJECT_WORDS, _CLAUSE_WORDS = 3, 3  # of a subject; of a clause, at least
+# Shares of an alignment: another sentence as good as the best, a second one that adds something,
+# another clause as good as the best, and a clause that is taken over whole.
+_NEARLY, _ADDS, _CLAUSE, _WHOLE = 0.9, 0.15, 0.8, 0.5
+_SHORTEST_PART = 4  # letters of a part of a compound
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
 Keys = frozenset[str]  #: beginnings of stems, and groups of related words in brackets
@@ -58,23 +72,109 @@ class FollowUp(NamedTuple):
 
     query: str
     own: tuple[Keys, ...]  #: of each of its informative words
-    item: tuple[Keys, Keys] | None  #: what names the item it points at, and the other items
+    item: Keys | None  #: what names the item of a list that it points at
     before: str  #: the question before
     answered: str  #: the answer before
     leans: bool  #: it only names what is different this time, or nothing at all
+    kind: str | None  #: of the figure it asks for
+    units: frozenset[str]  #: of the answer before, where it asks for the same once more
 
     @property
     def keys(self) -> Keys:
         """The keys of its own words."""
         return frozenset().union(*self.own)
 
+    @property
+    def yes_no(self) -> bool:
+        """Whether it asks for nothing but yes or no."""
+        return only_yes_or_no_is_asked(self.query)
 
-class ScoredSentence(NamedTuple):
-    """A sentence of the passages: its keys, and those of its whole passage."""
+    def fits(self, text: str) -> bool:
+        """Return whether *text* has the kind of figure that is asked for, or says it in words."""
+        if self.kind:
+            return bool(has_figure(self.kind, text)) or says_instead(self.kind, text)
+        free = "money" in self.units and says_instead("price", text)
+        return free or not self.units.isdisjoint(units(text)) or says_instead("number", text)
 
-    keys: Keys
-    passage: Keys
+
+class Clause(NamedTuple):
+    """A clause of the passages: its keys, and those around it."""
+
     text: str
+    sentence: int
+    keys: Keys
+    subject: Keys  #: what it is about, as the beginning of its sentence or the one before says
+    around: Keys  #: its sentence
+    passage: Keys = frozenset()
+
+    def has(self, key: str) -> float:
+        """Return how far it is about *key*, in [0, 1]."""
+        levels = ((self.keys, 1.0), (self.subject, _SUBJECT), (self.around, _SENTENCE))
+        return next(
+            (level for keys, level in levels if key in keys), _PASSAGE * (key in self.passage)
+        )
+
+
+class Score(NamedTuple):
+    """What a clause holds of a question: of all that is wanted, and of its own words."""
+
+    total: float
+    own: float
+    fits: bool
+
+
+class Wanted:
+    """What a question wants of a clause, weighed: rare words count more."""
+
+    def __init__(self, question: FollowUp, clauses: Sequence[Clause]) -> None:
+        counts = Counter(key for each in clauses for key in each.keys)
+        self.tells = {key: math.log(1.0 + len(clauses) / n) for key, n in counts.items()}
+        self.unknown = math.log(1.0 + len(clauses))
+        self.question = question
+        self.before = _keys(named(question.before))
+        self.topic = self.before - question.keys
+        self.own = [*map(self._weigh, question.own)]
+        self.total = sum(weight or self.unknown for weight, _ in self.own)
+        self.known = sum(weight for weight, _ in self.own) / (self.total or 1.0)
+        self.most = [max(column) for column in zip(*map(self._parts, clauses), strict=True)]
+
+    def _weigh(self, keys: Keys) -> tuple[float, Keys]:
+        """Return how much a word of the question tells, and its keys that the passages have."""
+        own = _own(keys)
+        if not own.isdisjoint(self.tells) and own.isdisjoint(self.before):
+            # "autumn" after "spring": only the word itself counts
+            keys = own if not keys.isdisjoint(self.before) else keys
+        known = keys & self.tells.keys()
+        return min((self.tells[key] for key in known), default=0.0), known
+
+    def _parts(self, clause: Clause) -> tuple[float, float, float]:
+        """Return what a clause holds of the question's own words, of its topic and of its item."""
+        own = sum(w * max(map(clause.has, keys), default=0.0) for w, keys in self.own)
+        topic, item = (
+            sum(self.tells[key] * clause.has(key) for key in keys if key in self.tells)
+            for keys in (self.topic, self.question.item or ())
+        )
+        return own, topic, item
+
+    def score(self, clause: Clause, text: str) -> Score:
+        """Score a clause, with the figures of *text*."""
+        own, topic, item = (
+            part / most if most > 0 else 0.0
+            for part, most in zip(self._parts(clause), self.most, strict=True)
+        )
+        leans = (
+            self.question.leans or self.most[0] <= 0 or pattern("it").search(self.question.query)
+        )
+        total = own + item + (_LEANING if leans else _STANDING) * min(1.0, topic / _SATURATED)
+        asks = self.question.kind or self.question.units
+        return Score(total, own, bool(asks) and self.question.fits(text))
+
+    def share_of(self, text: str, keys: Keys) -> float:
+        """Return the share of the information of *text* that *keys* hold."""
+        told = [own for each in _word_keys(text) if (own := _own(each))]
+        weights = [max(self.tells.get(key, self.unknown) for key in own) for own in told]
+        held = sum(w for w, own in zip(weights, told, strict=True) if not own.isdisjoint(keys))
+        return held / sum(weights) if told else 0.0
 
 
 def follow(
@@ -90,17 +190,20 @@ def follow(
     refuses = not reading.claims and any(each.refuses for each in reading.sentences)
     if not turns or refuses or pattern("again", r"^\W*(?:{})").search(query):
         return None
-    own, item = tuple(_word_keys(named(query))), _item(query, turns)
-    if len(own) > (2 * _SHORT if item and alone.reason != "instruction" else _SHORT):
-        return None
-    if alone.reason == "instruction" and not item:
+    own, item = _own_keys(named(query), reading), _item(query, turns)
+    if len(own) > _MOST_ASKED or (alone.reason == "instruction" and not item):
         return None
     before, answered = (
         next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
         for role in ("user", "assistant")
     )
-    goes_on = pattern("goes_on", r"[\s¿]*(?:{})").match(query)
-    question = FollowUp(query, own, item, before, answered, leans=bool(goes_on) or not own)
+    leans = not own or pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None
+    kind = figure_asked(query)
+    same = leans and kind is None and not pattern("wh").search(query)
+    same = same and not pattern("supposes").search(query)
+    same = same and pattern("wh").search(before) is not None
+    asked_before = units(answered) if same else frozenset[str]()
+    question = FollowUp(query, own, item, before, answered, leans, kind, asked_before)
     found = _judge(question, output, reading)
     if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
@@ -109,111 +212,151 @@ def follow(
 
 def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     """Judge by the kind of thing that is asked for, then by where the answer is taken from."""
-    said = _keys(output)
-    kind = figure_asked(question.query)
-    elliptic = question.leans and not pattern("wh").search(question.query)
-    if kind is None and elliptic and question.keys.isdisjoint(said):
-        kind = figure_asked(question.before)  # "And in winter?" asks for the same once more
-    has = has_figure(kind, output) if kind else None
-    if has is False:
-        return Settled(DOES_NOT_AT_MOST, f"It lacks the {kind} that is asked for.")
-    if reason := _shortcoming(question, output, said):
-        return Settled(DOES_NOT_AT_MOST, reason)
-    return _by_evidence(question, output, reading, kind if has else None)
-
-
-def _by_evidence(question: FollowUp, output: str, reading: Reading, kind: str | None) -> Settled:
-    """Judge by the sentences an answer is taken from; it gives a figure of *kind*, if any."""
-    said, sentences = _keys(output), _sentences(reading)
-    yes_no, answers = only_yes_or_no_is_asked(question.query), begins_with_yes_or_no(output)
-    taken = [sentences[n]._replace(keys=sentences[n].keys | said) for n in _taken_from(reading)]
-    if not taken:
-        return Settled(DOES_AT_LEAST, "It answers yes or no.") if yes_no and answers else UNCLEAR
-    fitting = [each for each in sentences if kind and has_figure(kind, each.text)] or sentences
-    counts = Counter(key for each in sentences for key in each.keys)
-    weights = {key: math.log(1.0 + len(sentences) / n) for key, n in counts.items()}
-    ours, best = _compare(question, weights, taken, fitting)
-    told = [max([weights.get(key, 0.0) for key in keys]) for keys in question.own]
-    total = sum(each or math.log(1.0 + len(sentences)) for each in told)
-    tells = question.item is not None or sum(told) >= _KNOWN * total
-    if (tells or kind) and ours >= _ENOUGH * best > 0:
-        return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
-    if tells and (question.own or question.item):
-        return Settled(DOES_NOT_AT_MOST, "The passages speak of it elsewhere.")
-    evades = not (
-        tells or kind or question.leans or answers or pattern("conditions").search(output)
-    )
-    if yes_no and evades and question.keys.isdisjoint(said):
-        return Settled(DOES_NOT_AT_MOST, "It says neither yes nor no.")
-    return UNCLEAR
-
-
-def _shortcoming(question: FollowUp, output: str, said: Keys) -> str | None:
-    """Return why an answer cannot be right, whatever the passages say; None if it can."""
+    if question.kind and has_figure(question.kind, output) is False:
+        return Settled(DOES_NOT_AT_MOST, f"It lacks the {question.kind} that is asked for.")
     if lacks_place(question.query, output):
-        return "It lacks the place that is asked for."
-    if question.item or not question.keys.isdisjoint(said):
-        return None
-    if only_yes_or_no_is_asked(question.query) and begins_with_yes_or_no(output):
-        return None
-    informative, known = (
-        {word.stem for word in words(text) if word.content} for text in (output, question.answered)
-    )
-    return "It repeats the answer before." if informative and informative <= known else None
+        return Settled(DOES_NOT_AT_MOST, "It lacks the place that is asked for.")
+    clauses = _clauses(reading)
+    taken = _taken_from(reading, clauses)
+    if taken:
+        return _compare(Wanted(question, clauses), output, clauses, taken)
+    answers = question.yes_no and begins_with_yes_or_no(output)
+    return Settled(DOES_AT_LEAST, "It answers yes or no.") if answers else UNCLEAR
 
 
 def _compare(
-    question: FollowUp,
-    weights: Mapping[str, float],
-    taken: list[ScoredSentence],
-    fit: list[ScoredSentence],
-) -> tuple[float, float]:
-    """Return the highest scores of the sentences an answer is taken from, and of all that fit."""
-    own, item = question.keys, question.item or (frozenset(), frozenset())
-    topic = (_keys(named(question.before)) | _keys(question.answered)) - own
-    parts = (
-        (dict.fromkeys(own, 1.0), 1.0, _OWN_AROUND),
-        (dict.fromkeys(topic, 1.0), _LEANING if question.leans else _STANDING, _TOPIC_AROUND),
-        (dict.fromkeys(item[1], _OTHER_ITEM) | dict.fromkeys(item[0], 1.0), 1.0, _TOPIC_AROUND),
-    )
-    totals = [0.0] * (len(taken) + len(fit))
-    for signs, scale, around in parts:
-        wanted = {key: n * weights[key] for key, n in signs.items() if key in weights}
-        scores = [
-            sum(
-                w * (1.0 if key in c.keys else around * (key in c.passage))
-                for key, w in wanted.items()
-            )
-            for c in (*taken, *fit)
-        ]
-        if (most := max(scores)) > 0:
-            totals = [t + scale * s / most for t, s in zip(totals, scores, strict=True)]
-    return max(totals[: len(taken)]), max(totals[len(taken) :])
+    wanted: Wanted, output: str, clauses: Sequence[Clause], taken: Sequence[Clause]
+) -> Settled:
+    """Compare the clauses an answer is taken from with all clauses of the passages."""
+    question = wanted.question
+    ours = max(wanted.score(each, output) for each in taken)
+    scores = [wanted.score(each, each.text) for each in clauses]
+    tells = question.item is not None or wanted.known >= _KNOWN
+    fitting = [each for each in scores if each.fits] if question.kind or question.units else []
+    most, most_fitting = (max((s.own for s in each), default=0.0) for each in (scores, fitting))
+    alike = question.kind or (ours.fits and most_fitting >= _RIVAL * most)
+    pool = fitting if fitting and alike else scores
+    best = max(pool)
+    covers = most > 0 and ours.own >= max(each.own for each in pool)
+    asks = question.item or question.leans or "?" in question.query
+    if asks and (reason := _says_nothing(wanted, output, covers=covers)):
+        return Settled(DOES_NOT_AT_MOST, reason)
+    if fitting and not ours.fits:
+        rival = max(fitting).own
+        other = not question.own and pattern("other").search(question.query)
+        if (question.kind or other or (tells and rival > 0)) and rival >= _RIVAL * ours.own:
+            return Settled(DOES_NOT_AT_MOST, "It lacks the kind of figure that is asked for.")
+    barely = ours.total >= _BARELY * best.total
+    answers = question.yes_no and begins_with_yes_or_no(output)
+    enough = barely and (answers or ours.total >= _ENOUGH * best.total)
+    bare = not question.item and wanted.total <= _BARE * wanted.unknown
+    bare = bare and not pattern("supposes").search(question.query)
+    if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
+        return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
+    brief = len(question.own) <= _BRIEF or question.item
+    fails = not barely if bare else tells and asks and brief
+    return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 
-def _sentences(reading: Reading) -> list[ScoredSentence]:
-    """Return the sentences of the passages; what a colon sets before one belongs to all of it."""
-    heads: dict[int, Keys] = {}
+def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
+    """Return how an answer evades a question; *covers*: its clause has all that is asked."""
+    question, query, said = wanted.question, wanted.question.query, _keys(output)
+    repeat = pattern("again", r"\b(?:{})").search(query)
+    if question.item or repeat or begins_with_yes_or_no(output):
+        return None
+    turns = f"{question.before} {question.answered}"
+    old = _keys(turns) | {_form(word.surface)[:PREFIX] for word in words(turns)}
+    yes_no, new = question.yes_no, 1.0 - wanted.share_of(output, old)
+    fresh = question.keys - _keys(question.before, question.answered)
+    takes_up = covers or pattern("asks_why").search(query) or not {*_own(said)}.isdisjoint(fresh)
+    again = wanted.share_of(question.answered, said) >= _AGAIN
+    if again and new < (_NOTHING_NEW if takes_up and yes_no else 0.0 if takes_up else _LITTLE_NEW):
+        return "It repeats the answer before."
+    free = "(price)" in question.keys and pattern("no_price").search(output)
+    says = pattern("stance").search(output) or says_instead("number", output)
+    if question.leans or free or says or not yes_no:
+        return None
+    held = sum(weight for weight, keys in wanted.own if not keys.isdisjoint(said))
+    enough = held >= _OWN_WORDS * wanted.total or pattern("either").search(query)
+    return None if enough else "It says neither yes nor no."
+
+
+def _clauses(reading: Reading) -> list[Clause]:
+    """Return the clauses of the passages: each has the subject of its sentence."""
     passages: dict[int, Keys] = {}
+    found: list[tuple[int, Clause]] = []
+    last, before = -1, frozenset[str]()  # the passage and the keys of the sentence before
+    for number, (n, whole) in enumerate(reading.passages.sentences[:_MOST_SENTENCES]):
+        text = whole[:_SENTENCE_CHARS]
+        goes_on = n == last and any(
+            pattern(each, r"\s*(?:{})\b").match(text) for each in ("it", "goes_on_about")
+        )
+        subject, around = before if goes_on else frozenset[str](), _keys(text)
+        passages[n] = passages.get(n, frozenset()) | around
+        last, before = n, around | subject
+        for part in _parts(text):
+            found.append((n, Clause(part, number, _keys(part), subject, around)))
+            subject |= frozenset().union(*_word_keys(text)[:_SUBJECT_WORDS])
+    return [clause._replace(passage=passages[n]) for n, clause in found[:_MOST_CLAUSES]]
+
+
+def _parts(sentence: str) -> list[str]:
+    """Split a sentence at commas and conjunctions; a word or two go with what is before them."""
+    parts: list[str] = []
+    for part in pattern("joins", r"[,;]\s+|\s+(?:{0})\s+").split(sentence):
+        if parts and len(part.split()) < _CLAUSE_WORDS and not re.search(r"\d", part):
+            parts[-1] += f", {part}"
+        else:
+            parts.append(part)
+    return parts
+
+
+def _taken_from(reading: Reading, clauses: Sequence[Clause]) -> list[Clause]:
+    """Return the clauses that hold most of a claim of the answer, with the keys of the claim."""
     found = []
-    for n, text in reading.passages.sentences[:_MOST_SENTENCES]:
-        head, colon, _ = text.partition(":")
-        short = colon and len(head.split()) <= _MOST_HEAD_WORDS
-        keys = _keys(text) | heads.setdefault(n, _keys(head) if short else frozenset())
-        passages[n] = passages.get(n, frozenset()) | keys
-        found.append((n, keys, text))
-    return [ScoredSentence(keys, passages[n], text) for n, keys, text in found]
-
-
-def _taken_from(reading: Reading) -> set[int]:
-    """Return the sentences of the passages, by number, that hold most of a claim of the answer."""
-    found = set[int]()
-    for claim in reading.claims[:_MOST_CLAIMS]:
-        aligned = claim.aligned
-        numbers = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
-        least = _NEARLY * aligned.shares[0]
-        found |= {n for n in numbers if n < _MOST_SENTENCES and aligned.share(sentence=n) >= least}
+    for aligned in [claim.aligned for claim in reading.claims[:_MOST_CLAIMS]]:
+        said, (first, both) = _keys(aligned.text), aligned.shares
+        numbers = {word.stem for word in aligned.tokens if word.number}
+        second = aligned.evidence[1:] if both - first >= _ADDS else ()
+        holders = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
+        best = {n for n in holders if aligned.share(sentence=n) >= _NEARLY * first}
+        for sentence in best.union(second):
+            held = []
+            for clause in [each for each in clauses if each.sentence == sentence]:
+                weights = reading.passages.weigh(words(clause.text))
+                shared = sum(w for stem, w in weights.items() if stem in aligned.weights)
+                figures = len(numbers.intersection(weights))
+                held.append((figures, shared, sum(weights.values()), clause))
+            most = max((each[:2] for each in held), default=(0, 0.0))
+            for figures, shared, whole, clause in held:
+                alike = figures == most[0] and shared >= _CLAUSE * most[1]
+                if (alike and not said.isdisjoint(clause.keys)) or shared >= _WHOLE * whole > 0:
+                    found.append(clause._replace(keys=clause.keys | said))
     return found
+
+
+def _own_keys(query: str, reading: Reading) -> tuple[Keys, ...]:
+    """Return the keys of each informative word of a question, with those of its compounds."""
+    known = {
+        _form(word.surface) for text in reading.passages.words[:_MOST_SENTENCES] for word in text
+    }
+    known = {form for form in known if len(form) >= _SHORTEST_PART}
+    beginnings = {form[:PREFIX] for form in known}
+    found = []
+    for word, keys in _keyed_words(query):
+        form = _form(word.surface)
+        if word.content and len(form) >= _SHORTEST_PART and form[:PREFIX] not in beginnings:
+            noun = word.surface[0].isupper()  # "Pass" is a "Reisepass", "mitbringen" is "bringen"
+            for other in known:
+                longer, part = (other, form) if noun else (form, other)
+                if (
+                    longer.endswith(part)
+                    and len(longer) > len(part) + 2
+                    and (noun or len(part) >= PREFIX)
+                ):
+                    keys |= {other[:PREFIX]}
+        found.append(keys)
+    return tuple(found)
 
 
 def _keys(*texts: str) -> Keys:
@@ -221,20 +364,47 @@ def _keys(*texts: str) -> Keys:
     return frozenset[str]().union(*(keys for text in texts for keys in _word_keys(text)))
 
 
-def _word_keys(text: str) -> Iterator[Keys]:
+@lru_cache(maxsize=4096)  # clauses and their sentences are read several times
+def _word_keys(text: str) -> tuple[Keys, ...]:
+    """Return the keys of each informative word."""
+    return tuple(keys for _, keys in _keyed_words(text))
+
+
+def _keyed_words(text: str) -> Iterator[tuple[Word, Keys]]:
     """
-    Yield the keys of each informative word: the beginning of its stem.
+    Yield each informative word with its keys: how its stem begins, and how it is written.
 
     Words that belong together, such as "heavy" and "weighs", share one more. Capitals make a name
     of what is a word of no information otherwise: "US", "hall B".
     """
-    for word in words(text):
+    for n, word in enumerate(words(text)):
         lower = word.surface.lower()
-        capitals = word.surface.isupper() and (len(lower) > 1 or word.surface in _NAMING)
+        capitals = word.surface.isupper() and (len(lower) > 1 or (n and word.surface in _NAMING))
         if lower not in light() or capitals:
-            own = {word.stem[:PREFIX]} if word.content or capitals else set[str]()
+            own = set[str]()
+            if word.content or capitals:
+                own = {_plain(word.stem)[:PREFIX], _form(word.surface)[:PREFIX]}
             if keys := _related(lower) | own:
-                yield keys
+                yield word, keys
+
+
+def _own(keys: Keys) -> Keys:
+    """Return the keys of words themselves, without those of groups."""
+    return frozenset(key for key in keys if key[0] != "(")
+
+
+@lru_cache(maxsize=20_000)
+def _form(surface: str) -> str:
+    """Return a word as it is written, without accents, articles and possessives."""
+    plain = _plain(surface.lower()).replace("\u2019", "'")
+    return plain.removesuffix("'s").rpartition("'")[2]
+
+
+def _plain(text: str) -> str:
+    """Return *text* without accents."""
+    if text.isascii():
+        return text
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
 
 
 @lru_cache(maxsize=20_000)
@@ -244,21 +414,20 @@ def _related(word: str) -> Keys:
     return frozenset(f"({name})" for name, like in groups if re.fullmatch(like, word))
 
 
-def _item(query: str, turns: Sequence[Turn]) -> tuple[Keys, Keys] | None:
-    """Return what names the item that a question points at, and what names the others."""
+def _item(query: str, turns: Sequence[Turn]) -> Keys | None:
+    """Return what names the item of a list that a question points at, and no other item."""
     spans, ordinals = language()["conversation"]["spans"], language()["conversation"]["places"]
     places = [
         n
         for n, place in enumerate(ordinals)
-        if re.search(rf"\b(?:{place})\b(?!\W+(?:{spans}))", query, re.IGNORECASE)
+        if re.search(rf"\b(?:{place})\b(?!\W+(?:{spans}))", query[:1].lower() + query[1:])
     ]
     for turn in reversed(turns if len(places) == 1 else []):
         items = _items(turn.content[:_TURN_CHARS]) if turn.role == "assistant" else []
         at = len(items) - 1 if places[0] == len(ordinals) - 1 else places[0]
         if len(items) > 1 and at < len(items):
             others = frozenset().union(*(each for n, each in enumerate(items) if n != at))
-            wanted = items[at] - others
-            return (wanted, others - items[at]) if wanted else None
+            return items[at] - others or None
     return None
 
 
@@ -272,7 +441,7 @@ def _items(text: str) -> list[Keys]:
         joins = pattern("joins", r",\s*(?:(?:{0})\s+)?|\s+(?:{0})\s+")
         parts = [part for part in joins.split(listed.rstrip(".!?")) if part.strip()]
         if len(parts) > 1:
-            items = [[w.stem[:PREFIX] for w in words(part) if w.content] for part in parts]
+            items = [[_plain(w.stem)[:PREFIX] for w in words(part) if w.content] for part in parts]
             if not colon:  # the first part begins with what leads to the list
                 items[0] = items[0][-max(map(len, items[1:])) :]
             return [frozenset(each) for each in items]

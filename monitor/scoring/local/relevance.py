@@ -40,6 +40,7 @@ _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a n
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _LEAST_ASKED, _HELD = 2, 0.6  # words of a question; share of them in the sentence about it
+_BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
 _ROUNDING = 1e-9
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
@@ -52,6 +53,7 @@ class Settled(NamedTuple):
     reason: str
 
 
+ELSEWHERE = "The passages speak of it elsewhere."
 UNCLEAR = Settled(None, "unclear_reference")
 
 
@@ -136,7 +138,8 @@ def asks_translation(query: str) -> bool:
 def _names_language(query: str) -> bool:
     """Return whether *query* asks nothing, and wants the answer in a language that it names."""
     beginning = " ".join(query.split()[:_BARE])
-    asks = pattern("wh").match(beginning) or asks_yes_or_no(beginning)
+    polite = pattern("polite", r"[\s¿]*(?:{})\b").match(beginning)
+    asks = pattern("wh").match(beginning) or (query.rstrip().endswith("?") and not polite)
     return not asks and pattern("in_language").search(beginning) is not None
 
 
@@ -164,8 +167,9 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
     said = words(output)
     asked = {word.stem for word in words(query) if word.content}
     told = {word.stem for claim in reading.claims for word in claim.aligned.found}
+    begun = {stem[:_BEGUN] for stem in told}
     new = [word for word in said if word.content and word.stem not in asked]
-    terse = 0 < len(new) <= len(said) <= _TERSE and all(word.stem in told for word in new)
+    terse = 0 < len(new) <= len(said) <= _TERSE and all(w.stem[:_BEGUN] in begun for w in new)
     kind = figure_asked(query)
     if kind is not None:
         has = has_figure(kind, output)
@@ -181,7 +185,7 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
         if taken >= _TAKEN and relevance < DOES_AT_LEAST:
             return Settled(DOES_AT_LEAST, "It answers yes or no.")
     elif _answers_from_elsewhere(query, reading):
-        return Settled(min(relevance, _NO_FIGURE), "The passages speak of it elsewhere.")
+        return Settled(min(relevance, _NO_FIGURE), ELSEWHERE)
     vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
     brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
     return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
@@ -211,7 +215,12 @@ _BEGINNING = r"(?:^|[.!?,;:¿]\s*)(?:\w+['\u2019]?\s+){{0,2}}?(?:{})"  # of a qu
 YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
 _BEHIND = 24  # characters behind a figure in which its unit stands
 _MOST_CHARS = 5_000
+_FEW_WORDS = 3  # of a question for a figure that names nothing else
+# "until 1,500 euros" is not a point in time, nor is "bis zu 10 Geräte".
+_MOMENT = r"\b(?:{})\b(?!\s(?:zu |à |a )?[\d.,]+\s?(?:euro|dollar|pound|[%€]|k?g\b|k?m\b|[A-ZÄÖÜ]))"
 _YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
+_UNIT_LETTERS = 4
+_UNIT = re.compile(r"\s?(%|[^\W\d_]+)")
 _LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
 #: What "how many" asks for when a unit stands behind it.
 _COUNTED = {"duration": "time", "distance": "length", "weight": "weight", "price": "money"}
@@ -228,9 +237,13 @@ def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
 def named(query: str) -> str:
     """Return *query* without what asks for a figure and names nothing: "how long ... take"."""
     query = query[:MOST_QUERY_CHARS]
-    if not pattern("how_much").search(query):
-        return query
-    return pattern("amounts_to").sub(" ", pattern("how_much").sub(" ", query))
+    for _, asks, _ in _figures_asked():
+        found = asks.search(query)
+        if found and len(found[0].split()) <= _FEW_WORDS:
+            return pattern("amounts_to").sub(
+                " ", query[: found.start()] + " " + query[found.end() :]
+            )
+    return query
 
 
 def names_anything(query: str) -> bool:
@@ -245,7 +258,9 @@ def asks_yes_or_no(query: str) -> bool:
 
 def only_yes_or_no_is_asked(query: str) -> bool:
     """Return whether *query*, of any language, is a question without a word that asks for more."""
-    plain = pattern("english_was").sub(" ", query)  # in German it means "what"
+    plain = pattern("english_was").sub(
+        " ", re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
+    )  # in German it means "what"
     return query.rstrip().endswith("?") and not pattern("wh").search(plain)
 
 
@@ -318,32 +333,56 @@ def has_figure(kind: str, output: str) -> bool | None:
     "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
     """
     fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
-    said = {*_kinds(output[:_MOST_CHARS])}
-    if not fitting.isdisjoint(said) or (kind == "moment" and pattern("moments").search(output)):
+    said = {found for found, _ in _figures(output[:_MOST_CHARS])}
+    is_moment = kind == "moment" and pattern("moments", _MOMENT).search(output)
+    if is_moment or not fitting.isdisjoint(said):
         return True
-    others = {"price": "no_price", "duration": "moments", "moment": "conditions"}
-    instead = others.get(kind, "instead")
-    says_instead = any(pattern(each).search(output) for each in ("instead", instead))
-    return None if says_instead or (not said and kind != "number") else False
+    return None if says_instead(kind, output) or (not said and kind != "number") else False
 
 
-def _kinds(text: str) -> Iterator[str]:
-    """Yield what each figure of *text* is: money, time, clock, length, weight, year or plain."""
+def says_instead(kind: str, output: str) -> bool:
+    """Return whether *output* has words that may stand for a figure of that kind."""
+    others = {
+        "price": "no_price",
+        "duration": "moments",
+        "moment": "conditions",
+        "frequency": "frequency",
+    }
+    return any(pattern(each).search(output) for each in ("instead", others.get(kind, "instead")))
+
+
+def units(text: str) -> frozenset[str]:
+    """Return what stands behind the figures of *text*: a kind of figure, or how a word begins."""
+    return frozenset(unit for _, unit in _figures(text[:_MOST_CHARS]) if unit)
+
+
+def _figures(text: str) -> Iterator[tuple[str, str]]:
+    """
+    Yield the kind of each figure of *text*, and its unit if it is written in digits.
+
+    A kind is money, time, clock, length, weight, year or plain.
+    """
     for found in pattern("number_words").finditer(text):
         before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
-        digits = found[0].rstrip(".,")
+        word = _UNIT.match(behind)
         if ":" in found[0].rstrip(":"):
-            yield "clock"
+            kind = "clock"
         elif pattern("money", r"(?:{})\s?$").search(before):
-            yield "money"
+            kind = "money"
         else:
-            units = ("money", "clock", "time", "length", "weight")
-            kind = next((unit for unit in units if _unit(unit).match(behind)), "plain")
+            known = ("money", "clock", "time", "length", "weight")
+            kind = next((unit for unit in known if _unit(unit).match(behind)), "plain")
             if kind == "time" and pattern("clock_before", r"\b{}\s$").search(before):
                 kind = "clock"  # "at 18 h"
-            elif kind == "plain" and _YEAR.fullmatch(digits):
+            elif kind == "plain" and _YEAR.fullmatch(found[0].rstrip(".,")):
                 kind = "year" if pattern("year_before", r"\b(?:{})\s$").search(before) else kind
-            yield kind
+        if kind == "plain" and word and pattern("articles", r"(?:{})\Z").match(found[0]):
+            continue
+        unit = kind
+        if kind in {"plain", "year"} and word:
+            unit = "date" if pattern("moments").match(word[1]) else word[1].lower()[:_UNIT_LETTERS]
+            unit = "" if word[1].lower() in light() else unit
+        yield kind, unit if found[0][0].isdigit() and unit != "plain" else ""
 
 
 @cache

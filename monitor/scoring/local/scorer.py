@@ -33,6 +33,7 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
+    ELSEWHERE,
     RELEVANCE_FEATURES,
     Settled,
     asks_translation,
@@ -54,7 +55,7 @@ _SUPPORTED = 0.5
 #: Share of a question from which on passages count as holding its answer, and surely so.
 _HELD = 0.6
 #: Requests of which earlier turns may say what they are about.
-_FOLLOWED = frozenset({"terse_answer", "instruction"})
+_FOLLOWED = frozenset({"terse_answer", "instruction", ELSEWHERE})
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.

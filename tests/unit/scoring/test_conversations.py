@@ -11,6 +11,7 @@ from monitor.models.evaluation import PassRule
 
 FILE = Path(__file__).parents[2] / "golden/conversations.jsonl"
 FOLLOW_UPS = FILE.with_name("follow_ups.jsonl")
+SUPPORT = FILE.with_name("support_follow_ups.jsonl")  # shops, banks, trains, software, staff
 CONVERSATIONS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
 TURNS = ["Which plans do you have?", "There are three plans: Basic, Pro and Team."]
 PASSAGES = ["Basic costs 5 euros a month.", "Pro costs 12 euros a month. It includes 100 GB."]
@@ -45,8 +46,8 @@ def test_wrong_answers_pass_in_at_most_15_of_100_conversations():
     assert share("wrong", "pass") <= 0.15
 
 
-def follow_ups(side):
-    for line in FOLLOW_UPS.read_text("utf-8").splitlines():
+def follow_ups(side, file=FOLLOW_UPS):
+    for line in file.read_text("utf-8").splitlines():
         about = json.loads(line)
         for case in about["cases"]:
             if side in case:
@@ -63,6 +64,55 @@ def test_follow_ups_answered_beside_the_question_pass_in_at_most_15_of_100():
     found = [*follow_ups("beside")]
     assert len(found) > 50
     assert found.count("pass") <= 0.15 * len(found)
+
+
+def test_right_follow_ups_to_support_bots_fail_in_at_most_5_of_100():
+    found = [*follow_ups("right", SUPPORT)]
+    assert len(found) == 60
+    assert found.count("fail") <= 0.05 * len(found)
+
+
+def test_follow_ups_answered_with_a_true_sentence_beside_pass_in_at_most_18_of_100():
+    found = [*follow_ups("beside", SUPPORT), *follow_ups("elsewhere", SUPPORT)]
+    assert len(found) == 120
+    assert len(found) - found.count("fail") <= 0.18 * len(found)
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("And how much data does Pro have?", "It includes 100 GB.", "pass"),
+        ("And Pro?", "It includes 100 GB.", "fail"),  # the question before asks for a price
+        ("Is Pro free?", "It includes 100 GB.", "fail"),  # neither yes nor no
+        ("Is Pro free?", "No, it costs 12 euros a month.", "pass"),
+        ("And Pro?", "Basic costs 5 euros a month.", "fail"),  # repeats what was said before
+    ],
+)
+def test_follow_up_asks_for_the_kind_of_thing_that_the_turns_before_are_about(
+    query, output, expected
+):
+    said = ["How much is Basic?", "Basic costs 5 euros a month."]
+    assert verdict(query, output, said) == expected
+
+
+def test_clause_is_judged_by_the_subject_and_not_by_what_else_its_sentence_says():
+    said = ["What does the Lumo cost?", "The Lumo costs 119 euros."]
+    passages = ["The Lumo has a screen of 6 inches, a speaker of 4 watts and costs 119 euros."]
+    assert verdict("And the speaker?", "It has 4 watts.", said, passages) == "pass"
+    assert verdict("And the speaker?", "It has a screen of 6 inches.", said, passages) == "fail"
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("Und ein Pass?", "Ein Reisepass kostet 70 Euro.", "pass"),
+        ("Und ein Pass?", "Ein Ausweis kostet 37 Euro.", "fail"),
+    ],
+)
+def test_word_of_a_question_may_be_part_of_a_compound(query, output, expected):
+    said = ["Was kostet ein Ausweis?", "Ein Ausweis kostet 37 Euro."]
+    passages = ["Ein Ausweis kostet 37 Euro.", "Ein Reisepass kostet 70 Euro."]
+    assert verdict(query, output, said, passages) == expected
 
 
 @pytest.mark.parametrize(
