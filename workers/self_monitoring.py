@@ -43,7 +43,8 @@ from monitor.settings import Settings
 from monitor.store.agreement import moved_judges
 from monitor.store.engine import Store, database_time
 from monitor.store.ledger import Booking, Kind, read_between
-from monitor.store.tables import counts, evaluations, evaluations_of, hooks, streams
+from monitor.store.samples import evaluations_of
+from monitor.store.tables import counts, evaluations, hooks, streams
 from monitor.store.verdicts import read_proofs
 from workers.context import Clocks
 

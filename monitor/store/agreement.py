@@ -27,9 +27,9 @@ from monitor.stats.judge_shift import Cause, ShiftEvidence
 from monitor.store.columns import epoch_ms, matches, sample_of
 from monitor.store.engine import insert_new, put
 from monitor.store.query import read_level_lines
+from monitor.store.samples import evaluations_of
 from monitor.store.tables import (
     evaluations,
-    evaluations_of,
     judge_checks,
     labels,
     rejudged,

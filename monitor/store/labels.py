@@ -39,8 +39,8 @@ from monitor.stats.agreement import bands_to_label, count_bands, majority
 from monitor.store.columns import epoch_ms, matches
 from monitor.store.engine import batched, put, rows_of
 from monitor.store.query import read_level_lines
-from monitor.store.samples import note_act
-from monitor.store.tables import evaluations, evaluations_of, labels, samples
+from monitor.store.samples import evaluations_of, note_act
+from monitor.store.tables import evaluations, labels, samples
 
 #: The annotator of labels that the app itself sends with its samples.
 APP_ANNOTATOR = "app"

@@ -30,11 +30,11 @@ from monitor.store.query import (
     read_marks,
     window_tallies,
 )
+from monitor.store.samples import evaluations_of
 from monitor.store.tables import (
     counts,
     dead_letters,
     evaluations,
-    evaluations_of,
     hooks,
     samples,
     streams,

@@ -19,8 +19,8 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select, unio
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
-from monitor.store.columns import epoch_ms, matches, record_of, sample_of, time_of
-from monitor.store.tables import audit, evaluations, evaluations_of, labels, samples
+from monitor.store.columns import epoch_ms, facet, matches, record_of, sample_of, time_of
+from monitor.store.tables import audit, evaluations, labels, samples
 
 #: Turns of one session that are read, the latest: a session id that never changes costs no more.
 MOST_TURNS = 200
@@ -37,6 +37,11 @@ _WORST_FIRST = case(
     (evaluations.c.evaluator_version.like("% pass <= %"), -evaluations.c.score),
     else_=evaluations.c.score,
 )
+
+
+def evaluations_of(app: str, metric: str) -> ColumnElement[bool]:
+    """Return the condition for the evaluations of one metric of an app, found by their index."""
+    return evaluations.c.metric_key == facet(app, metric)
 
 
 def _within(

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import (
     Column,
-    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -27,7 +26,7 @@ from sqlalchemy import (
 )
 
 from monitor.models.status import TALLY_SUMS
-from monitor.store.columns import BigInt, EpochTime, Json, PackedColumn, facet
+from monitor.store.columns import BigInt, EpochTime, Json, PackedColumn
 
 metadata = MetaData(
     naming_convention={
@@ -162,12 +161,6 @@ evaluations = Table(
     Column("judged", SmallInteger),
     *required(BigInt, "metric_key"),
 )
-
-
-def evaluations_of(app: str, metric: str) -> ColumnElement[bool]:
-    """Return the condition for the evaluations of one metric of an app, found by their index."""
-    return evaluations.c.metric_key == facet(app, metric)
-
 
 streams = Table(
     "groundwatch_streams",
