@@ -39,25 +39,6 @@ REPLAYABLE = "__groundwatch_replayable__"
 logger = logging.getLogger("groundwatch.hook")
 
 
-def replayable(reply: F) -> F:
-    """
-    Register the function that answers a question, so that ``groundwatch rerun`` finds it.
-
-    It takes the question first, and the components that may be exchanged as keyword arguments:
-    ``reply(question, retriever="v11")``. It returns the answer, (answer, passages) or
-    ``{"output": ..., "contexts": [...]}``; it may be async. Nothing else about it changes.
-
-    Raises
-    ------
-    TypeError
-        If it is not a function.
-    """
-    if not hasattr(reply, "__dict__"):
-        raise TypeError("replayable: should be a function that takes a question")
-    setattr(reply, REPLAYABLE, True)
-    return reply
-
-
 class Hook:
     """
     Samples the interactions of one app; several hooks may live in one process.
@@ -473,6 +454,25 @@ class Hook:
                 recorder.retire()
         except Exception:  # noqa: BLE001, S110  # half made, or the interpreter is going down
             pass
+
+
+def replayable(reply: F) -> F:
+    """
+    Register the function that answers a question, so that ``groundwatch rerun`` finds it.
+
+    It takes the question first, and the components that may be exchanged as keyword arguments:
+    ``reply(question, retriever="v11")``. It returns the answer, (answer, passages) or
+    ``{"output": ..., "contexts": [...]}``; it may be async. Nothing else about it changes.
+
+    Raises
+    ------
+    TypeError
+        If it is not a function.
+    """
+    if not hasattr(reply, "__dict__"):
+        raise TypeError("replayable: should be a function that takes a question")
+    setattr(reply, REPLAYABLE, True)
+    return reply
 
 
 def _own_of_app() -> object:

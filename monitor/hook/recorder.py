@@ -64,128 +64,6 @@ class Sampler:
         return read(self.counter)
 
 
-def is_trace_id(value: object) -> bool:
-    """Return whether this is a trace id as W3C and OpenTelemetry write it."""
-    if type(value) is not str or len(value) != _TRACE_ID_DIGITS:
-        return False
-    try:
-        int(value, 16)
-    except ValueError:
-        return False
-    return value.isascii() and value.isalnum()  # not what `int` accepts beside: + - _ and spaces
-
-
-def belongs(trace_id: object, rate: float) -> bool:
-    """
-    Return whether a trace is in the sample of *rate*; smaller samples are part of larger ones.
-
-    OpenTelemetry's rule (TraceIdRatioBased), so that a trace is sampled whole across services.
-    """
-    return int(str(trace_id)[16:], 16) < round(rate * 2**64)
-
-
-def read(counter: itertools.count[int]) -> int:
-    """Return what a counter will give next without moving it; only its repr tells: ``count(5)``."""
-    return int(repr(counter)[6:-1])
-
-
-class Counters(dict[str, "itertools.count[int]"]):
-    """Counters by name. To count is a single step in C, as in `Sampler`."""
-
-    def add(self, name: str) -> None:
-        """Count one more."""
-        next(self.get(name) or self.setdefault(name, itertools.count()))
-
-    def so_far(self) -> dict[str, int]:
-        """Return how many there were of each; names that did not occur are left out."""
-        counted = {name: read(counter) for name, counter in list(self.items())}
-        return {name: n for name, n in counted.items() if n}
-
-
-class Progress(NamedTuple):
-    """How far a hook has come; every part only grows."""
-
-    seen: int
-    completed: int
-    dropped: int  #: samples, and requests that failed
-    feedback: int = 0
-
-    def covers(self, other: Progress) -> bool:
-        """Return whether this is as far as *other* or farther in every part."""
-        return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
-
-
-class FeedbackDraft(NamedTuple):
-    """One user's word on one answer."""
-
-    at_ns: int
-    trace_id: str
-    good: bool
-    comment: str
-
-
-class FeedbackBuffer:
-    """What callers and the sender share of feedback; ``given = sent + dropped + waiting``."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[FeedbackDraft] = deque()  #: the sender alone takes out
-        self._given = itertools.count()
-        self._dropped = Counters()
-        self.sent = 0  #: written by the sender
-
-    def give(self, trace_id: object, good: object, comment: object) -> None:
-        """Keep one for the sender, or count why not; never waits."""
-        next(self._given)
-        if (
-            not isinstance(trace_id, str)
-            or not trace_id
-            or not (isinstance(good, (bool, int)) and good in {0, 1})
-            or not (comment is None or isinstance(comment, str))
-        ):
-            self._dropped.add("invalid")
-        elif len(self.waiting) >= MOST_WAITING:
-            self._dropped.add("buffer_full")
-        else:
-            text = (comment or "")[:_MOST_COMMENT_CHARS]
-            self.waiting.append(FeedbackDraft(time_ns(), trace_id[:_LONGEST_ID], bool(good), text))
-
-    def drop(self, reason: str, n: int = 1) -> None:
-        """Count feedback that will not arrive."""
-        for _ in range(n):
-            self._dropped.add(reason)
-
-    def abandon(self) -> None:
-        """Give up what waits: nobody sends it any more."""
-        with contextlib.suppress(IndexError):  # another thread is at it
-            while self.waiting:
-                self.waiting.popleft()
-                self._dropped.add("shutdown")
-
-    @property
-    def given(self) -> int:
-        """How many were handed over."""
-        return read(self._given)
-
-    @property
-    def settled(self) -> int:
-        """How many were sent or dropped."""
-        return self.sent + sum(self._dropped.so_far().values())
-
-    def counters(self, sent: int) -> dict[str, int]:
-        """Return the counters as Redis keeps them, *sent* of all counted as sent."""
-        if not self.given:
-            return {}
-        dropped = {f"feedback:{reason}": n for reason, n in self._dropped.so_far().items()}
-        return {"feedback:given": self.given, "feedback:sent": sent, **dropped}
-
-    def stats(self) -> dict[str, Any]:
-        """Return where all feedback is."""
-        sent, dropped = self.sent, self._dropped.so_far()  # first, because they only grow
-        given = self.given
-        waiting = given - sent - sum(dropped.values())
-        return {"given": given, "sent": sent, "dropped": dropped, "waiting": waiting}
-
-
 class Recorder:
     """
     What the caller and the sender share.
@@ -241,7 +119,7 @@ class Recorder:
         self.wake.acquire()
 
     def record_texts(self, query: object, contexts: object, output: object, rate: float) -> None:
-        """Record as `record` does; for what is most often handed over it is half the price."""
+        """Record as `record` does, at half the price, what is most often given: texts alone."""
         # A mask that samples would recurse. Looked up now: gevent may have replaced it.
         if self.masking == _thread.get_ident():
             return
@@ -446,3 +324,125 @@ class Recorder:
             while self.buffer:
                 self.buffer.popleft()
                 self.drop("shutdown")
+
+
+def is_trace_id(value: object) -> bool:
+    """Return whether this is a trace id as W3C and OpenTelemetry write it."""
+    if type(value) is not str or len(value) != _TRACE_ID_DIGITS:
+        return False
+    try:
+        int(value, 16)
+    except ValueError:
+        return False
+    return value.isascii() and value.isalnum()  # not what `int` accepts beside: + - _ and spaces
+
+
+def belongs(trace_id: object, rate: float) -> bool:
+    """
+    Return whether a trace is in the sample of *rate*; smaller samples are part of larger ones.
+
+    OpenTelemetry's rule (TraceIdRatioBased), so that a trace is sampled whole across services.
+    """
+    return int(str(trace_id)[16:], 16) < round(rate * 2**64)
+
+
+def read(counter: itertools.count[int]) -> int:
+    """Return what a counter will give next without moving it; only its repr tells: ``count(5)``."""
+    return int(repr(counter)[6:-1])
+
+
+class Counters(dict[str, "itertools.count[int]"]):
+    """Counters by name. To count is a single step in C, as in `Sampler`."""
+
+    def add(self, name: str) -> None:
+        """Count one more."""
+        next(self.get(name) or self.setdefault(name, itertools.count()))
+
+    def so_far(self) -> dict[str, int]:
+        """Return how many there were of each; names that did not occur are left out."""
+        counted = {name: read(counter) for name, counter in list(self.items())}
+        return {name: n for name, n in counted.items() if n}
+
+
+class Progress(NamedTuple):
+    """How far a hook has come; every part only grows."""
+
+    seen: int
+    completed: int
+    dropped: int  #: samples, and requests that failed
+    feedback: int = 0
+
+    def covers(self, other: Progress) -> bool:
+        """Return whether this is as far as *other* or farther in every part."""
+        return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
+
+
+class FeedbackDraft(NamedTuple):
+    """One user's word on one answer."""
+
+    at_ns: int
+    trace_id: str
+    good: bool
+    comment: str
+
+
+class FeedbackBuffer:
+    """What callers and the sender share of feedback; ``given = sent + dropped + waiting``."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[FeedbackDraft] = deque()  #: the sender alone takes out
+        self._given = itertools.count()
+        self._dropped = Counters()
+        self.sent = 0  #: written by the sender
+
+    def give(self, trace_id: object, good: object, comment: object) -> None:
+        """Keep one for the sender, or count why not; never waits."""
+        next(self._given)
+        if (
+            not isinstance(trace_id, str)
+            or not trace_id
+            or not (isinstance(good, (bool, int)) and good in {0, 1})
+            or not (comment is None or isinstance(comment, str))
+        ):
+            self._dropped.add("invalid")
+        elif len(self.waiting) >= MOST_WAITING:
+            self._dropped.add("buffer_full")
+        else:
+            text = (comment or "")[:_MOST_COMMENT_CHARS]
+            self.waiting.append(FeedbackDraft(time_ns(), trace_id[:_LONGEST_ID], bool(good), text))
+
+    def drop(self, reason: str, n: int = 1) -> None:
+        """Count feedback that will not arrive."""
+        for _ in range(n):
+            self._dropped.add(reason)
+
+    def abandon(self) -> None:
+        """Give up what waits: nobody sends it any more."""
+        with contextlib.suppress(IndexError):  # another thread is at it
+            while self.waiting:
+                self.waiting.popleft()
+                self._dropped.add("shutdown")
+
+    @property
+    def given(self) -> int:
+        """How many were handed over."""
+        return read(self._given)
+
+    @property
+    def settled(self) -> int:
+        """How many were sent or dropped."""
+        return self.sent + sum(self._dropped.so_far().values())
+
+    def counters(self, sent: int) -> dict[str, int]:
+        """Return the counters as Redis keeps them, *sent* of all counted as sent."""
+        if not self.given:
+            return {}
+        dropped = {f"feedback:{reason}": n for reason, n in self._dropped.so_far().items()}
+        return {"feedback:given": self.given, "feedback:sent": sent, **dropped}
+
+    def stats(self) -> dict[str, Any]:
+        """Return where all feedback is."""
+        sent, dropped = self.sent, self._dropped.so_far()  # first, because they only grow
+        given = self.given
+        waiting = given - sent - sum(dropped.values())
+        return {"given": given, "sent": sent, "dropped": dropped, "waiting": waiting}
