@@ -1,8 +1,8 @@
 """
 A frozen snapshot, made into a message that a tired person understands; pure.
 
-`render` decides every word: the state, the subject, the headline, the facts. The templates only
-lay them out, and the channels translate them into what their vendor wants.
+`render` decides the words: the state, the subject, the headline, the facts. The templates lay them
+out as text and HTML; a channel with a form of its own, such as Slack, does that itself.
 """
 
 from __future__ import annotations

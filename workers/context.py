@@ -1,7 +1,7 @@
 """
 The composition root: everything a process of ours needs, built once from the settings.
 
-`worker_context` gives the one context of this process; `configure_logs` sets up its logs, and
+`worker_context` gives the one `Components` of this process; `configure_logs` sets up its logs, and
 `ErrorThrottle` keeps repeated failures out of them.
 """
 
