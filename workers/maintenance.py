@@ -3,14 +3,12 @@ The store's and the queue's upkeep, each part a job of the scheduler.
 
 `Collector` brings the counters of hooks into the ledger, `FeedbackCollector` what users said into
 the store; `Expirer` keeps the queue useful while samples are not scored; `Keeper` deletes what is
-older than the settings keep it. `set_rate` asks the hooks of an app for another sampling rate
-while it runs, `ExperimentJob` says how they split its traffic.
+older than the settings keep it. `ExperimentJob` sets how hooks split traffic.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -67,8 +65,6 @@ _SPAN_S: Final = 7 * 86_400
 _KEPT_S: Final = 3_600
 #: A tag with more values is not an experiment.
 _MOST_VARIANTS: Final = 20
-#: A sampling rate ends by itself unless it is set again: workers that die throttle nobody for ever.
-RATE_KEPT_S = 3_600
 
 log = structlog.get_logger("groundwatch.scheduler")
 
@@ -264,31 +260,6 @@ def ages_from(settings: Settings) -> Ages:
         incidents=kept.keep_incidents_days, outbox=kept.keep_outbox_days,
         audit=kept.keep_audit_days, dead_letters=kept.keep_poison_days,
     )  # fmt: skip
-
-
-def set_rate(
-    client: redis.Redis, app: str, rate: float, settings: Settings, *, kept_s: int = RATE_KEPT_S
-) -> float:
-    """
-    Ask the hooks of *app* to sample with the probability *rate* for *kept_s* seconds.
-
-    They follow with their next batch or heartbeat, within ten seconds, each within the limits it
-    was given itself; every record carries the probability in force. Return the rate that was asked
-    for: *rate* within ``min_rate`` and ``max_rate``. Raise ValueError if it is not a number in
-    [0, 1], QueueUnavailableError if Redis does not answer.
-    """
-    if not (math.isfinite(rate) and 0 <= rate <= 1):
-        raise ValueError(f"a sampling rate is a number from 0 to 1, not {rate}")
-    asked = min(max(rate, settings.min_rate), settings.max_rate)
-    with translated():
-        client.set(names.rate(app), repr(float(asked)), ex=kept_s)
-    return asked
-
-
-def clear_rate(client: redis.Redis, app: str) -> None:
-    """Let the hooks of *app* go back to the rate they were configured with."""
-    with translated():
-        client.delete(names.rate(app))
 
 
 @dataclass(slots=True)

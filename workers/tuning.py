@@ -17,6 +17,8 @@ import structlog
 from sqlalchemy import Connection
 
 from monitor.models.insight import SampleRate
+from monitor.queue import names
+from monitor.queue.consumer import translated
 from monitor.rolling.baseline import LEAST_N
 from monitor.rolling.evidence_state import from_json
 from monitor.rolling.tuning import (
@@ -38,12 +40,13 @@ from monitor.store.verdicts import (
     read_states,
     save_sample_rate,
 )
-from workers.maintenance import clear_rate, set_rate
 
 TUNE_EVERY_S: Final = 15.0
 #: An asked rate ends by itself after so long.
 LEASE_S: Final = 120
 _DAY_S, _RELEASES_S = 86_400, 6 * 3_600
+#: A sampling rate ends by itself unless it is set again: workers that die throttle nobody for ever.
+RATE_KEPT_S = 3_600
 
 log = structlog.get_logger("groundwatch.scheduler")
 
@@ -107,6 +110,31 @@ def end_rate(
             )  # fmt: skip
             save_sample_rate(connection, app, found, None)
     clear_rate(client, app)
+
+
+def set_rate(
+    client: redis.Redis, app: str, rate: float, settings: Settings, *, kept_s: int = RATE_KEPT_S
+) -> float:
+    """
+    Ask the hooks of *app* to sample with the probability *rate* for *kept_s* seconds.
+
+    They follow with their next batch or heartbeat, within ten seconds, each within the limits it
+    was given itself; every record carries the probability in force. Return the rate that was asked
+    for: *rate* within ``min_rate`` and ``max_rate``. Raise ValueError if it is not a number in
+    [0, 1], QueueUnavailableError if Redis does not answer.
+    """
+    if not (math.isfinite(rate) and 0 <= rate <= 1):
+        raise ValueError(f"a sampling rate is a number from 0 to 1, not {rate}")
+    asked = min(max(rate, settings.min_rate), settings.max_rate)
+    with translated():
+        client.set(names.rate(app), repr(float(asked)), ex=kept_s)
+    return asked
+
+
+def clear_rate(client: redis.Redis, app: str) -> None:
+    """Let the hooks of *app* go back to the rate they were configured with."""
+    with translated():
+        client.delete(names.rate(app))
 
 
 def _counters(connection: Connection, app: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import monitor
 from monitor.queue import names, wire
 from monitor.settings import Settings
 from support.waiting import wait_until
-from workers.maintenance import clear_rate, set_rate
+from workers.tuning import clear_rate, set_rate
 
 
 @pytest.fixture
