@@ -68,6 +68,9 @@ _DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
 _MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
 _MONEY = re.compile("[$€£¥]")
 _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
+#: "50 000" is one number; the mark between its groups is a space by now, narrow ones as well.
+_SPACED_THOUSANDS = re.compile(r"\d(?<![\d.,:].)\d{0,2}(?: \d{3})+(?![.:]?\d)")
 _LONG_NUMBER = 15
 #: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
@@ -87,8 +90,9 @@ class Word(NamedTuple):
     def read(cls, surface: str) -> Word:
         """Return the word or number that is written as *surface*, which is not empty."""
         if surface[0].isdigit():
-            # 1,000 and 1000.0 are 1000, whatever the language of the thousands mark
+            # 1,000, 1.000 and 1000.0 are 1000, whatever the language of the thousands mark
             number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
+            number = number.replace(".", "") if _THOUSANDS.fullmatch(number) else number
             if number.count(".") == 1 and ":" not in number:
                 number = number.rstrip("0").rstrip(".")
             plain = number.lstrip("0")[:_LONG_NUMBER] or "0"
@@ -143,6 +147,7 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
     if "n't" in text or "N'T" in text:
         text = _IRREGULAR_NOT.sub(lambda m: _IRREGULAR.get(m[0].lower(), m[0]), text)
         text = _NOT.sub(" not", text)
+    text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     pattern = _ASCII_WORD
     if "$" in text or not text.isascii():
         text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)

@@ -180,9 +180,11 @@ def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
     said, told = tokens[n].surface, found[m].surface
     parts = re.split(r"[.,]", said)  # "1, 000" in a passage that was taken apart
     torn = len(parts) > 1 and any(word.number and word.surface in parts for word in found)
+    decimals = [n.rstrip("0").rstrip(".") if "." in n else n for n in (said, told)]
+    same = decimals[0] == decimals[1]  # 2.500 may be 2,500 or 2.5
     in_list = m == 0 and found[1:] and found[1].surface[:1].isupper()
     labelled = n > 0 and tokens[n - 1].stem in listed("labels")
-    if torn or in_list or labelled or bool(_RANK.match(said)) != bool(_RANK.match(told)):
+    if same or torn or in_list or labelled or bool(_RANK.match(said)) != bool(_RANK.match(told)):
         return True
     try:  # a plain number or a time of day
         one, two = (
@@ -277,7 +279,9 @@ def _swapped(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> It
         stems, behind = [word.stem for word in link], mine[other + 1 :]
         # "red cars and blue cars" says the same the other way round
         alike = stems[: len(stems) // 2 + 1] == behind[: len(stems) // 2 + 1]
-        if any(w.content for w in link) and not alike and stems == [w.stem for w in links]:
+        ranges = said[one].number and said[other].number and listed("towards").issuperset(stems)
+        linked = any(word.content for word in link) or (ranges and len(link) == 1)
+        if linked and not alike and stems == [word.stem for word in links]:
             a, b = said[one].surface, said[other].surface
             yield WordChange(f"{a} … {b}", f"{b} … {a}")
 

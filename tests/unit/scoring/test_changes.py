@@ -56,6 +56,16 @@ PAIRS = {  # a passage, what it says, and the same with one detail changed
         (SERVER, "Backups are kept for 45 days.", "Backups are kept for 60 days."),
         (SERVER, "The backup runs every 6 hours.", "The backup runs every 8 hours."),
         (LETTER, "Your parcel weighs 3 kg.", "Your parcel weighs 13 kg."),
+        (
+            "Das Limit der Karte beträgt 50.000 Euro im Jahr.",
+            "Das Limit der Karte beträgt 50 000 Euro im Jahr.",
+            "Das Limit der Karte beträgt 80000 Euro im Jahr.",
+        ),
+        (
+            "Rents in the old town rose from 20 to 30 euros in May.",
+            "Rents in the old town rose from 20 to 30 euros.",
+            "Rents in the old town rose from 30 to 20 euros.",
+        ),
     ],
     "date": [
         (

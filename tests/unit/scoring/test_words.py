@@ -36,6 +36,9 @@ def test_stem_is_the_word_when_its_end_is_no_ending(word):
     ("one", "other"),
     [
         ("1,000", "1000"),
+        ("1.000", "1000"),
+        ("1 000", "1000"),
+        ("12\u202f000\u202f000", "12,000,000"),
         ("5.0", "5"),
         ("five", "5"),
         ("007", "7"),
@@ -45,6 +48,11 @@ def test_stem_is_the_word_when_its_end_is_no_ending(word):
 )
 def test_numbers_are_equal_when_only_their_writing_differs(one, other):
     assert stems(one) == stems(other)
+
+
+@pytest.mark.parametrize("text", ["2019 300", "30 5", "0.125", "18:00 100", "3.14 200", "20 1000"])
+def test_numbers_that_are_no_thousands_stay_as_they_are_written(text):
+    assert [word.surface for word in words(text)] == text.split()
 
 
 def test_word_is_the_same_when_its_mark_is_written_as_an_entity():
