@@ -114,7 +114,7 @@ def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
     words = ("Water damage.", 'a\n(Water)\t"damage", café', "WATER-\u0000damage <b>é</b>")
     said = [add(store, minutes_ago=60 + n, output=output) for n, output in enumerate(words)]
     for n in range(30):
-        add(store, minutes_ago=n, output="Water, or some other damage.")
+        add(store, minutes_ago=n, output=f"Water{' <>' * 2 * n} or some other damage.")
     for limit in (1, 2, 3, 50):
         assert found(store, text='"water damage"', limit=limit) == said[:limit]
         oldest = found(store, text='"water damage"', limit=limit, sort=Sort.OLDEST)
@@ -122,6 +122,8 @@ def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
     assert found(store, text='"damage water"') == []
     assert found(store, text='"water dam*"') == said
     assert found(store, text='"damage café"') == [said[1]]
+    path = add(store, output="In C:\\name <bob@example.com> wrote.")
+    assert found(store, text='"c name bob@example.com wrote"') == [path]
 
 
 def test_apps_that_may_not_be_seen_are_left_out(store, three):
