@@ -190,9 +190,10 @@ def follow(
     refuses = not reading.claims and any(each.refuses for each in reading.sentences)
     if not turns or refuses or pattern("again", r"^\W*(?:{})").search(query):
         return None
-    own, item = _own_keys(named(query), reading), _item(query, turns)
-    if len(own) > _MOST_ASKED or (alone.reason == "instruction" and not item):
+    asked, item = [*_keyed_words(named(query))], _item(query, turns)
+    if len(asked) > _MOST_ASKED or (alone.reason == "instruction" and not item):
         return None
+    own = _own_keys(asked, reading)
     before, answered = (
         next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
         for role in ("user", "assistant")
@@ -335,7 +336,7 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause]) -> list[Clause]:
     return found
 
 
-def _own_keys(query: str, reading: Reading) -> tuple[Keys, ...]:
+def _own_keys(asked: Sequence[tuple[Word, Keys]], reading: Reading) -> tuple[Keys, ...]:
     """Return the keys of each informative word of a question, with those of its compounds."""
     known = {
         _form(word.surface) for text in reading.passages.words[:_MOST_SENTENCES] for word in text
@@ -343,7 +344,7 @@ def _own_keys(query: str, reading: Reading) -> tuple[Keys, ...]:
     known = {form for form in known if len(form) >= _SHORTEST_PART}
     beginnings = {form[:PREFIX] for form in known}
     found = []
-    for word, keys in _keyed_words(query):
+    for word, keys in asked:
         form = _form(word.surface)
         if word.content and len(form) >= _SHORTEST_PART and form[:PREFIX] not in beginnings:
             noun = word.surface[0].isupper()  # "Pass" is a "Reisepass", "mitbringen" is "bringen"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+from itertools import product
 
 import pytest
 
@@ -135,3 +136,20 @@ def test_reading_takes_a_moment_when_text_is_hostile(kind, prose_s):
         function(TEXTS[kind])
         taken[name] = time.process_time() - started
     assert max(taken.values()) < GENEROUS * prose_s, taken
+
+
+def test_words_of_a_long_question_are_not_each_compared_with_all_of_the_passages():
+    asked, told = (
+        [first + "".join(rest) for rest in product("abcdefgh", repeat=4)] for first in "qp"
+    )
+    taken_s = []
+    for history in ([], [{"role": "user", "content": "Why?"}]):
+        text = ". ".join(" ".join(told[n : n + 30]) for n in range(0, len(told), 30))
+        question = make_interaction(
+            query=f"And what about {' '.join(asked)}?", contexts=[text], output=text[:100],
+            history=history,
+        )  # fmt: skip
+        started = time.process_time()
+        JUDGE.judge(question)
+        taken_s.append(time.process_time() - started)
+    assert taken_s[1] < 10 * taken_s[0]
