@@ -8,7 +8,7 @@ from the parameters; ``examples/credit.toml`` sets them for an agent that rates 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -126,7 +126,7 @@ class TrajectoryRules(NoParameters):
     expected_trajectory: tuple[str, ...] = ()
 
 
-def _missing(names: Sequence[str], there: Collection[str], what: str) -> str:
+def _missing(names: Iterable[str], there: Collection[str], what: str) -> str:
     missing = [name for name in names if name not in there]
     return f"missing: {', '.join(missing)}." if missing else f"no {what} is missing."
 
@@ -149,9 +149,9 @@ def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
     """
     steps = (interaction.expected or {}).get("trajectory")
     steps = p.expected_trajectory if steps is None else steps
-    if not (expected := list(dict.fromkeys(map(str, steps)))):
+    if not (expected := dict.fromkeys(map(str, steps))):
         return Finding(skipped="no_expected_trajectory")
-    actual = list(dict.fromkeys(map(str, interaction.metadata["trajectory"])))
+    actual = dict.fromkeys(map(str, interaction.metadata["trajectory"]))
     first = {step: place for place, step in enumerate(actual)}
     taken = [step for step in expected if step in first]
     score = len(taken) / len({*actual, *expected})
@@ -162,7 +162,7 @@ def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
     said = _missing(expected, actual, "step")
     if further := [step for step in actual if step not in expected]:
         said += f" Not expected: {', '.join(further)}."
-    if taken != (in_fact := sorted(taken, key=actual.index)):
+    if taken != (in_fact := sorted(taken, key=first.__getitem__)):
         said += f" Out of order: {', '.join(in_fact)}."
     return Finding(score=score, explanation=said)
 
