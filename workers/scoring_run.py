@@ -76,11 +76,11 @@ class ScoringRules:
     expire_after_s: float = 0.0  #: samples that waited for longer expire unscored; 0: never
 
 
-class KeptSample(NamedTuple):
-    """A sample that was read ahead, with the judgement that is kept of its texts."""
+class ReadAhead(NamedTuple):
+    """A sample that was read before its thread began, with the judgement kept of its texts."""
 
     sample: Sample
-    judgement: Judgement
+    kept: Judgement | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,9 @@ class ScoringRun:
             while taking or self._in_work or self._done:
                 if taking:
                     entries = self._take()
-                    for entry, kept in zip(entries, self._kept(entries), strict=True):
-                        place = pool if kept is None else at_hand
-                        future = place.submit(self.score, entry, kept)
+                    for entry, ahead in zip(entries, self._read_ahead(entries), strict=True):
+                        place = at_hand if ahead is not None and ahead.kept else pool
+                        future = place.submit(self.score, entry, ahead)
                         self._in_work[future] = entry
                         future.add_done_callback(self._finished.put)
                 worked = bool(self._in_work)
@@ -170,9 +170,9 @@ class ScoringRun:
         at_hand.shutdown()
         return self.scored
 
-    def _kept(self, entries: Sequence[StreamEntry]) -> list[KeptSample | None]:
-        """Read at once what is kept of the judgements of samples; None where it is asked for."""
-        found: list[KeptSample | None] = [None] * len(entries)
+    def _read_ahead(self, entries: Sequence[StreamEntry]) -> list[ReadAhead | None]:
+        """Read samples, and at once what is kept of their judgements; None where that fails."""
+        found: list[ReadAhead | None] = [None] * len(entries)
         if not isinstance(self.scorer, KeepsJudgements):
             return found
         samples = {}
@@ -185,8 +185,7 @@ class ScoringRun:
             log.warning("kept_judgements_not_read", error=type(error).__name__)
             return found
         for (number, sample), judgement in zip(samples.items(), judgements, strict=True):
-            if judgement is not None:
-                found[number] = KeptSample(sample, judgement)
+            found[number] = ReadAhead(sample, judgement)
         return found
 
     def _take(self) -> list[StreamEntry]:
@@ -222,7 +221,7 @@ class ScoringRun:
         """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def score(self, entry: StreamEntry, kept: KeptSample | None = None) -> Result | Dead:
+    def score(self, entry: StreamEntry, ahead: ReadAhead | None = None) -> Result | Dead:
         """Score one entry, on a thread of ours; a mistake of ours makes it a dead letter."""
         started_s, now_s = time.monotonic(), self._now_s()
         try:
@@ -230,9 +229,9 @@ class ScoringRun:
             waited_s = now_s - entry.added_at_s
             result = score_entry(
                 entry, self.scorer, self.rules, now=now, waited_s=waited_s, lines=self._lines,
-                kept=kept,
+                ahead=ahead,
             )  # fmt: skip
-            if kept is not None and isinstance(result, Result):
+            if ahead is not None and ahead.kept and isinstance(result, Result):
                 # On this thread, as compressing lets the others go on; fails when it is written.
                 with suppress(ValueError):
                     result = replace(result, packed=result.pack(result.likely_segments))
@@ -330,19 +329,19 @@ def score_entry(
     now: datetime,
     waited_s: float = 0.0,
     lines: Mapping[LineKey, PassLine] = MappingProxyType({}),
-    kept: KeptSample | None = None,
+    ahead: ReadAhead | None = None,
 ) -> Result | Dead:
     """
     Read and score one entry; whatever is wrong with it becomes a result, not an exception.
 
     *waited_s* is how long it was in the queue, by the queue's own clock; *lines* are the pass
-    lines that apps have of their own, as far as they are learnt; *kept* is what was read ahead.
+    lines that apps have of their own, as far as they are learnt; *ahead* is what was read before.
 
     Raise JudgeOutageError or QueueUnavailableError if it cannot be scored now, which is not the
     fault of the entry.
     """
     try:
-        sample = decode(entry.fields, entry.entry_id) if kept is None else kept.sample
+        sample = decode(entry.fields, entry.entry_id) if ahead is None else ahead.sample
     except RecordError as error:
         return Dead.unreadable(entry, error)
     if entry.deliveries > MAX_DELIVERIES:
@@ -351,7 +350,7 @@ def score_entry(
     if 0 < rules.expire_after_s < waited_s:
         return expired(sample, rules, now=now)
     is_test = sample.interaction.app == names.DOCTOR_APP
-    more: dict[str, Any] = {} if kept is None else {"kept": kept.judgement}
+    more: dict[str, Any] = {"kept": ahead.kept} if ahead is not None and ahead.kept else {}
     evaluations = () if is_test else scorer.score(sample.interaction, key=sample.sample_id, **more)
     app = sample.interaction.app
     found = []
