@@ -52,6 +52,7 @@ from monitor.scoring.declaration import (
     cpu_budget,
 )
 from monitor.scoring.limits.budget import BudgetWatch
+from monitor.scoring.metrics import METRICS
 
 T = TypeVar("T")
 _CPU_S = 10.0  # of a sample; usual ones take milliseconds
@@ -115,8 +116,13 @@ class MetricPipeline:
         return {name: self._versions[name] for name in self._wanted}
 
     def kept(self, interactions: Sequence[Interaction]) -> list[Judgement | None]:
-        """Return the judgements with which samples are scored without asking anybody."""
-        if self.criteria_judge is None and isinstance(self.judged, JudgementScorer):
+        """Return the judgements with which samples are scored without waiting for anybody."""
+        # Code of the user's own may wait, and samples whose judgement is kept share one thread.
+        ours = all(
+            METRICS.get(each.name) is each.metric or not isinstance(each.metric, Computed)
+            for each in self.metrics
+        )
+        if ours and self.criteria_judge is None and isinstance(self.judged, JudgementScorer):
             return self.judged.kept(interactions)
         return [None] * len(interactions)
 

@@ -41,8 +41,8 @@ _TELLING, _PARTS = 4, (100, 25, 4)
 _BINS_AT_ONCE = 10
 #: Samples that are read at once to compare them with a phrase.
 _MOST_COMPARED = 2_000
-#: What PostgreSQL passes over between two words, in JSON: escapes and punctuation, and what looks
-#: like tags and entities where it takes them for such. Neither goes back: so the time is linear.
+#: What PostgreSQL passes over between two words, in JSON: escapes and punctuation; and tags and
+#: entities, where it takes for such what looks so. Possessive, so that the time is linear.
 _BETWEEN = (
     r"(?:\\[\\nrtbf]|</?[a-z!?][^<>]*>|&#?\w+;|[\W_])++",
     r"(?:\\[\\nrtbf]|[\W_])++",

@@ -1,5 +1,6 @@
 """Metrics of every kind together: each scored, skipped or failed, and none takes another along."""
 
+from dataclasses import replace
 from threading import Barrier
 
 import pytest
@@ -307,3 +308,17 @@ def test_screen_by_the_local_scorers_rules_carries_their_version():
         f"screen-1+{LocalJudge().version}",
         "screen-2",
     ]
+
+
+def test_no_sample_is_scored_ahead_where_a_function_of_the_users_may_wait():
+    class KeepingJudge(LocalJudge):
+        def kept(self, interactions):
+            return [self.judge(each) for each in interactions]
+
+    known = resolve_metrics(Settings(metrics=("groundedness", "mrr")), plugins=())
+    judged = JudgementScorer(KeepingJudge(), known[:1])
+    own = function_metric(lambda _: 1.0, name="own")
+    waiting = replace(known[1], metric=own)
+    samples = [make_interaction(**RICH)]
+    assert MetricPipeline(known, judged=judged).kept(samples) != [None]
+    assert MetricPipeline([known[0], waiting], judged=judged).kept(samples) == [None]
