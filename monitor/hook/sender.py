@@ -117,14 +117,17 @@ def flush_all(timeout_s: float = EXIT_S) -> None:
 
 async def deliver() -> None:
     """Deliver as `flush_all` does, beside the event loop: for a server's own end."""
-    import asyncio  # noqa: PLC0415  # who awaits this has it loaded
+    import asyncio  # noqa: PLC0415  # who awaits this has both loaded
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:  # trio's
         flush_all()
     else:
-        await loop.run_in_executor(None, flush_all)
+        pool = ThreadPoolExecutor(1)  # the loop's own may be full of what does not end
+        await loop.run_in_executor(pool, flush_all)
+        pool.shutdown(wait=False)
 
 
 def reported(recorders: list[Recorder], deadline: float, *, down_s: float | None = None) -> bool:

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
+from monitor.hook import sender
 from monitor.integrations.asgi import InteractionMiddleware, current
 from support.waiting import wait_until
 from workers.supervise import free_port
@@ -171,3 +172,17 @@ def served(app):
     finally:
         server.should_exit = True
         thread.join()
+
+
+def test_end_of_a_server_does_not_wait_for_the_threads_of_its_app():
+    end = threading.Event()
+
+    async def deliver_beside_full_threads():
+        for _ in range(100):
+            asyncio.get_running_loop().run_in_executor(None, end.wait, 60)
+        try:
+            await asyncio.wait_for(sender.deliver(), 20)
+        finally:
+            end.set()
+
+    asyncio.run(deliver_beside_full_threads())
