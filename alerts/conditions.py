@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from monitor.format import duration, percent, rate_with_interval, utc_time
 from monitor.models.alerting import Severity
 from monitor.models.status import FleetFall, Status, Verdict
-from monitor.report.format import duration, percent, rate_with_interval, utc_time
 
 #: The metrics that speak of the monitor itself all begin so; no evaluator may.
 MONITOR_PREFIX = "monitor:"

@@ -67,9 +67,9 @@ from alerts.store import (
     write_groups,
     write_incidents,
 )
+from monitor.format import plain_text
 from monitor.models.alerting import AlertEvent, DeliveryStatus, Severity, TimelineEvent
 from monitor.models.status import Status, Verdict
-from monitor.report.format import plain_text
 from monitor.store.alert_tables import alert_channels, incidents, outbox
 from monitor.store.engine import database_now, insert_new
 

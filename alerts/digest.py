@@ -14,10 +14,10 @@ from alerts.message import Message, Picture
 from alerts.outbox import waiting_row
 from alerts.routing import Recipient
 from monitor.errors import SettingsError
+from monitor.format import plain_text, utc_time
 from monitor.models.alerting import DIGEST, Severity
 from monitor.report.digest import Digest, Period
 from monitor.report.digest_chart import HEIGHT, WIDTH, can_draw, draw_series
-from monitor.report.format import plain_text, utc_time
 from monitor.report.render import (
     chart_label,
     digest_sections,

@@ -25,10 +25,7 @@ from alerts.conditions import (
     SELF,
 )
 from alerts.model import CLOSED, OVER, Background, Evidence, Other, Snapshot
-from monitor.models.alerting import AlertEvent, Severity
-from monitor.models.insight import AppInsight, Insight
-from monitor.models.status import Verdict
-from monitor.report.format import (
+from monitor.format import (
     duration,
     number,
     percent,
@@ -37,6 +34,9 @@ from monitor.report.format import (
     sparkline,
     utc_time,
 )
+from monitor.models.alerting import AlertEvent, Severity
+from monitor.models.insight import AppInsight, Insight
+from monitor.models.status import Verdict
 from monitor.report.words import NOT_VERIFIED
 from monitor.store.ledger import Booking, Kind, read_between
 from monitor.store.query import series

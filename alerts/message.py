@@ -29,9 +29,7 @@ from alerts.conditions import (
 from alerts.facts import Fact, facts_of, rate_before
 from alerts.model import CLOSED, OVER, SAMPLE_CHARS, Reason, Snapshot
 from monitor.errors import DeliveryError
-from monitor.models.alerting import AlertEvent
-from monitor.models.status import Status
-from monitor.report.format import (
+from monitor.format import (
     duration,
     percent,
     plain_text,
@@ -39,6 +37,8 @@ from monitor.report.format import (
     shorten,
     utc_time,
 )
+from monitor.models.alerting import AlertEvent
+from monitor.models.status import Status
 from monitor.report.render import Section
 from monitor.store.samples import StoredSample
 

@@ -32,8 +32,8 @@ from alerts.channels.base import ChannelRate
 from alerts.model import Snapshot
 from alerts.routing import Recipient
 from monitor.errors import DeliveryError
+from monitor.format import duration
 from monitor.models.alerting import DIGEST, AlertEvent, DeliveryStatus, Severity
-from monitor.report.format import duration
 from monitor.store.alert_tables import alert_channels, outbox
 from monitor.store.engine import Store, database_now, put
 

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, or_, select
 
 from alerts.model import CLOSED, Snapshot
 from alerts.store import AT_ONCE
+from monitor.format import utc_time
 from monitor.models.alerting import (
     DIGEST,
     DRILL_ID,
@@ -22,7 +23,6 @@ from monitor.models.alerting import (
     Incident,
     Severity,
 )
-from monitor.report.format import utc_time
 from monitor.store.alert_tables import (
     alert_channels,
     alert_events,

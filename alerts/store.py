@@ -16,8 +16,8 @@ from alerts.grouping import AlertGroup, Member
 from alerts.model import SAMPLE_CHARS, AlertKey, AlertState, Phase, Snapshot
 from alerts.routing import Recipient, Silence, parse_all
 from monitor.errors import StoreError
+from monitor.format import plain_text
 from monitor.models.alerting import AlertEvent, Severity
-from monitor.report.format import plain_text
 from monitor.store.alert_tables import (
     alert_events,
     alert_groups,

@@ -22,9 +22,9 @@ from alerts.decide import decide
 from alerts.model import thresholds_from
 from alerts.routing import Recipient, RoutingConfig
 from alerts.state import timers_from
+from monitor.format import plain_text
 from monitor.models import ROOT, AppLevel, Status, StreamKey, Tally, Verdict
 from monitor.models.status import FleetFall
-from monitor.report.format import plain_text
 from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import History, ReferenceSpan
 from monitor.rolling.evidence_state import EvidenceState, idle, learn_due_s, relearn

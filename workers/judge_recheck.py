@@ -20,8 +20,8 @@ import structlog
 from sqlalchemy import Connection
 
 from monitor.errors import GroundwatchError
+from monitor.format import points
 from monitor.models import ROOT, Evaluation, Status, Verdict
-from monitor.report.format import points
 from monitor.rolling.tallies import tally_of
 from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import make_scorer

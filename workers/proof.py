@@ -18,9 +18,9 @@ from zlib import crc32
 import numpy as np
 from sqlalchemy import Connection
 
+from monitor.format import duration, percent, utc_time
 from monitor.models import Status
 from monitor.models.insight import DetectionProof
-from monitor.report.format import duration, percent, utc_time
 from monitor.rolling.backtesting import planted_delays_s
 from monitor.rolling.evidence_state import EvidenceState, from_json
 from monitor.rolling.level import VerifiedLevel, translated

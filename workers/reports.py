@@ -22,6 +22,7 @@ from alerts.digest import enqueue_once, is_due, is_first, note_first, recipients
 from alerts.outbox import dead_letters_since
 from alerts.queries import incidents_since, outbox_counts, sent_since
 from monitor.errors import SettingsError
+from monitor.format import percent
 from monitor.models import ROOT, Tally, Verdict
 from monitor.models.insight import InputDrift, Insight
 from monitor.report.build import (
@@ -45,7 +46,6 @@ from monitor.report.digest import (
     build_digest,
     last_period,
 )
-from monitor.report.format import percent
 from monitor.report.model import Report, ReportedChange, Worst
 from monitor.rolling.backtesting import RATES, Detection, detections
 from monitor.rolling.evidence_state import from_json

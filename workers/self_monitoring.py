@@ -32,9 +32,9 @@ from alerts.conditions import (
 )
 from alerts.outbox import dead_letters_since, oldest_waiting
 from monitor.errors import DeliveryError, QueueUnavailableError
+from monitor.format import duration, points
 from monitor.models import Verdict
 from monitor.queue.consumer import Backlog, backlog, translated
-from monitor.report.format import duration, points
 from monitor.report.words import proof_sentence
 from monitor.scoring.limits.budget import Budget, caps_from
 from monitor.scoring.limits.limiter import endpoint_name

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from alerts.channels.base import Channel, ChannelRate, HttpClient, Receipt, refusal, slow_down
 from alerts.message import Message
 from monitor.errors import DeliveryError, MissingExtraError, SettingsError
-from monitor.report.format import shorten
+from monitor.format import shorten
 
 _TEAMS_COLOURS = {"critical": "attention", "warning": "warning"}
 _MOST_BYTES = 26_000  # Teams takes 28 kB, with all that the flow adds

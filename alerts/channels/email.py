@@ -27,7 +27,7 @@ from pydantic import SecretStr
 from alerts.channels.base import Channel, ChannelRate, Receipt
 from alerts.message import Message
 from monitor.errors import DeliveryError
-from monitor.report.format import plain_text
+from monitor.format import plain_text
 
 #: Seven-bit, so that any server on the way can carry it unchanged.
 _POLICY = SMTP.clone(cte_type="7bit")

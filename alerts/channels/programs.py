@@ -23,8 +23,8 @@ from pydantic import SecretStr
 from alerts.channels.base import Channel, ChannelRate, HttpClient, Receipt, refusal
 from alerts.message import Message
 from monitor.errors import SettingsError
+from monitor.format import shorten
 from monitor.models.alerting import Severity
-from monitor.report.format import shorten
 
 _PREFIX = "whsec_"
 _MOST_BYTES = 20_000

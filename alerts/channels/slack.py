@@ -24,7 +24,7 @@ from alerts.channels.base import (
 )
 from alerts.message import Message
 from monitor.errors import DeliveryError
-from monitor.report.format import shorten
+from monitor.format import shorten
 
 #: Slack's own words for "the way you wrote this": worth one more try in plain text.
 BAD_PAYLOAD = {"invalid_payload", "invalid_blocks", "msg_blocks_too_long", "msg_too_long"}

@@ -18,7 +18,7 @@ from monitor.cli import console
 from monitor.cli.console import out
 from monitor.cli.messages import MESSAGE_COLUMNS, drill, outbox_app, render, route, test
 from monitor.errors import SettingsError
-from monitor.report.format import duration, plain_text, short_id, utc_time
+from monitor.format import duration, plain_text, short_id, utc_time
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

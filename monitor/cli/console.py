@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.errors import SettingsError, StoreError
-from monitor.report.format import plain_text
+from monitor.format import plain_text
 from monitor.testsets import STDIN, Source
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rich.text import Text
 from monitor.cli import console
 from monitor.cli.console import out
 from monitor.errors import GroundwatchError, QueueUnavailableError
-from monitor.report.format import duration, file_size, plain_text, utc_time
+from monitor.format import duration, file_size, plain_text, utc_time
 
 if TYPE_CHECKING:
     from monitor.settings import Settings

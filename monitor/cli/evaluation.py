@@ -19,7 +19,7 @@ import typer
 from monitor.cli import console
 from monitor.cli.console import err, out
 from monitor.errors import RecordError, SettingsError
-from monitor.report.format import (
+from monitor.format import (
     count,
     number,
     percent,

@@ -20,7 +20,7 @@ import typer
 
 from monitor.cli import console
 from monitor.cli.console import out
-from monitor.report.format import (
+from monitor.format import (
     NONE,
     count,
     number,

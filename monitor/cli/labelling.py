@@ -20,7 +20,7 @@ from rich.text import Text
 from monitor.cli import console
 from monitor.cli.console import err, out
 from monitor.errors import SettingsError
-from monitor.report.format import NONE, count, percent, plain_text, score, utc_second
+from monitor.format import NONE, count, percent, plain_text, score, utc_second
 from monitor.testsets import STDIN
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from alerts import MessageForm
 from monitor.cli import console
 from monitor.cli.console import err, out
 from monitor.errors import DeliveryError, GroundwatchError, SettingsError
+from monitor.format import plain_text, short_id, utc_time
 from monitor.models.alerting import AlertEvent, Severity
-from monitor.report.format import plain_text, short_id, utc_time
 
 if TYPE_CHECKING:
     from alerts.routing import SilenceRule

@@ -16,7 +16,7 @@ import typer
 from monitor.cli import console
 from monitor.cli.console import out
 from monitor.errors import SettingsError
-from monitor.report.format import NONE, file_size, plain_text, utc_second, utc_time
+from monitor.format import NONE, file_size, plain_text, utc_second, utc_time
 
 if TYPE_CHECKING:
     from monitor.store.ledger import DeadLetter

@@ -17,7 +17,7 @@ import typer
 
 from monitor.cli import console
 from monitor.errors import SettingsError
-from monitor.report.format import (
+from monitor.format import (
     NONE,
     duration,
     percent,

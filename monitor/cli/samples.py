@@ -18,7 +18,7 @@ from rich.text import Text
 from monitor.cli import console
 from monitor.cli.console import out
 from monitor.errors import MissingExtraError
-from monitor.report.format import plain_text, score, utc_time
+from monitor.format import plain_text, score, utc_time
 from monitor.store import Sort
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rich.text import Text
 from monitor.cli import console
 from monitor.cli.console import out
 from monitor.errors import SettingsError
-from monitor.report.format import (
+from monitor.format import (
     NONE,
     count,
     duration,

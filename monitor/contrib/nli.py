@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monitor.errors import JudgeReplyError, MissingExtraError, SettingsError
+from monitor.format import percent
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
 from monitor.scoring.language import (
@@ -106,8 +107,8 @@ class NliJudge:
                     support=support,
                     evidence=text if len(text) <= _LONGEST_EVIDENCE else None,
                     context_index=index,
-                    reason=f"entailed with {100 * support:.0f} %,"
-                    f" contradicted with {100 * against:.0f} %",
+                    reason=f"entailed with {percent(support, 0)},"
+                    f" contradicted with {percent(against, 0)}",
                     by_passage=tuple(by_index.get(n, 0) for n in range(len(interaction.contexts))),
                 )
             )

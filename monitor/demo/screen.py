@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from monitor.report.format import percent, plain_text, sparkline
+from monitor.format import percent, plain_text, sparkline
 from monitor.report.model import Report, ReportedChange
 from monitor.report.text import STYLES, render_report, status_table, status_text
 from monitor.report.words import ledger_sentence

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from monitor.models import ROOT, Status, Tally, Verdict
-from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
-from monitor.report.format import (
+from monitor.format import (
     duration,
     percent,
     plain_text,
     points_with_interval,
     utc_time,
 )
+from monitor.models import ROOT, Status, Tally, Verdict
+from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
 from monitor.report.model import SEVERITY, AppReport, Ledger, MetricReport, RatePoint
 from monitor.report.words import NOT_EVALUATED, WORDS, change_sentence, is_held
 

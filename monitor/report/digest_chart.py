@@ -7,9 +7,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
+from monitor.format import percent
 from monitor.models import Status
 from monitor.report.digest import Digest, DigestSeries
-from monitor.report.format import percent
 from monitor.report.model import ChartFrame, scored_runs
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from monitor.report.format import sparkline
+from monitor.format import sparkline
 from monitor.report.model import RatePoint
 
 #: Between two columns, and between two cells of a paragraph.

@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from monitor import format as formats
+from monitor.format import count, plain_text, public_functions, rate_with_interval
 from monitor.models.insight import DriftFinding, InputDrift, Insight
 from monitor.models.status import Status
-from monitor.report import format as formats
 from monitor.report import words
 from monitor.report.digest import Digest, DigestSeries
-from monitor.report.format import count, plain_text, public_functions, rate_with_interval
 from monitor.report.model import MetricReport, Report
 from monitor.report.words import BLAMED, ICONS, NOT_VERIFIED, WORDS, headline, status_word
 

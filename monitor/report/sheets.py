@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from monitor.format import plain_text
 from monitor.models.interaction import RunRecord
-from monitor.report.format import plain_text
 from monitor.report.model import Report
 
 Cell = str | float | int | None

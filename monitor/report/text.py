@@ -8,9 +8,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from monitor.models import Status, Verdict
-from monitor.report import words
-from monitor.report.format import (
+from monitor.format import (
     NONE,
     duration,
     percent,
@@ -20,6 +18,8 @@ from monitor.report.format import (
     utc_second,
     utc_time,
 )
+from monitor.models import Status, Verdict
+from monitor.report import words
 from monitor.report.listing import Column, Listing, SparklineRow
 from monitor.report.model import AppReport, MetricReport, Report
 from monitor.report.render import input_lines, insight_lines, metric_sentences

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from monitor.models import Alert, Drift, Status, Verdict
-from monitor.models.evaluation import Direction, PassRule, advice_for
-from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
-from monitor.models.status import FleetFall, odds_of
-from monitor.report.format import (
+from monitor.format import (
     count,
     duration,
     interval,
@@ -22,6 +18,10 @@ from monitor.report.format import (
     usd,
     utc_time,
 )
+from monitor.models import Alert, Drift, Status, Verdict
+from monitor.models.evaluation import Direction, PassRule, advice_for
+from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
+from monitor.models.status import FleetFall, odds_of
 from monitor.report.model import Ledger, Report, error_rate
 from monitor.stats.agreement import Confusion
 from monitor.stats.intervals import wilson_interval

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc, ndtr
 
+from monitor.format import percent
 from monitor.models import Tally
 from monitor.models.insight import InputDrift
 from monitor.models.status import BINS
@@ -415,7 +416,7 @@ def _languages(first: Asked, second: Asked) -> _Shift:
     joined = [np.append(c[common], c[~common].sum()) for c in counts]
     p_value = g_test(joined[0], joined[1]).p_value
     moved = int(np.argmax(np.abs(shares[1] - shares[0])))
-    old, new = (f"{LANGUAGES[moved]} {100 * share[moved]:.0f} %" for share in shares)
+    old, new = (f"{LANGUAGES[moved]} {percent(share[moved], 0)}" for share in shares)
     distance = float(np.abs(shares[1] - shares[0]).sum() / 2)
     return _Shift(distance, p_value, old, new)
 
@@ -434,7 +435,7 @@ def _topics(first: Asked, n_first: int, second: Asked, n_second: int) -> _Shift:
         return _Shift(0.0, 1.0)
     p_value = min(1.0, float(2 * ndtr(-z[tested].max())) * int(tested.sum()))
     moved = int(np.argmax(np.where(tested, np.abs(q - p), -1.0)))
-    old, new = (f"a group of words in {100 * share[moved]:.0f} %" for share in (p, q))
+    old, new = (f"a group of words in {percent(share[moved], 0)}" for share in (p, q))
     distance = float(abs(q[moved] - p[moved]))
     return _Shift(distance if math.isfinite(distance) else 0.0, p_value, old, new)
 

@@ -15,12 +15,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from monitor.format import short_percent
 from monitor.models import AppLevel, Status
 from monitor.rolling.anytime import advance
 from monitor.rolling.baseline import Baseline
 from monitor.rolling.evidence_state import ALARMED, Certainty, EvidenceState
 from monitor.rolling.looks import Looks
-from monitor.rolling.policies import Rules, Thresholds, shown_threshold
+from monitor.rolling.policies import Rules, Thresholds
 from monitor.rolling.verdicts import EvidenceFinding
 from monitor.stats.agreement import ErrorRates
 from monitor.stats.intervals import Interval
@@ -85,7 +86,7 @@ def as_levels(
     if _SEVERITY.get(status, 0) > _SEVERITY[worst]:
         status, high = worst, max(high, thresholds.critical_rate)
     level = min(level, high)
-    percents = [shown_threshold(r) for r in (thresholds.warning_rate, thresholds.critical_rate)]
+    percents = [short_percent(r) for r in (thresholds.warning_rate, thresholds.critical_rate)]
     if status in ALARMED:
         line = percents[status is Status.CRITICAL]
         reason = f"level is below the {line} {status.value} threshold, by {n}"

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from monitor.errors import SettingsError, own_words
+from monitor.format import percent, short_percent
 from monitor.models import Status, StreamKey
 from monitor.rolling.tallies import WindowStats
 from monitor.settings import Settings
@@ -98,16 +99,6 @@ def status_of(high: float, lines: Thresholds) -> Status:
     if high < lines.critical_rate:
         return Status.CRITICAL
     return Status.WARNING if high < lines.warning_rate else Status.HEALTHY
-
-
-def shown_rate(rate: float) -> str:
-    """Return a rate as `monitor.report.format.percent` writes it: 65.9 %."""
-    return f"{100 * rate:.1f} %"
-
-
-def shown_threshold(rate: float) -> str:
-    """Return a threshold without needless digits: 85 %, or 87.5 %."""
-    return f"{100 * rate:.4g} %"
 
 
 def stream_budget(false_alarms_per_month: float, *, roots: int) -> float:
@@ -190,7 +181,7 @@ def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> Po
     line = thresholds.critical_rate if critical else thresholds.warning_rate
     where = "is not below" if status is Status.HEALTHY else "is below"
     name = "critical" if critical else "warning"
-    reason = f"{what} {shown_rate(rate)} {where} the {shown_threshold(line)} {name} threshold"
+    reason = f"{what} {percent(rate)} {where} the {short_percent(line)} {name} threshold"
     return PolicyFinding(status, reason)
 
 

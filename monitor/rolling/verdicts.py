@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from monitor.format import percent, short_percent
 from monitor.models import AppLevel, Status, StreamKey, Tally, Verdict
 from monitor.models.status import odds_of
 from monitor.rolling.baseline import ReferenceSpan
@@ -29,8 +30,6 @@ from monitor.rolling.policies import (
     Thresholds,
     find_policy,
     point,
-    shown_rate,
-    shown_threshold,
     status_of,
 )
 from monitor.rolling.tallies import DOUBT, WindowStats, drift, window_stats
@@ -205,9 +204,7 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
     phase: Literal["collecting", "undecided"] | None = None
     if status is Status.HEALTHY and finest < _LOW_POWER:
         status, phase = Status.INSUFFICIENT_DATA, "collecting"
-        reason = (
-            f"low power: only a pass rate below {shown_threshold(finest)} would be seen in a day"
-        )
+        reason = f"low power: only a pass rate below {short_percent(finest)} would be seen in a day"
     elif status is Status.INSUFFICIENT_DATA:
         phase = "undecided" if undecided else "collecting"
         if window.n == 0 and window.skipped:
@@ -215,8 +212,8 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
         elif undecided:
             decides = "" if more_n is None else f", about {more_n:,} more needed"
             reason = (
-                f"{state.count.n:,.0f} scored{decides}: {shown_rate(state.count.rate)} passed,"
-                f" below {shown_threshold(rules.warning_rate)} but not beyond chance"
+                f"{state.count.n:,.0f} scored{decides}: {percent(state.count.rate)} passed,"
+                f" below {short_percent(rules.warning_rate)} but not beyond chance"
             )
         elif state.n_day >= rules.min_n:
             reason = "no new scores for six hours or more"
@@ -277,14 +274,14 @@ def _healthy_reason(
     state: EvidenceState, window: WindowStats, rules: Rules, finest: float, more_n: int | None
 ) -> str:
     line = rules.warning_rate
-    told = f"no evidence of a pass rate below {shown_threshold(line)}"
-    told += f"; a fall below {shown_rate(finest)} would be seen within a day"
+    told = f"no evidence of a pass rate below {short_percent(line)}"
+    told += f"; a fall below {percent(finest)} would be seen within a day"
     if state.incidents and window.pass_rate is not None and window.pass_rate < line:
         count = state.count
         if count.n < window.n and count.rate >= line:
             return (
                 "recovered, although the window still includes the incident:"
-                f" {shown_rate(count.rate)} passed since; {told}"
+                f" {percent(count.rate)} passed since; {told}"
             )
     if window.interval is None or window.interval.high >= line or more_n is None:
         return told
@@ -294,7 +291,7 @@ def _healthy_reason(
 def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     critical = state.status is Status.CRITICAL
     line = rules.critical_rate if critical else rules.warning_rate
-    where = f"pass rate is below the {shown_threshold(line)} {state.status.value} threshold"
+    where = f"pass rate is below the {short_percent(line)} {state.status.value} threshold"
     grid = rate_grid(rules.warning_rate, rules.critical_rate)
     assert state.log_p is not None
     weights = np.exp(state.log_p - state.log_p.max())
@@ -303,7 +300,7 @@ def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     where += f" ({odds} sure)" if odds else ", and nothing since the alarm speaks of a recovery"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
-        where += f"; it fell from about {100 * before:.0f} %"
+        where += f"; it fell from about {percent(before, 0)}"
     return where
 
 

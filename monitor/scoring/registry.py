@@ -19,6 +19,7 @@ import structlog
 from pydantic import ValidationError
 
 from monitor.errors import SettingsError, first_mistake
+from monitor.format import percent
 from monitor.models.evaluation import PassRule
 from monitor.queue.consumer import connect
 from monitor.scoring.base import Judge, Scorer
@@ -83,7 +84,7 @@ def small_budgets(settings: Settings, call_microusd: int | None = None) -> list[
     usual = microusd_up(price_usd or 0.0) if call_microusd is None else call_microusd
     enough_usd = math.ceil(usual / 1_000) / 100
     return [
-        f"a usual call reserves ${usual / 1e6:.4f}, {100 * usual / cap.microusd:.0f} % of"
+        f"a usual call reserves ${usual / 1e6:.4f}, {percent(usual / cap.microusd, 0)} of"
         f" {cap.words}, and calls stop when less is left: set"
         f" {variable(f'budget_usd_per_{cap.period}')} to {enough_usd:.2f} or more to use nine"
         " tenths"

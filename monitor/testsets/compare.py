@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field
 from scipy.special import ndtri
 
 from monitor.errors import NotComparableError
+from monitor.format import count, percent, plain_text
 from monitor.models import ABComparison, ABTestEvaluation, Tally
 from monitor.models.evaluation import Direction, PassRule
-from monitor.report.format import count, plain_text
 from monitor.rolling.drift import moments
 from monitor.rolling.tallies import histogram, window_stats
 from monitor.stats.distance import Histogram, Moments, mann_whitney, standardized_difference
@@ -92,7 +92,7 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
             evaluator_name=f"ab_test_{self.metric}",
             target_event_id=f"{self.a.name}:{self.b.name}",
             score=preferred,
-            explanation=f"{self.a.name} scores higher in {100 * preferred:.0f} % of pairs",
+            explanation=f"{self.a.name} scores higher in {percent(preferred, 0)} of pairs",
             comparison_data=self._preference(preferred, (1 - high, 1 - low)),
         )
 

@@ -19,8 +19,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, ValidationError
 
 from monitor.errors import NotComparableError, SettingsError, first_mistake
+from monitor.format import count, points, score
 from monitor.models.evaluation import PassRule
-from monitor.report.format import count, points, score
 from monitor.scoring.metric_config import read_toml
 from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
 from monitor.testsets.compare import ChangedCase, RunPair, by_case, is_lower, named

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from monitor.format import plain_text, score
 from monitor.metrics import evaluate
 from monitor.models import Evaluation, EvaluationStatus
 from monitor.models.evaluation import AnyEvaluation, Direction, PassRule, band_of
-from monitor.report.format import plain_text, score
 from monitor.scoring.measures import weighted_average
 from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import budget_client, make_scorer, resolve_metrics

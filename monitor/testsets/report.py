@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 from jinja2 import Environment
 
 from monitor.errors import SettingsError
-from monitor.report.format import count, duration, number, percent, plain_text, score, usd, utc_time
+from monitor.format import count, duration, number, percent, plain_text, score, usd, utc_time
 from monitor.report.render import markdown_text, template_engine
 from monitor.testsets.cases import write_whole
 from monitor.testsets.gate import GateOutcome, GateReport

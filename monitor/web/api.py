@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import Metric
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from monitor.format import percent
 from monitor.models import Status, Verdict
-from monitor.report.format import percent
 from monitor.report.model import worst_status
 from monitor.store.samples import unscored
 from monitor.store.verdicts import read_proofs

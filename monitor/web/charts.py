@@ -11,8 +11,8 @@ from math import ceil
 
 from markupsafe import Markup, escape
 
+from monitor.format import duration, percent
 from monitor.models import Status
-from monitor.report.format import duration, percent
 from monitor.report.model import ChartFrame, scored_runs
 from monitor.report.words import ICONS, WORDS
 from monitor.web.time_range import ChartMark, SeriesPoint, ShadedSpan, TimeSeries
@@ -101,7 +101,7 @@ def series_chart(
     step = 0.05 if frame.high - frame.low <= 0.3 else 0.1 if frame.high - frame.low <= 0.6 else 0.2  # noqa: PLR2004
     grid = [
         _level("grid", frame, rate)
-        + _text("tick", frame.left - 6, frame.y(rate) + 4, "end", f"{100 * rate:.0f} %")
+        + _text("tick", frame.left - 6, frame.y(rate) + 4, "end", percent(rate, 0))
         for i in range(-int(-frame.low / step // 1), round(1 / step) + 1)
         for rate in (i * step,)
     ]
@@ -195,7 +195,7 @@ def histograms(
     parts = [
         *bars, f'<path class="outline" d="{outline}"/>' if sum(before) else "",
         _line("threshold warning", at, at, frame.top, frame.bottom), _level("axis", frame, 0),
-        _text("tick", left - 6, frame.top + 8, "end", f"{100 * most:.0f} %"), *ticks,
+        _text("tick", left - 6, frame.top + 8, "end", percent(most, 0)), *ticks,
     ]  # fmt: skip
     drawn = _svg("histogram", width, height, words, parts)
     # A picture has no links in it.

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from alerts.queries import channel_health, noise_since, outbox_counts
 from alerts.state import timers_for, timers_from
 from monitor.errors import SettingsError
+from monitor.format import plain_text, setting_value
 from monitor.models import Status
 from monitor.report.build import (
     RETRIEVAL_OR_GENERATION,
@@ -19,7 +20,6 @@ from monitor.report.build import (
     likely_causes,
     with_named_release,
 )
-from monitor.report.format import plain_text, setting_value
 from monitor.report.model import SEVERITY
 from monitor.report.words import BLAMED
 from monitor.settings import TABLE_OF, setting_field, variable

@@ -14,11 +14,11 @@ from markupsafe import Markup
 from alerts.backtest import next_reminder, progress
 from alerts.model import AlertState, Reason
 from alerts.state import Timers
+from monitor import format as formats
+from monitor.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.models import Status, Verdict
-from monitor.report import format as formats
 from monitor.report import words
 from monitor.report.build import recent_counts
-from monitor.report.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
 from monitor.report.render import (
     input_lines,

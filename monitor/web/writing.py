@@ -19,7 +19,7 @@ from alerts.routing import Matcher, Silence, parse_all
 from alerts.silencing import Preview, add_silence, expire_silence, preview
 from alerts.store import Ack, acknowledge, silence_named, silences_after
 from monitor.errors import DeliveryError, RecordError, SettingsError, first_mistake
-from monitor.report.format import plain_text
+from monitor.format import plain_text
 from monitor.store.labels import USUAL_METRIC, labels_of
 from monitor.store.samples import read_sample
 from monitor.store.verdicts import ReleaseMark, add_mark, read_release_marks

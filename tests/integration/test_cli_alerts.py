@@ -17,8 +17,8 @@ from monitor.cli import console
 from monitor.cli.alerts import app
 from monitor.cli.app import app as whole_app
 from monitor.errors import GroundwatchError
+from monitor.format import utc_time
 from monitor.models.status import Status
-from monitor.report.format import utc_time
 from monitor.settings import Settings
 from monitor.store.alert_tables import outbox
 from monitor.store.engine import Store

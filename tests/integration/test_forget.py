@@ -109,7 +109,7 @@ def everywhere(context):
 
 
 def quote(connection, said):
-    from monitor.report.format import plain_text
+    from monitor.format import plain_text
 
     snapshot = {"samples": [plain_text(text, 300) for text in said], "reason": "x"}
     connection.execute(incidents.insert().values(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alerts.channels.slack import escape
-from monitor.report.format import duration, percent, plain_text, sparkline
+from monitor.format import duration, percent, plain_text, sparkline
 
 hostile_text = st.text(st.characters(exclude_categories=[]), max_size=300)
 

@@ -15,6 +15,7 @@ from importlib import resources
 from operator import mul
 from typing import Any, NamedTuple, Protocol, Self
 
+from monitor.format import percent
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.language import Word, has_words, language, split_statements, words
@@ -220,7 +221,7 @@ class LocalJudge:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
         aligned = claim.aligned
         verdict = ClaimVerdict.SUPPORTED if support >= self._pass_score else ClaimVerdict.NOT_FOUND
-        reason = f"{100 * aligned.shares[1]:.0f} % of its information is in the nearest sentences"
+        reason = f"{percent(aligned.shares[1], 0)} of its information is in the nearest sentences"
         if support < self._pass_score and claim.changes:
             said, told, certain = claim.changes[0]
             reason = f'it says "{said}", the passage "{told}"'
@@ -306,7 +307,7 @@ def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) 
     named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
     if named["refusal"] >= 1:
         return Settled(score, "It declines to answer.")
-    reason = f"It takes up {100 * named['query_covered_near']:.0f} % of what the question names"
+    reason = f"It takes up {percent(named['query_covered_near'], 0)} of what the question names"
     reason += ", without the kind of thing that is asked for." if named["type_misses"] else "."
     return Settled(score, reason)
 

@@ -20,6 +20,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from monitor.format import percent
 from monitor.models import (
     Evaluation,
     Interaction,
@@ -148,7 +149,7 @@ class Weighted(BaseModel):
         """Return the metric of this table."""
         formula = " + ".join(f"{weight:.3g} {part}" for part, weight in self.weights.items())
         if self.least_share < 1:
-            least = f"{100 * self.least_share:.0f} %"
+            least = percent(self.least_share, 0)
             formula += f", over those with a score, if they have {least} of the weight"
         declaration = Declaration(
             name=name,

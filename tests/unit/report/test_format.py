@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from monitor.report.format import (
+from monitor.format import (
     count,
     duration,
     file_size,

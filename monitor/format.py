@@ -34,6 +34,11 @@ def percent(rate: float | None, digits: int = 1) -> str:
     return NONE if rate is None else f"{100 * rate:.{digits}f} %".replace("-", "−")  # noqa: RUF001
 
 
+def short_percent(rate: float) -> str:
+    """Return a rate that somebody set, without needless digits: "85 %", or "87.5 %"."""
+    return f"{100 * rate:.4g} %"
+
+
 def interval(low: float | None, high: float | None) -> str:
     """Return the bounds of a rate in percent without the sign, "55.0–69.0"; a dash for None."""
     return NONE if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
