@@ -74,7 +74,7 @@ def _deliver_at_shutdown(server: Any) -> None:
         try:
             return await shutdown(self, *args, **named)
         finally:
-            with contextlib.suppress(RuntimeError):  # its loop takes no more work
+            with contextlib.suppress(RuntimeError):  # its event loop is closing
                 await deliver()
 
     server.shutdown = shut_down

@@ -46,7 +46,7 @@ def app_report(
             verdict=verdict,
             windows=sorted(
                 (
-                    # The one that leads keeps its status, which alerts go by, and says it is held.
+                    # The leading evaluator keeps its status: alerts follow it, held or not.
                     v if v is verdict else without_held_status(v, now)
                     for v in verdicts
                     if v.metric == verdict.metric
