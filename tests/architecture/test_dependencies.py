@@ -68,6 +68,6 @@ def test_the_page_lists_the_licence_of_every_package_that_is_installed():
     assert set(listed) == INSTALLED
     for name, licence in listed.items():
         about = metadata(name)
-        said = [about[key] or "" for key in ("License-Expression", "License")]
+        said = [*about.get_all("License-Expression", []), *about.get_all("License", [])]
         said += [each for each in about.get_all("Classifier", []) if each.startswith("License ::")]
         assert re.search(LICENCES[licence], " ".join(said)), name
