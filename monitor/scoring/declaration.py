@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from monitor.errors import TooExpensiveError
+from monitor.errors import JudgeReplyError, TooExpensiveError
 from monitor.models import Evaluation, Interaction
 from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.base import Finding, Judgement
@@ -162,8 +162,12 @@ class Answers:
     passages: int
     reference: tuple[str, ...]  #: likewise
     passages_left_out: tuple[int, ...] = ()  #: their numbers
+    wrong: dict[str, str] = field(default_factory=dict)  #: what is wrong with the other answers
 
     def __getitem__(self, name: str) -> CriterionAnswer:
+        """Return the answer to a criterion, or raise a ``JudgeReplyError`` if it is wrong."""
+        if name in self.wrong:
+            raise JudgeReplyError(self.wrong[name])
         return self.by_name[name]
 
     @property

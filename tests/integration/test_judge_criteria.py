@@ -249,6 +249,27 @@ def test_wrong_answer_is_asked_for_again(server, score):
     assert len(server.requests) == 2
 
 
+def test_question_with_a_wrong_answer_is_asked_again_alone(server, score):
+    server.script(["score_out_of_range", "ok"])
+    found = score(*ASKED)
+    assert {each.status for each in found} == {EvaluationStatus.COMPLETED}
+    assert {each.metadata["asked_again"] for each in found} == {1}
+    [first, again] = [[each["name"] for each in asked_of(r)["criteria"]] for r in server.requests]
+    assert len(first) > 5
+    assert again == ["quality.clarity"]
+
+
+def test_answer_that_stays_wrong_fails_its_own_metric_alone(server, score):
+    whole = score(*ASKED)
+    server.always = "score_out_of_range"
+    found = score(*ASKED, judge_attempts=2)
+    server.always = "ok"
+    assert [each.score for each in found[:-1]] == [each.score for each in whole[:-1]]
+    assert (found[-1].status, found[-1].score) == (EvaluationStatus.FAILED, None)
+    assert "score for quality.clarity is out of range" in found[-1].error.message
+    assert len(server.requests) == 3  # all questions once, the wrong one for both tries
+
+
 def test_shared_judgement_and_questions_fail_apart(server, score):
     server.script(["503", "ok"])
     found = score("groundedness", "quality", judge_attempts=1)  # either is asked first
@@ -272,7 +293,7 @@ ROW = {"name": "a", "reasoning": "", "numbers": [], "texts": [], "score": 0.5, "
         (Form.SCORE, {"score": 85}, "out of range"),
         (Form.TEXTS, {"texts": [" "]}, "no text"),
         (Form.SCORE, {"name": "b"}, "other ones"),
-        (Form.SCORE, {"score": "high"}, r"answers\.0\.score: float_parsing"),
+        (Form.SCORE, {"score": "high"}, r"wrong at a\.score: float_parsing"),
     ],
 )
 def test_answer_of_the_wrong_form_is_refused(form, changes, message):
@@ -285,6 +306,14 @@ def test_answer_of_the_wrong_form_is_refused(form, changes, message):
 def test_rating_is_put_on_a_scale_from_nought_to_one():
     content = json.dumps({"canary": "c", "answers": [ROW | {"score": 4}]})
     assert read_answers(content, [Criterion("a", "?", Form.RATING)], {}, "c")["a"].score == 0.75
+
+
+@pytest.mark.parametrize("rows", [[], [ROW | {"name": "b", "score": 2}]])
+def test_wrong_answer_stands_beside_the_right_ones(rows):
+    content = json.dumps({"canary": "c", "answers": [ROW, *rows]})
+    found = read_answers(content, [Criterion("a", "?"), Criterion("b", "?")], {}, "c")
+    assert found["a"].score == 0.5
+    assert isinstance(found["b"], JudgeReplyError)
 
 
 def test_answers_are_refused_when_one_is_doubled():

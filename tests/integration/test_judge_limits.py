@@ -161,6 +161,13 @@ REPLY = Reply(
 QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
 
 
+def test_reply_with_a_wrong_answer_is_not_kept(kept):
+    kept.put("right", REPLY)
+    kept.put("wrong", replace(REPLY, answers=replace(REPLY.answers, wrong={"score": "too high"})))
+    assert kept.get("right", Reply).answers == REPLY.answers
+    assert kept.get("wrong", Reply) is None
+
+
 def asked_twice(kept, interaction=None, **question):
     """Ask a question twice, the second time as told; give what came and how many were asked."""
     inner = FixedJudge(REPLY)

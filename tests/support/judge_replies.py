@@ -163,6 +163,19 @@ def _verdicts(change: Callable[[list[dict[str, Any]]], None]) -> Callable[[dict[
     return _content(apply)
 
 
+def _score_out_of_range(payload: dict[str, Any]) -> None:
+    """Answer the question ``quality.clarity`` with 7 of 1; the rest well."""
+
+    def apply(content: str) -> str:
+        reply = json.loads(content)
+        for row in reply.get("answers", ()):
+            if row["name"] == "quality.clarity":
+                row["score"] = 7
+        return json.dumps(reply)
+
+    _content(apply)(payload)
+
+
 def _truncated(payload: dict[str, Any]) -> None:
     _content(lambda text: text[: len(text) // 2])(payload)
     _choice(finish_reason="length")(payload)
@@ -231,6 +244,7 @@ def _three_claims(rows: list[dict[str, Any]]) -> None:
 #: Behaviours that spoil a good answer.
 SPOILS: dict[str, Callable[[dict[str, Any]], None]] = {
     "ok": _unchanged,
+    "score_out_of_range": _score_out_of_range,
     "three_claims": _verdicts(_three_claims),
     "fenced": _content(lambda text: f"Here is my verdict:\n```json\n{text}\n```\nDone."),
     "malformed": _content(lambda text: text[:-3]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
-from monitor.scoring.declaration import Criterion, Reply
+from monitor.scoring.declaration import Criterion, CriterionAnswer, Reply
 from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent, access_from
 from monitor.scoring.judges.openai_errors import ContextTooLongError
 from monitor.scoring.judges.prices import Prices
@@ -152,19 +152,30 @@ class OpenAIJudge:
         """
         Answer all criteria with one call, or raise a ``JudgeError`` that says what it cost.
 
-        Only *fields* are sent: what no metric needs costs no tokens.
+        Only *fields* are sent: what no metric needs costs no tokens. Answers that are wrong in
+        themselves are asked for once more, without the others.
         """
         reference = reference_of(interaction)
         case = Case.for_criteria(interaction, fields, reference, self._input_tokens)
         talk = Conversation(self._endpoint, case)
+        found: dict[str, CriterionAnswer | JudgeReplyError] = {}
         with self._billed(talk):
-            parts = talk.ask(
-                tuple(criteria),
-                lambda case, asked: case.criteria_request(self._criteria_prompt, asked),
-            )
+
+            def ask(asked: Sequence[Criterion]) -> None:
+                for part in talk.ask(
+                    asked, lambda case, items: case.criteria_request(self._criteria_prompt, items)
+                ):
+                    found.update(part)
+
+            ask(tuple(criteria))
+            again = [each for each in criteria if isinstance(found[each.name], JudgeReplyError)]
+            if again:
+                talk.asked_again = len(again)
+                with suppress(JudgeReplyError):  # then only the metrics that need them fail
+                    ask(again)
         bill = self._bill(talk)
         return Reply(
-            answers=talk.case.answers({k: v for part in parts for k, v in part.items()}, reference),
+            answers=talk.case.answers(found, reference),
             duration_ms=bill.pop("duration_ms"),
             cost_usd=bill.pop("cost_usd"),
             details=talk.details()
@@ -287,7 +298,7 @@ class Conversation:
         self._endpoint = endpoint
         self.case = case  #: as it is asked about next, or was asked about last
         self.spent = endpoint.begin()
-        self.asked_again = 0  #: sentences
+        self.asked_again = 0  #: sentences, or criteria
         self._answers = self._splits = self._canaries_missed = 0
 
     def ask(

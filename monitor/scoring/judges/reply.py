@@ -168,15 +168,23 @@ class _Reply(BaseModel):
 R = TypeVar("R", bound=_Reply)
 
 
-def _read_as(kind: type[R], content: str, canary: str) -> R:
-    """Read the object in *content* as *kind*, with *canary* in its place, or raise."""
+M = TypeVar("M", bound=BaseModel)
+
+
+def _checked(kind: type[M], value: object, *within: str) -> M:
+    """Return *value* as *kind*, or raise a ``JudgeReplyError`` that says where it is wrong."""
     try:
-        reply = kind.model_validate(find_object(content))
+        return kind.model_validate(value)
     except ValidationError as error:
         # Only places and kinds: the values are text that was judged.
         item = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in item["loc"])
+        place = ".".join(str(part) for part in (*within, *item["loc"]))
         raise JudgeReplyError(f"the judge's answer is wrong at {place}: {item['type']}") from None
+
+
+def _read_as(kind: type[R], content: str, canary: str) -> R:
+    """Read the object in *content* as *kind*, with *canary* in its place, or raise."""
+    reply = _checked(kind, find_object(content))
     if reply.canary.strip() != canary:
         raise CanaryMissedError("the judge's answer does not show that it followed our message")
     return reply
@@ -335,8 +343,14 @@ class _AnswerRow(BaseModel):
         )
 
 
+class _NamedRow(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str
+
+
 class _CriteriaReply(_Reply):
-    answers: tuple[_AnswerRow, ...]
+    answers: tuple[_NamedRow, ...]
 
 
 #: What ``response_format`` asks for.
@@ -357,9 +371,9 @@ CRITERIA_SCHEMA = strict_schema(
 
 def read_answers(
     content: str, criteria: Sequence[Criterion], most: Mapping[Form, int], canary: str
-) -> dict[str, CriterionAnswer]:
+) -> dict[str, CriterionAnswer | JudgeReplyError]:
     """
-    Read one answer a criterion, by its name.
+    Read one answer a criterion, by its name; what is wrong with an answer stands in its place.
 
     *most* has the largest number there is, for the forms that answer with numbers.
 
@@ -368,13 +382,26 @@ def read_answers(
     CanaryMissedError
         If *canary* is not in its place.
     JudgeReplyError
-        If an answer is missing, doubled, of the wrong form or out of range.
+        If an answer is doubled or answers no criterion, so that all may be mixed up, or if
+        every answer is missing, of the wrong form or out of range.
     """
     reply = _read_as(_CriteriaReply, content, canary)
     rows = {row.name: row for row in reply.answers}
-    if len(rows) != len(reply.answers) or rows.keys() != {item.name for item in criteria}:
+    if len(rows) != len(reply.answers) or not rows.keys() <= {item.name for item in criteria}:
         raise JudgeReplyError(
             f"the judge gave {len(reply.answers)} answers to {len(criteria)} criteria,"
             " or to other ones"
         )
-    return {item.name: rows[item.name].answer(item, most) for item in criteria}
+    found: dict[str, CriterionAnswer | JudgeReplyError] = {}
+    for item in criteria:
+        found[item.name] = JudgeReplyError(f"the judge gave no answer for {item.name}")
+        if item.name in rows:
+            try:
+                row = _checked(_AnswerRow, rows[item.name].model_dump(), item.name)
+                found[item.name] = row.answer(item, most)
+            except JudgeReplyError as error:
+                found[item.name] = error
+    wrong = [each for each in found.values() if isinstance(each, JudgeReplyError)]
+    if wrong and len(wrong) == len(found):
+        raise wrong[0]
+    return found

@@ -20,6 +20,7 @@ from importlib import resources
 from operator import itemgetter
 from typing import Any, Generic, Self, TypeVar
 
+from monitor.errors import JudgeReplyError
 from monitor.models import Interaction
 from monitor.scoring.declaration import Answers, Criterion, CriterionAnswer, Form, lookup
 from monitor.scoring.judges.openai_errors import ContextTooLongError
@@ -229,10 +230,15 @@ class Case:
             found["expected_cut"] = self.sent_rest != self.rest
         return {"seed": self.seed} | {key: value for key, value in found.items() if value}
 
-    def answers(self, found: dict[str, CriterionAnswer], reference: Sequence[str]) -> Answers:
+    def answers(
+        self, found: dict[str, CriterionAnswer | JudgeReplyError], reference: Sequence[str]
+    ) -> Answers:
         """Put the answers beside what was sent; *reference* is the whole of it."""
+        wrong = {name: str(each) for name, each in found.items() if isinstance(each, Exception)}
+        right = {k: each for k, each in found.items() if isinstance(each, CriterionAnswer)}
         return Answers(
-            by_name=found,
+            by_name=right,
+            wrong=wrong,
             sentences=self.sentences[: len(self.packed.sentences)],
             passages=len(self.contexts),
             reference=tuple(reference[: len(self.sent_rest.get("reference", ()))]),
@@ -270,7 +276,7 @@ class Case:
 
     def criteria_request(
         self, prompt: str, criteria: Sequence[Criterion]
-    ) -> Request[dict[str, CriterionAnswer]]:
+    ) -> Request[dict[str, CriterionAnswer | JudgeReplyError]]:
         """Ask *criteria*."""
         texts: dict[str, Any] = {
             "query": self.packed.query,

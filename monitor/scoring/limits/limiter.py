@@ -337,7 +337,9 @@ class VerdictCache:
         return found
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
-        """Keep an answer."""
+        """Keep an answer, unless a part of it is wrong: that may be right the next time."""
+        if isinstance(answer, Reply) and answer.answers.wrong:
+            return
         packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)
         arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
         with translated():
