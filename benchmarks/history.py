@@ -37,7 +37,7 @@ from monitor.store.sample_filter import SampleFilter
 from monitor.store.sample_index import TERMS
 from monitor.store.schema import migrate
 from monitor.store.tables import counts, input_bins
-from monitor.web.overview import GlanceReader, PipelineState
+from monitor.web.overview import OverviewReader, PipelineState
 from workers.context import Components
 
 _BATCH, _FIRST_BATCH, _APPS, _LOOKS = 50, 500, 20, 7
@@ -192,11 +192,13 @@ def look(history: History, context: Components) -> Iterator[tuple[str, float]]:
     """Do what the product does all the time; yield milliseconds of CPU by what was done."""
     store, settings = history.store, context.settings
     evaluator, explainer, lease = scheduler_of(context)
-    glance = GlanceReader(store, settings, lambda: history.now, lambda: PipelineState(by_app={}))
+    overview = OverviewReader(
+        store, settings, lambda: history.now, lambda: PipelineState(by_app={})
+    )
     steps: dict[str, Callable[[], object]] = {
         "writing 50 samples": lambda: history.write(history.now),
         "status tick": lambda: evaluator.run(lease, now=history.now),
-        "glance": glance.read,
+        "overview": overview.read,
         "insights": lambda: explainer.run(lease, now=history.now),
     }
     for number in range(_LOOKS):
@@ -206,7 +208,7 @@ def look(history: History, context: Components) -> Iterator[tuple[str, float]]:
             step()
             if number > 1:  # the first reads everything
                 yield name, 1000 * (cpu_s(store) - began_s)
-        time.sleep(2.1)  # longer than a glance is served
+        time.sleep(2.1)  # longer than a overview is served
     middle = history.end - timedelta(days=history.days / 2)
     for _, wanted, sort in filters(0):
         moved = dict(wanted)

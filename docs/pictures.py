@@ -248,7 +248,7 @@ def paths(story: Story) -> dict[str, str]:
         )  # fmt: skip
     failed = {"app": newest.app, "metric": newest.metric, "outcome": "failed"}
     return {
-        "glance": "/",
+        "overview": "/",
         "incident": incident_path(newest.incident_id),
         "app": app_path(newest.app),
         "releases": releases_path(newest.app),

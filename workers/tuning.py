@@ -60,7 +60,7 @@ class RateRequest(NamedTuple):
     now: datetime
 
 
-class Tuned(NamedTuple):
+class TunedBy(NamedTuple):
     """What a rate that follows the evidence watches, and the app's traffic."""
 
     metric: str
@@ -69,7 +69,7 @@ class Tuned(NamedTuple):
 
 def ask_rate(
     client: redis.Redis, store: Store, settings: Settings, request: RateRequest, kept_s: int,
-    tuned: Tuned | None = None,
+    tuned: TunedBy | None = None,
 ) -> SampleRate:  # fmt: skip
     """
     Ask the hooks of an app for a rate for *kept_s* seconds; return what was asked for.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from monitor.stats.two_rates import PairCheck
     from monitor.store.agreement import Agreement
     from monitor.store.engine import Store
-    from monitor.store.labels import LabelOutcome, LabelRecord, SamplePair, Taken
+    from monitor.store.labels import LabelOutcome, LabelRecord, LabelResult, SamplePair
     from monitor.store.samples import StoredSample
 
 _MOST_CHARS = 8_000
@@ -112,7 +112,7 @@ class LabelSession(NamedTuple):
             now = datetime.now(UTC)
             with self.store.write() as connection:
                 [kept] = take_labels(connection, [made], annotator=self.annotator, now=now)
-            if kept.taken.is_refused:
+            if kept.result.is_refused:
                 console.warn(kept.detail)
         return key
 
@@ -200,10 +200,10 @@ def import_labels(
 ) -> None:
     """Import labels: JSON lines with sample_id and label, as `label export` writes them."""
     from monitor.report.words import reasons
-    from monitor.store.labels import LabelOutcome, Taken, read_record, take_labels
+    from monitor.store.labels import LabelOutcome, LabelResult, read_record, take_labels
 
     who = annotator or getpass.getuser()
-    counts: Counter[Taken] = Counter()
+    counts: Counter[LabelResult] = Counter()
     kept: list[str] = []
     lines = sys.stdin if file == STDIN else file.open(encoding="utf-8", errors="replace")
     with console.opened() as (_, store), lines:
@@ -215,17 +215,19 @@ def import_labels(
                     records.append(read_record(json.loads(line)))
                 except (ValueError, RecursionError) as error:
                     why = f"not JSON: {plain_text(str(error), 100)}"
-                    records.append(LabelOutcome(Taken.UNREADABLE, why))
+                    records.append(LabelOutcome(LabelResult.UNREADABLE, why))
             with store.write() as connection:
                 outcomes = take_labels(connection, records, annotator=who, now=datetime.now(UTC))
             for (number, line), outcome in zip(batch, outcomes, strict=True):
-                counts[outcome.taken] += 1
-                if outcome.taken.is_refused:
+                counts[outcome.result] += 1
+                if outcome.result.is_refused:
                     kept.append(line)
                     if len(kept) <= _SHOWN:
-                        console.warn(f"line {number}: {outcome.taken.value}: {outcome.detail}")
-    bad = {taken.value: n for taken, n in counts.items() if taken.is_refused}
-    parts = [f"{taken.value} {counts[taken]:,}" for taken in Taken if not taken.is_refused]
+                        console.warn(f"line {number}: {outcome.result.value}: {outcome.detail}")
+    bad = {result.value: n for result, n in counts.items() if result.is_refused}
+    parts = [
+        f"{result.value} {counts[result]:,}" for result in LabelResult if not result.is_refused
+    ]
     out.print(f"{', '.join(parts)}, refused {reasons(bad)}")
     if refused is not None and kept:
         refused.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")

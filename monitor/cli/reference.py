@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from monitor.settings import Settings
     from monitor.store.engine import Store
     from workers.reports import SamplingPlan
-    from workers.tuning import RateRequest, Tuned
+    from workers.tuning import RateRequest, TunedBy
 
 
 class ListFormat(StrEnum):
@@ -215,7 +215,7 @@ def plan(  # noqa: PLR0913 - the options of a command
     from monitor.settings.kinds import parse_objective
     from monitor.store.verdicts import read_sample_rates
     from workers.reports import plan_sampling, read_status
-    from workers.tuning import RateRequest, Tuned, end_rate
+    from workers.tuning import RateRequest, TunedBy, end_rate
 
     with console.usage_errors():
         parse_objective(detect or _USUAL)
@@ -272,12 +272,12 @@ def plan(  # noqa: PLR0913 - the options of a command
             if rate is None:
                 raise SettingsError("no sample rate fits, so none was applied")
             request = RateRequest(name, rate, set_by=who, now=now)
-            tuned = Tuned(metric, first.seen_per_hour) if auto else None
+            tuned = TunedBy(metric, first.seen_per_hour) if auto else None
             _apply(store, settings, request, kept_s, tuned)
 
 
 def _apply(
-    store: Store, settings: Settings, request: RateRequest, kept_s: int, tuned: Tuned | None
+    store: Store, settings: Settings, request: RateRequest, kept_s: int, tuned: TunedBy | None
 ) -> None:
     from monitor.queue.consumer import connect
     from workers.tuning import ask_rate

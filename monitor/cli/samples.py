@@ -171,7 +171,7 @@ def print_sample(item: FoundSample) -> None:
         console.say(f"  {name:2} {plain_text(value, 300)}")
 
 
-class To(StrEnum):
+class ExportFormat(StrEnum):
     """What is written."""
 
     CSV = "csv"  #: a folder with one file a sheet
@@ -184,7 +184,8 @@ _MOST_RUNS = 10_000
 
 def export(
     to: Annotated[
-        To, typer.Option(help="csv: a folder, one file per sheet; xlsx: a workbook; google-sheets.")
+        ExportFormat,
+        typer.Option(help="csv: a folder, one file per sheet; xlsx: a workbook; google-sheets."),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder or file to write.")
@@ -209,9 +210,9 @@ def export(
     from monitor.store.drift import read_runs
     from workers.reports import read_report
 
-    if to is To.GOOGLE and (spreadsheet is None or account is None):
+    if to is ExportFormat.GOOGLE and (spreadsheet is None or account is None):
         raise typer.BadParameter("google-sheets needs --spreadsheet and --account")
-    if to is not To.GOOGLE and output is None:
+    if to is not ExportFormat.GOOGLE and output is None:
         raise typer.BadParameter(f"{to} needs --output: where to write")
     now, window_s = datetime.now(UTC), console.parse_duration_s(window)
     with console.opened() as (settings, store):
@@ -223,7 +224,7 @@ def export(
     if 0 < runs < total:
         console.warn(f"only the newest {runs:,} of {total:,} runs are written; see --runs")
     sheets = [*run_sheets(found), *sheets_of(report)]
-    if spreadsheet is not None and account is not None and to is To.GOOGLE:
+    if spreadsheet is not None and account is not None and to is ExportFormat.GOOGLE:
         try:
             from monitor.contrib.google_sheets import write_google  # an extra
         except ModuleNotFoundError:
@@ -233,8 +234,8 @@ def export(
         said = ", ".join(f"{each.name} +{each.added:,} ~{each.renewed:,}" for each in changed)
         console.tell(said or "nothing is new")
     elif output is not None:
-        (write_workbook if to is To.XLSX else write_folder)(sheets, output)
-    where = f"spreadsheet {spreadsheet}" if to is To.GOOGLE else output
+        (write_workbook if to is ExportFormat.XLSX else write_folder)(sheets, output)
+    where = f"spreadsheet {spreadsheet}" if to is ExportFormat.GOOGLE else output
     rows = ", ".join(f"{sheet.name} {len(sheet.rows):,}" for sheet in sheets if sheet.rows)
     console.tell(f"written to {where}; rows: {rows or 'none'}")
 

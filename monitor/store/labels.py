@@ -86,7 +86,7 @@ class LabelRecord(BaseModel):
     )
 
 
-class Taken(StrEnum):
+class LabelResult(StrEnum):
     """What became of a label that came in; all but the first three were refused."""
 
     STORED = "stored"
@@ -103,13 +103,13 @@ class Taken(StrEnum):
     @property
     def is_refused(self) -> bool:
         """Whether the label is not in the store, in this or an earlier form."""
-        return self not in {Taken.STORED, Taken.CHANGED, Taken.DUPLICATE}
+        return self not in {LabelResult.STORED, LabelResult.CHANGED, LabelResult.DUPLICATE}
 
 
 class LabelOutcome(NamedTuple):
     """What became of one label, with the detail for people."""
 
-    taken: Taken
+    result: LabelResult
     detail: str = ""
 
 
@@ -137,7 +137,7 @@ def read_record(value: object) -> LabelRecord | LabelOutcome:
         return LabelRecord.model_validate(value)
     except ValidationError as error:
         where, what = first_mistake(error)
-        return LabelOutcome(Taken.UNREADABLE, f"{where or 'label'}: {what}")
+        return LabelOutcome(LabelResult.UNREADABLE, f"{where or 'label'}: {what}")
 
 
 def take_labels(
@@ -172,7 +172,7 @@ def take_labels(
         before = said.setdefault(key, record)
         if before.label != record.label and before.labelled_at == record.labelled_at:
             detail = f"{who} says pass and fail of {record.sample_id} at the same time"
-            outcomes[i] = LabelOutcome(Taken.CONTRADICTING, detail)
+            outcomes[i] = LabelOutcome(LabelResult.CONTRADICTING, detail)
             continue
         said[key] = record
         found = known.get(record.sample_id)
@@ -185,13 +185,13 @@ def take_labels(
             if stored is None:
                 rows[place] = label
             elif stored.human_passed == label.human_passed:
-                outcome = LabelOutcome(Taken.DUPLICATE)
+                outcome = LabelOutcome(LabelResult.DUPLICATE)
                 if label.note and label.note != stored.note:
                     rows[place] = label
             elif stored.labelled_at > label.labelled_at:
-                outcome = LabelOutcome(Taken.OLDER, "the annotator has said otherwise since")
+                outcome = LabelOutcome(LabelResult.OLDER, "the annotator has said otherwise since")
             else:
-                outcome = LabelOutcome(Taken.CHANGED)
+                outcome = LabelOutcome(LabelResult.CHANGED)
                 rows[place] = label
                 verdict = "fail to pass" if label.human_passed else "pass to fail"
                 note_act(
@@ -200,7 +200,7 @@ def take_labels(
                 )  # fmt: skip
         outcomes[i] = outcome
     save_labels(connection, rows.values())
-    return [outcome or LabelOutcome(Taken.STORED) for outcome in outcomes]
+    return [outcome or LabelOutcome(LabelResult.STORED) for outcome in outcomes]
 
 
 def _labels_from(
@@ -208,19 +208,19 @@ def _labels_from(
 ) -> tuple[LabelOutcome, list[Label]]:
     """Return the labels that a record makes, or why it makes none."""
     if found is None:
-        return LabelOutcome(Taken.UNKNOWN_SAMPLE, f"no sample {record.sample_id}"), []
+        return LabelOutcome(LabelResult.UNKNOWN_SAMPLE, f"no sample {record.sample_id}"), []
     verdicts = found.verdicts.get(record.metric, {})
     if not verdicts:
         detail = f"{record.sample_id} has no verdict of {record.metric}"
-        return LabelOutcome(Taken.NOT_EVALUATED, detail), []
+        return LabelOutcome(LabelResult.NOT_EVALUATED, detail), []
     if record.release is not None and record.release != found.release:
         detail = f"{record.sample_id} is of release {found.release or 'unknown'}"
-        return LabelOutcome(Taken.OTHER_RELEASE, detail), []
+        return LabelOutcome(LabelResult.OTHER_RELEASE, detail), []
     wanted = record.evaluator_version
     if wanted is not None and wanted not in verdicts:
         detail = f"{record.sample_id} was judged by {', '.join(sorted(verdicts))}"
-        return LabelOutcome(Taken.OTHER_EVALUATOR, detail), []
-    return LabelOutcome(Taken.STORED), [
+        return LabelOutcome(LabelResult.OTHER_EVALUATOR, detail), []
+    return LabelOutcome(LabelResult.STORED), [
         Label(
             sample_id=record.sample_id,
             app=found.app,

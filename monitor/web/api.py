@@ -22,7 +22,7 @@ from monitor.store.verdicts import read_proofs
 from monitor.web import charts, schema, time_range
 from monitor.web.auth import RefusedError, read_number, wrong_parameter
 from monitor.web.detail import read_recent
-from monitor.web.overview import Glance
+from monitor.web.overview import Overview
 from monitor.web.site import Endpoints, answer_json, incident_for, incidents_for
 from monitor.web.time_range import TimeRange
 
@@ -37,8 +37,8 @@ class Api(Endpoints):
     """The endpoints that answer with JSON; and those for Prometheus and READMEs."""
 
     def status(self, request: Request) -> Response:
-        """Return everything at a glance."""
-        found = self.site.glance_for(request)
+        """Return everything at an overview."""
+        found = self.site.overview_for(request)
         p = found.pipeline
         return answer_json(
             schema.StatusAnswer(
@@ -60,7 +60,7 @@ class Api(Endpoints):
     def metrics(self, request: Request) -> Response:
         """Return all apps and metrics."""
         app = request.query_params.get("app")
-        rows = self.site.glance_for(request).rows
+        rows = self.site.overview_for(request).rows
         verdicts = [row.verdict for row in rows if app in (None, row.verdict.app)]
         items, after = _paged(request, verdicts, lambda v: time_range.metric_path(v.app, v.metric))
         return answer_json(schema.MetricsPage(items=[_status_of(v) for v in items], next=after))
@@ -68,7 +68,7 @@ class Api(Endpoints):
     def metric(self, request: Request) -> Response:
         """Return one metric of one app."""
         app, metric = request.path_params["app"], request.path_params["metric"]
-        for row in self.site.glance_for(request).rows:
+        for row in self.site.overview_for(request).rows:
             if (row.verdict.app, row.verdict.metric) == (app, metric):
                 verdict = row.verdict
                 since = verdict.evaluated_at - timedelta(seconds=verdict.window_s)
@@ -84,7 +84,7 @@ class Api(Endpoints):
     def series(self, request: Request) -> Response:
         """Return the time series of one metric."""
         app, metric = request.path_params["app"], request.path_params["metric"]
-        span_s = read_number(request, "span_s", self.site.glance.span_s, _LONGEST_S)
+        span_s = read_number(request, "span_s", self.site.overview.span_s, _LONGEST_S)
         now = self.site.clock()
         found = read_recent(
             self.site.store, self.site.settings, app=app, metric=metric,
@@ -128,13 +128,13 @@ class Api(Endpoints):
 
     def prometheus(self, request: Request) -> Response:
         """Return the figures in Prometheus' text format."""
-        body, media_type = exposition(self.site.glance_for(request), self.site.clock())
+        body, media_type = exposition(self.site.overview_for(request), self.site.clock())
         return Response(body, headers={"Content-Type": media_type})
 
     def badge(self, request: Request) -> Response:
         """Return the badge of an app."""
         app = request.path_params["app"]
-        verdicts = [r.verdict for r in self.site.glance_for(request).rows if r.verdict.app == app]
+        verdicts = [r.verdict for r in self.site.overview_for(request).rows if r.verdict.app == app]
         status = worst_status([v.status for v in verdicts])
         worst = next((v for v in verdicts if v.status is status), None)
         value = percent(worst.pass_rate) if worst and worst.pass_rate is not None else ""
@@ -213,10 +213,10 @@ _OF_LEDGER = (
 )
 
 
-def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
+def exposition(overview: Overview, now: datetime) -> tuple[bytes, str]:
     """Return the newest snapshot for Prometheus: the body and its media type."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot(glance, now))
+    registry.register(_Snapshot(overview, now))
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
@@ -224,27 +224,27 @@ def exposition(glance: Glance, now: datetime) -> tuple[bytes, str]:
 class _Snapshot:
     """Collects the metric families of one snapshot."""
 
-    glance: Glance
+    overview: Overview
     now: datetime
 
     def collect(self) -> Iterator[Metric]:
         """Yield one metric family after the other."""
-        glance, now = self.glance, self.now
-        rows = [row.verdict for row in glance.rows[:_MOST_ROWS]]
+        overview, now = self.overview, self.now
+        rows = [row.verdict for row in overview.rows[:_MOST_ROWS]]
         for name, says, value_of in _OF_ROWS:
             yield _gauge(name, says, {(v.app, v.metric): value_of(v) for v in rows}, _KEY)
         ages = {(v.app, v.metric): (now - v.evaluated_at).total_seconds() for v in rows}
         yield _gauge("evaluation_age_seconds", "Since the status was computed.", ages, _KEY)
-        left_out = len(glance.rows) - len(rows)
+        left_out = len(overview.rows) - len(rows)
         yield _gauge("rows_left_out", "Apps and metrics left out, beyond the limit.", left_out)
         for name, field, says in _OF_LEDGER:
             family = CounterMetricFamily(f"groundwatch_{name}", says, labels=("app",))
-            for app in glance.report.apps[:_MOST_ROWS]:
+            for app in overview.report.apps[:_MOST_ROWS]:
                 found = getattr(app.ledger, field)
                 n = found if isinstance(found, int) else sum(found.values())
                 family.add_metric([app.app[:_MOST_LABEL_CHARS]], n)
             yield family
-        found = glance.pipeline
+        found = overview.pipeline
         if not found.is_whole:
             return
         if found.waiting is not None:
@@ -263,7 +263,7 @@ class _Snapshot:
         today, month = found.cost_today_usd or 0.0, found.cost_month_usd or 0.0
         yield _gauge("judge_cost_today_usd", "What the judge cost since midnight UTC.", today)
         yield _gauge("judge_cost_month_usd", "The same this month.", month)
-        yield _gauge("open_incidents", "Open incidents.", len(glance.incidents))
+        yield _gauge("open_incidents", "Open incidents.", len(overview.incidents))
         states = {(state,): n for state, n in found.outbox.items()}
         yield _gauge("alert_messages", "Alert messages by their state.", states, ("state",))
 

@@ -21,14 +21,14 @@ from monitor.models import Status
 from monitor.web import charts
 from monitor.web.api import Api
 from monitor.web.app_pages import AppPages, IncidentPages
-from monitor.web.auth import FEEDBACK_PATH, Doorkeeper, RefusedError, SecureHeaders, path_of
+from monitor.web.auth import FEEDBACK_PATH, AccessBackend, RefusedError, SecureHeaders, path_of
 from monitor.web.auth import GuardedRoute as Route
 from monitor.web.labelling import FeedbackInbox, Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
 from monitor.web.schema import OPERATIONS
 from monitor.web.site import FEEDBACK_SCRIPT, Endpoints, Site
-from monitor.web.writing import Acts, Writing
+from monitor.web.writing import Changes, Writing
 
 _A_YEAR = "public, max-age=31536000, immutable"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -55,7 +55,7 @@ def make_app(site: Site) -> Starlette:
 
     pages, apps, incident = Pages(site), AppPages(site), IncidentPages(site)
     samples, files, inbox = SampleViews(site), Files(site), FeedbackInbox(site)
-    api, writing, acts, labelling = Api(site), Writing(site), Acts(site), Labelling(site)
+    api, writing, changes, labelling = Api(site), Writing(site), Changes(site), Labelling(site)
     endpoints = {
         "status": api.status, "metrics": api.metrics, "apps_metrics_one": api.metric,
         "apps_metrics_series": api.series, "incidents": api.incidents,
@@ -68,7 +68,7 @@ def make_app(site: Site) -> Starlette:
         "feedback_post": inbox.take, "test-cases_post": writing.make_cases,
     }  # fmt: skip
     routes = [
-        Route("/", pages.glance),
+        Route("/", pages.overview),
         Route("/app/{app}", apps.overview),
         Route("/app/{app}/{metric}", pages.metric),
         Route("/releases/{app}", apps.releases),
@@ -82,13 +82,13 @@ def make_app(site: Site) -> Starlette:
         Route("/incidents", pages.incidents),
         Route("/incidents/{incident_id}.md", incident.markdown),
         Route("/incidents/{incident_id}", incident.page),
-        Route("/incidents/{incident_id}/ack", acts.acknowledge, methods=["POST"]),
-        Route("/silences", acts.silences),
-        Route("/silences", acts.add_silence, methods=["POST"]),
-        Route("/silences/{silence_id}/end", acts.end_silence, methods=["POST"]),
+        Route("/incidents/{incident_id}/ack", changes.acknowledge, methods=["POST"]),
+        Route("/silences", changes.silences),
+        Route("/silences", changes.add_silence, methods=["POST"]),
+        Route("/silences/{silence_id}/end", changes.end_silence, methods=["POST"]),
         Route("/noise", pages.noise),
         Route("/channels", pages.channels, whole=True),
-        Route("/channels/test", acts.test_channel, methods=["POST"], whole=True),
+        Route("/channels/test", changes.test_channel, methods=["POST"], whole=True),
         Route("/config", pages.config, whole=True),
         Route("/audit", pages.audit, whole=True),
         *(Route(each.path, endpoints[each.name], methods=[each.method.upper()])
@@ -110,7 +110,7 @@ def make_app(site: Site) -> Starlette:
             Middleware(SecureHeaders),
             Middleware(
                 AuthenticationMiddleware,
-                backend=Doorkeeper(site.access),
+                backend=AccessBackend(site.access),
                 on_error=refuse.on_refused,
             ),
             Middleware(GZipMiddleware, minimum_size=_PACK_FROM_BYTES, compresslevel=5),

@@ -372,7 +372,7 @@ class IncidentPages(Endpoints):
         insight = of_metrics.get((found.app, found.metric)) if found.is_open else None
         causes = likely_causes(
             insight, began=began, ended=until, deploys=deploys,
-            retrieval=self.site.glance.read().of_retrieval(found.app),
+            retrieval=self.site.overview.read().of_retrieval(found.app),
             inputs=of_apps[found.app].inputs if found.app in of_apps else (),
         )  # fmt: skip
         if insight is None:  # what was known when it was announced

@@ -316,7 +316,7 @@ def read_number(request: Request, name: str, usual: int, most: int) -> int:
     return int(text)
 
 
-class Doorkeeper(AuthenticationBackend):
+class AccessBackend(AuthenticationBackend):
     """
     Lets in who may come in; unsafe requests only from our own pages.
 

@@ -26,7 +26,7 @@ from monitor.store.labels import (
     ENOUGH,
     MOST_NOTE_CHARS,
     LabelOutcome,
-    Taken,
+    LabelResult,
     draw,
     labels_of,
     read_record,
@@ -65,7 +65,7 @@ class Labelling(Endpoints):
         app, metric = asked.get("app"), asked.get("metric")
         skipped = asked.getlist("skip")[-_MOST_SKIPPED:]
         now = self.site.clock()
-        rows = [(r.verdict.app, r.verdict.metric) for r in self.site.glance_for(request).rows]
+        rows = [(r.verdict.app, r.verdict.metric) for r in self.site.overview_for(request).rows]
         with self.site.store.read() as connection:
             said = [item for item in agreements(connection) if principal.may_see(item.app)]
             if not app or not metric:
@@ -133,7 +133,7 @@ class Labelling(Endpoints):
             (outcome,) = take_labels(
                 connection, [record], annotator=who.name, now=now, apps=who.apps
             )
-        if outcome.taken.is_refused:
+        if outcome.result.is_refused:
             raise RefusedError(400, "no such evaluation", "nothing was stored")
         said = f"labelled {form.get('label')}"
         self.site.note(request, said, f"{sample_id} {form.get('metric')}")
@@ -166,16 +166,16 @@ class Labelling(Endpoints):
                 )
 
         outcomes = await run_in_threadpool(store)
-        counts = Counter(outcome.taken for outcome in outcomes)
+        counts = Counter(outcome.result for outcome in outcomes)
         return answer_json(
             schema.LabelsTaken(
-                stored=counts[Taken.STORED],
-                changed=counts[Taken.CHANGED],
-                duplicate=counts[Taken.DUPLICATE],
+                stored=counts[LabelResult.STORED],
+                changed=counts[LabelResult.CHANGED],
+                duplicate=counts[LabelResult.DUPLICATE],
                 refused=[
-                    schema.RefusedLabel(index=i, reason=outcome.taken.value, detail=outcome.detail)
+                    schema.RefusedLabel(index=i, reason=outcome.result.value, detail=outcome.detail)
                     for i, outcome in enumerate(outcomes)
-                    if outcome.taken.is_refused
+                    if outcome.result.is_refused
                 ],
             )
         )

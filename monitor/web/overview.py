@@ -1,4 +1,4 @@
-"""The glance page as values, and how they are read: one snapshot that many readers share."""
+"""The overview page as values, and how they are read: one snapshot that many readers share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One app and metric on the glance page."""
+    """One app and metric on the overview page."""
 
     verdict: Verdict
     series: TimeSeries
@@ -92,7 +92,7 @@ class PipelineState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
+class Overview:
     """Everything on the first page."""
 
     report: Report
@@ -103,7 +103,7 @@ class Glance:
     span_s: int
     cell_s: int
 
-    def narrowed(self, apps: Container[str]) -> Glance:
+    def narrowed(self, apps: Container[str]) -> Overview:
         """Return what of it is about these apps, and nothing that others have a part in."""
         incidents = [
             left for incident in self.incidents if (left := incident.narrowed(apps)) is not None
@@ -139,7 +139,7 @@ class Glance:
 
 
 @dataclass(slots=True)
-class GlanceReader:
+class OverviewReader:
     """
     Reads the snapshot at most every two seconds, so that fifty viewers cost as much as one.
 
@@ -153,7 +153,7 @@ class GlanceReader:
     clock: Callable[[], datetime]
     queue: Callable[[], PipelineState]  #: what Redis knows
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _glance: Glance | None = None
+    _overview: Overview | None = None
     _made: float = 0.0
     _steps: dict[int, dict[int, SeriesPoint]] = field(default_factory=dict)
     _steps_at: float | None = None
@@ -163,13 +163,13 @@ class GlanceReader:
     _cost: tuple[float, float] = (0.0, 0.0)
     _cost_at: float | None = None
 
-    def read(self) -> Glance:
+    def read(self) -> Overview:
         """Return the newest snapshot."""
         with self._lock:
-            if self._glance is None or time.monotonic() - self._made > _SERVED_FOR_S:
-                self._glance = self._read(self.clock())
+            if self._overview is None or time.monotonic() - self._made > _SERVED_FOR_S:
+                self._overview = self._read(self.clock())
                 self._made = time.monotonic()
-            return self._glance
+            return self._overview
 
     @property
     def span_s(self) -> int:
@@ -182,7 +182,7 @@ class GlanceReader:
         bucket_s = self.settings.windows.bucket_s
         return max(1, self.span_s // _STEPS // bucket_s) * bucket_s
 
-    def _read(self, now: datetime) -> Glance:
+    def _read(self, now: datetime) -> Overview:
         report = read_status(self.store, self.settings, now=now)
         verdicts = [item.verdict for app in report.apps for item in app.metrics]
         with self.store.read() as connection:
@@ -214,7 +214,7 @@ class GlanceReader:
             for key in [(verdict.app, verdict.metric)]
         ]
         rows.sort(key=lambda r: (SEVERITY.index(r.verdict.status), r.verdict.app, r.verdict.metric))
-        return Glance(
+        return Overview(
             report=report, rows=rows, incidents=incidents, acks=acks, pipeline=pipeline,
             span_s=span_s, cell_s=cell_s,
         )  # fmt: skip

@@ -26,7 +26,7 @@ from monitor.settings import TABLE_OF, setting_field, variable
 from monitor.store.samples import newest_acts
 from monitor.web.auth import Role, needs, principal_of
 from monitor.web.detail import read_detail, read_first_score_s
-from monitor.web.overview import Glance, Row
+from monitor.web.overview import Overview, Row
 from monitor.web.site import Endpoints, incidents_for
 from monitor.web.templating import alert_words, why
 from monitor.web.time_range import SPANS, read_time_range, spans_of
@@ -51,13 +51,13 @@ class Pages(Endpoints):
     """The endpoints that answer with HTML."""
 
     #: By what may be seen: the whole snapshot that was drawn, and the page.
-    _drawn: dict[tuple[frozenset[str] | None, bool], tuple[Glance, str]] = field(
+    _drawn: dict[tuple[frozenset[str] | None, bool], tuple[Overview, str]] = field(
         default_factory=dict
     )
 
-    def glance(self, request: Request) -> Response:
+    def overview(self, request: Request) -> Response:
         """Show all apps, the worst first; the whole of it is drawn once for each snapshot."""
-        whole, found = self.site.glance.read(), self.site.glance_for(request)
+        whole, found = self.site.overview.read(), self.site.overview_for(request)
         visible, may_read = principal_of(request).apps, principal_of(request).role >= Role.READER
         wanted, text = (request.query_params.get(name, "").strip() for name in ("status", "q"))
         is_filtered, drawn = bool(wanted or text), self._drawn.get((visible, may_read))
@@ -84,7 +84,7 @@ class Pages(Endpoints):
         short = [app for app in shown if app.app not in names_in_full]
         counts = Counter(app.status for app in apps)
         page = self.site.fill(
-            request, "glance.html", status=found.report.status, glance=found,
+            request, "overview.html", status=found.report.status, overview=found,
             wanted=wanted, text=text,
             counts=[(status, counts[status]) for status in SEVERITY if counts[status]],
             full=[(app.app, rows[app.app]) for app in in_full],
@@ -106,7 +106,7 @@ class Pages(Endpoints):
         site, now = self.site, self.site.clock()
         bucket_s = site.settings.windows.bucket_s
         shown = read_time_range(
-            request.query_params, now=now, usual_s=site.glance.span_s, bucket_s=bucket_s,
+            request.query_params, now=now, usual_s=site.overview.span_s, bucket_s=bucket_s,
             first_s=read_first_score_s(site.store, app, metric),
         )  # fmt: skip
         may_read = principal_of(request).role >= Role.READER
@@ -125,7 +125,7 @@ class Pages(Endpoints):
             faults = site.faults((app, metric, began), app, metric, since=began)
         causes = likely_causes(
             found.insight, began=began, ended=now, deploys=found.deploys,
-            retrieval=site.glance_for(request).of_retrieval(app), inputs=found.inputs,
+            retrieval=site.overview_for(request).of_retrieval(app), inputs=found.inputs,
         )  # fmt: skip
         if faults is not None:
             causes = with_named_release(causes, faults.components)

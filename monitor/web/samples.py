@@ -62,7 +62,7 @@ class SampleViews(Endpoints):
             (asked, found), wrong = self._read(request), ""
         except RefusedError as error:
             asked, found, wrong = _Asked(), SamplePage((), None), error.detail
-        rows = self.site.glance_for(request).rows
+        rows = self.site.overview_for(request).rows
         self.site.note_view(request, "listed samples", _query(request))
         return self.site.page(
             request, "samples.html", code=400 if wrong else 200, wrong=wrong, wanted=asked.wanted,

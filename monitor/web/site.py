@@ -34,7 +34,7 @@ from monitor.store.samples import note_act
 from monitor.web import templating
 from monitor.web.auth import Access, path_of, principal_of
 from monitor.web.charts import ChartThresholds
-from monitor.web.overview import Glance, GlanceReader, PipelineState
+from monitor.web.overview import Overview, OverviewReader, PipelineState
 from workers.reports import read_faults
 
 if TYPE_CHECKING:
@@ -121,14 +121,14 @@ class Site:
         return Access(self.settings, self.store)
 
     @cached_property
-    def glance(self) -> GlanceReader:
+    def overview(self) -> OverviewReader:
         """The snapshot that all viewers share."""
-        return GlanceReader(self.store, self.settings, self.clock, self.queue_state)
+        return OverviewReader(self.store, self.settings, self.clock, self.queue_state)
 
-    def glance_for(self, request: Request) -> Glance:
+    def overview_for(self, request: Request) -> Overview:
         """Return the snapshot as far as who asks may see it."""
         apps = principal_of(request).apps
-        found = self.glance.read()
+        found = self.overview.read()
         return found if apps is None else found.narrowed(apps)
 
     @cached_property
@@ -170,7 +170,7 @@ class Site:
         status = values.pop("status", None)
         if status is None:
             try:
-                status = self.glance_for(request).report.status
+                status = self.overview_for(request).report.status
             except GroundwatchError:
                 status = Status.BLIND
         return self.templates.get_template(template).render(

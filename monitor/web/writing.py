@@ -245,7 +245,7 @@ class Writing(Endpoints):
         return answer_json(schema.CasesAnswer(items=made, left_out=left_out))
 
 
-class Acts(Endpoints):
+class Changes(Endpoints):
     """The endpoints that change something by POST, and the page on which silences are previewed."""
 
     @posted("acknowledgements")

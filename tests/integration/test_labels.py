@@ -8,7 +8,7 @@ from sqlalchemy import select
 from monitor.models.evaluation import OWN_LEAST, PassRule
 from monitor.rolling.tallies import stream_key
 from monitor.store.agreement import agreements, labelled_samples
-from monitor.store.labels import Taken, draw, labels_of, read_record, take_labels
+from monitor.store.labels import LabelResult, draw, labels_of, read_record, take_labels
 from monitor.store.samples import newest_acts
 from monitor.store.tables import evaluations, scores
 from monitor.store.write import record
@@ -42,7 +42,7 @@ def put(
 
 def take(connection, *values, annotator="eve", now=NOW):
     records = [read_record(value) for value in values]
-    return [o.taken for o in take_labels(connection, records, annotator=annotator, now=now)]
+    return [o.result for o in take_labels(connection, records, annotator=annotator, now=now)]
 
 
 def test_label_notes_who_when_which_evaluator_and_which_release(connection):
@@ -101,8 +101,9 @@ def test_what_cannot_be_stored_is_named_and_stops_nothing(connection):
         ["no", "object"],
         {"sample_id": sample_id, "label": 1, "release": "v1", "evaluator_version": VERSION},
     ) == [
-        Taken.UNKNOWN_SAMPLE, Taken.NOT_EVALUATED, Taken.OTHER_RELEASE, Taken.OTHER_EVALUATOR,
-        Taken.UNREADABLE, Taken.UNREADABLE, Taken.UNREADABLE, Taken.STORED,
+        LabelResult.UNKNOWN_SAMPLE, LabelResult.NOT_EVALUATED,
+        LabelResult.OTHER_RELEASE, LabelResult.OTHER_EVALUATOR,
+        LabelResult.UNREADABLE, LabelResult.UNREADABLE, LabelResult.UNREADABLE, LabelResult.STORED,
     ]  # fmt: skip
     assert len(labels_of(connection, sample_id)) == 1
 
@@ -110,7 +111,7 @@ def test_what_cannot_be_stored_is_named_and_stops_nothing(connection):
 def test_both_verdicts_at_once_are_a_contradiction_and_the_first_stays(connection):
     (sample_id,) = put(connection)
     said = [{"sample_id": sample_id, "label": 1}, {"sample_id": sample_id, "label": 0}]
-    assert take(connection, *said) == [Taken.STORED, Taken.CONTRADICTING]
+    assert take(connection, *said) == [LabelResult.STORED, LabelResult.CONTRADICTING]
     assert labels_of(connection, sample_id)[0].human_passed
 
 
@@ -118,8 +119,8 @@ def test_last_word_counts_whatever_the_order_and_the_former_is_on_record(connect
     (sample_id,) = put(connection)
     early = {"sample_id": sample_id, "label": 1, "labelled_at": "2026-05-01T10:00:00Z"}
     late = {"sample_id": sample_id, "label": 0, "labelled_at": "2026-05-01T11:00:00Z"}
-    assert take(connection, late, early) == [Taken.CHANGED, Taken.STORED]
-    assert take(connection, early, late) == [Taken.OLDER, Taken.DUPLICATE]
+    assert take(connection, late, early) == [LabelResult.CHANGED, LabelResult.STORED]
+    assert take(connection, early, late) == [LabelResult.OLDER, LabelResult.DUPLICATE]
     assert not labels_of(connection, sample_id)[0].human_passed
     act = newest_acts(connection)[0]
     assert (act.who, act.act, act.target) == (
