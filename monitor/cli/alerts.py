@@ -194,8 +194,8 @@ def show(name: Named, as_json: console.AsJson = False) -> None:
     from monitor.web.schema import IncidentAnswer
     from monitor.web.templating import event_reason
 
-    settings, now = console.read_settings(), datetime.now(UTC)
-    with console.open_store(settings).read() as connection:
+    now = datetime.now(UTC)
+    with console.opened() as (settings, store), store.read() as connection:
         incident = named_incident(connection, name)
         events = snapshots(connection, incident.incident_id)
         sent = deliveries(connection, incident_id=incident.incident_id)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
 from importlib import import_module
@@ -328,7 +328,10 @@ def open_store(settings: Settings) -> Store:
             " (or make only the store with: groundwatch migrate)"
         )
     store = Store(settings.sql_url)
-    check_schema(store)
+    with ExitStack() as unless_checked:
+        unless_checked.callback(store.close)
+        check_schema(store)
+        unless_checked.pop_all()
     return store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Annotated
@@ -123,7 +123,7 @@ def route(
         out.print("-> nobody: no channel is configured")
     silences: list[SilenceRule] = []
     # A machine without a store has none.
-    with suppress(GroundwatchError), console.open_store(settings).read() as connection:
+    with suppress(GroundwatchError), console.reading() as connection:
         silences += silences_after(connection, now)
     silence = silence_for([*silences, *plan.maintenance], labels, now)
     if silence is not None:
@@ -189,17 +189,17 @@ def drill(
             " GROUNDWATCH_SLACK_WEBHOOK_URL, GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
         )
     console.quiet_logs()
-    store, told = console.open_store(settings), dict[Recipient, str | None]()
-    dispatcher = Dispatcher(store, channels, Random())  # noqa: S311
-    began = drills.begin_drill(store, watched, datetime.now(UTC))
-    held: dict[str, None] = {}
-    for event in drills.act(began, datetime.now(UTC)):
-        silence = drills.silence_over(store, plan, event, datetime.now(UTC))
-        held |= {} if silence is None else {silence: None}
-        drills.enqueue(store, plan, event, told, datetime.now(UTC))
-        dispatcher.run_once()
-    with store.read() as connection:
-        sent = deliveries(connection, incident_id=began.incident_id)
+    held, told = dict[str, None](), dict[Recipient, str | None]()
+    with closing(console.open_store(settings)) as store:
+        dispatcher = Dispatcher(store, channels, Random())  # noqa: S311
+        began = drills.begin_drill(store, watched, datetime.now(UTC))
+        for event in drills.act(began, datetime.now(UTC)):
+            silence = drills.silence_over(store, plan, event, datetime.now(UTC))
+            held |= {} if silence is None else {silence: None}
+            drills.enqueue(store, plan, event, told, datetime.now(UTC))
+            dispatcher.run_once()
+        with store.read() as connection:
+            sent = deliveries(connection, incident_id=began.incident_id)
     sent.sort(key=lambda item: item.sequence)
     if held:
         names = ", ".join(map(plain_text, held))

@@ -301,7 +301,8 @@ def web(
     configure_logs(settings)
     host, port = host or settings.web_host, settings.web_port if port is None else port
     check_address(settings, host)
-    site = Site(console.open_store(settings), settings)
+    store = console.open_store(settings)
+    site = Site(store, settings)
     # Opened before anything is said of it: whoever comes at once waits until it serves.
     listener = _listen(host, port, variable("web_port"))
     shown = listener.getsockname()
@@ -312,7 +313,8 @@ def web(
         make_app(site), log_config=None, access_log=False, server_header=False,
         proxy_headers=False, timeout_graceful_shutdown=_LONGEST_END_S,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listener])
+    with closing(store):
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int, choice: str) -> socket.socket:

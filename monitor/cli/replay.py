@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,12 +64,16 @@ def replay(
     client = connect(settings.broker_url)
     with translated():
         client.ping()
-    store = console.open_store(settings) if wait else None
-    before = _counts(store, app) if store else Counter[Booking]()
     hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
     limit, started_s = settings.hook_limits.max_text_chars, time.monotonic()
     count = cut = 0
-    with console.opened_records(file, source) as records, console.progress_bar() as progress:
+    kept = closing(console.open_store(settings)) if wait else nullcontext()
+    with (
+        kept as store,
+        console.opened_records(file, source) as records,
+        console.progress_bar() as progress,
+    ):
+        before = _counts(store, app) if store else Counter[Booking]()
         task = progress.add_task("sent", total=records.lines)
         for record in records:
             _await_turn(hook, client, settings, count, started_s + count / (rate or math.inf))
@@ -92,6 +96,7 @@ def replay(
             for done in _scored_until(store, app, before, sent):
                 progress.update(scored, completed=done)
             _await_verdict(store, app, settings)
+            ended = sorted((_counts(store, app) - before).items())
     stats = hook.stats()
     rows: list[tuple[str, ...]] = [
         ("records sent", f"{count:,}", f"{cut:,} of them cut to size"),
@@ -99,8 +104,7 @@ def replay(
         ("seen", f"{stats['seen']:,}", f"= sampled {stats['sampled']:,} + not sampled 0"),
         ("delivered", f"{stats['sent']:,}", f"dropped {reasons(stats['dropped'])}"),
     ]
-    if store is not None:
-        ended = sorted((_counts(store, app) - before).items())
+    if wait:
         rows += [
             (kind, reasons({b.reason: n for b, n in ended if b.kind.value == kind}))
             for kind in _ENDED
