@@ -66,7 +66,7 @@ ENDLESS = ("hang", "drip", "drip_header", "error_drip")
 HARMLESS = {"ok", "three_claims", "fenced", "no_usage", "wrong_quote"}
 HARMLESS |= {"no_response_format", "no_temperature", "no_seed", "no_max_tokens"}
 HARMLESS |= {"duplicate_number", "first_missing", "truncated_when_long", "thinking", "cached"}
-HARMLESS |= {"gullible", "gullible_in_role", "thoughts_in_total"}
+HARMLESS |= {"gullible", "gullible_in_role", "thoughts_in_total", "score_out_of_range"}
 
 
 @pytest.fixture
