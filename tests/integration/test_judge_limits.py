@@ -161,6 +161,29 @@ REPLY = Reply(
 QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
 
 
+def test_what_was_found_missing_is_not_looked_up_again_before_the_call(client):
+    def looks():
+        return client.info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
+
+    kept, inner = VerdictCache(client, kept_s=60), FixedJudge(JUDGEMENT)
+    judge = LimitedJudge(inner, Concurrency(4), SharedLimits(cache=kept))
+    new = [make_interaction(query=f"{number}?") for number in range(4)]
+    before = looks()
+    assert judge.kept(new) == [None] * 4
+    for interaction in new:
+        judge.judge(interaction)
+    assert (looks() - before, inner.asked) == (1, 4)
+    # What has been judged since is found, also where a batch had found it missing.
+    other = VerdictCache(client, kept_s=60)
+    assert other.get_all([content_key("fixed-1", make_interaction(query="new"))], Judgement) == [
+        None
+    ]
+    judge = LimitedJudge(inner, Concurrency(4), SharedLimits(cache=other))
+    for _ in range(3):
+        judge.judge(make_interaction(query="new"))
+    assert inner.asked == 5
+
+
 def test_reply_with_a_wrong_answer_is_not_kept(kept):
     kept.put("right", REPLY)
     kept.put("wrong", replace(REPLY, answers=replace(REPLY.answers, wrong={"score": "too high"})))

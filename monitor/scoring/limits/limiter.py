@@ -55,6 +55,7 @@ T = TypeVar("T", Judgement, Reply)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (Judgement, Reply)}
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
+_MISSING_S = 5.0  # what was missing so lately is not looked up again
 #: What answers refer to, whatever was asked: sentences, passages and the reference by number.
 _ALWAYS_SENT = frozenset({"output", "contexts", "expected", "history"})
 
@@ -292,7 +293,9 @@ class VerdictCache:
     """
     A bounded cache of answers in Redis; the oldest go first.
 
-    Threads that look something up while another one asks Redis share the next request.
+    Threads that look something up while another one asks Redis share the next request. What
+    `get_all` has just found missing, the next `get` takes as missing; the one after asks Redis,
+    as the text may be judged by then.
 
     The key is a digest of all that an answer depends on: the judge's version, which names
     model and prompt, the texts, and the questions where they differ from call to call. The
@@ -306,9 +309,15 @@ class VerdictCache:
         self._most = most
         self._waiting: deque[_LookUp] = deque()
         self._turn = threading.Lock()
+        self._missing: dict[str, float] = {}  #: when each key was found missing
+        self._noting = threading.Lock()
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """Return the answer under *key*, which costs nothing now; None without one."""
+        with self._noting:
+            missing_s = self._missing.pop(key, -_MISSING_S)
+        if time.monotonic() - missing_s < _MISSING_S:
+            return None
         mine = _LookUp(key)
         self._waiting.append(mine)
         with self._turn:
@@ -329,7 +338,12 @@ class VerdictCache:
 
     def get_all(self, keys: Sequence[str], kind: type[T]) -> list[T | None]:
         """Return the answer under each key, with one request."""
-        return [_unpacked(packed, kind) for packed in self._read(keys)]
+        found, now_s = self._read(keys), time.monotonic()
+        with self._noting:
+            lately = {k: at_s for k, at_s in self._missing.items() if now_s - at_s < _MISSING_S}
+            new = {k: now_s for k, packed in zip(keys, found, strict=True) if packed is None}
+            self._missing = lately | new
+        return [_unpacked(packed, kind) for packed in found]
 
     def _read(self, keys: Sequence[str]) -> list[bytes | None]:
         with translated():
@@ -342,6 +356,8 @@ class VerdictCache:
             return
         packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)
         arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
+        with self._noting:
+            self._missing.pop(key, None)
         with translated():
             self._put(keys=[names.VERDICTS, names.verdict(key)], args=arguments)
 
