@@ -86,10 +86,19 @@ Key = tuple[str, str]
 
 
 def read_status(
-    store: Store, settings: Settings, *, now: datetime, app: str | None = None
+    store: Store,
+    settings: Settings,
+    *,
+    now: datetime,
+    window_s: int | None = None,
+    app: str | None = None,
 ) -> Report:
-    """Read the overview: verdicts and ledger, without series and samples."""
-    window_s = settings.windows.status_window_s
+    """
+    Read the overview: verdicts and ledger, without series and samples.
+
+    Recent counts are of *window_s*, by default the status window.
+    """
+    window_s = window_s or settings.windows.status_window_s
     return _read(store, settings, now=now, window_s=window_s, app=app, whole=False)
 
 

@@ -412,18 +412,17 @@ def read_pass_lines(connection: Connection) -> dict[LineKey, PassLine]:
     return {(app, metric, version): PassLine(line, n) for app, metric, version, line, n in rows}
 
 
-def cost_usd_since(connection: Connection, since_s: float) -> float:
+def cost_usd_since(connection: Connection, since_s: float, app: str | None = None) -> float:
     """
-    Return what was spent on evaluations of samples since *since_s*, in US dollars.
+    Return what was spent on samples since *since_s*, of all apps or one, in US dollars.
 
     Where the buckets are gone, the hour or the day that holds *since_s* counts whole.
     """
     # What a segment cost is in the whole app's sum already.
+    of = {"segment": ROOT} if app is None else {"segment": ROOT, "app": app}
     microusd = sum(
         float(cost)
         for piece in pieces(int(since_s), None, read_marks(connection))
-        for _, cost in _summed(
-            connection, piece.level.sums, piece, ("cost_microusd",), segment=ROOT
-        )
+        for _, cost in _summed(connection, piece.level.sums, piece, ("cost_microusd",), **of)
     )
     return microusd / 1e6

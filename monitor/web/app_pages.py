@@ -28,9 +28,9 @@ from monitor.report.render import render_incident
 from monitor.rolling.tallies import window_stats
 from monitor.stats.intervals import Interval
 from monitor.store.ledger import Kind, read_volume
-from monitor.store.query import active_streams
+from monitor.store.query import active_streams, cost_usd_since
 from monitor.store.sample_filter import SampleFilter
-from monitor.store.samples import WorstSample, worst_samples
+from monitor.store.samples import WorstSample, unscored, worst_samples
 from monitor.store.search import FoundSample, find_samples
 from monitor.store.verdicts import read_insights
 from monitor.testsets.compare import Comparison, decide
@@ -53,11 +53,17 @@ from monitor.web.detail import (
     read_recent,
 )  # fmt: skip
 from monitor.web.samples import read_modes
-from monitor.web.site import EXPLANATION_WAIT_S, MOST_WAIT_S, Endpoints, incident_for
+from monitor.web.site import (
+    EXPLANATION_WAIT_S,
+    MOST_WAIT_S,
+    Endpoints,
+    incident_for,
+    incidents_for,
+)
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
-from workers.reports import read_report
+from workers.reports import read_explained, read_status
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
@@ -86,28 +92,33 @@ class AppPages(Endpoints):
         window_s = int(_DAY.total_seconds())
         # Counts are of the minutes that begin within it.
         since = now.replace(second=0, microsecond=0) - _DAY + timedelta(minutes=1)
-        read = read_report(site.store, site.settings, now=now, window_s=window_s, app=app)
+        read = read_status(site.store, site.settings, now=now, window_s=window_s, app=app)
         found = next((one for one in read.apps if one.app == app), None)
         if found is None or not principal.may_see(app):
             return site.missing(request, f"no app of the name {app!r} has sent anything")
         may_read = principal.role >= Role.READER
-        seen = frozenset([app]) if principal.apps is not None else None
-        incidents = [
-            left for one in found.incidents
-            if (left := one if seen is None else one.narrowed(seen)) is not None
-        ]  # fmt: skip
-        alerts = [alert for one in incidents for alert in one.alerts if alert.app == app]
         lead = found.metrics[0].metric if found.metrics else ""
         charted = found.metrics[:_MOST_CHARTS]
         first_s = read_first_score_s(site.store, app, lead) if lead else None
         with site.store.read() as connection:
+            incidents = incidents_for(request, connection, now - _DAY, app)
+            insights, _ = read_explained(connection, app, now=now, since=now - _DAY)
+            failed = {
+                item.metric: without.failed
+                for item in found.metrics
+                if (without := unscored(
+                    connection, app=app, metric=item.metric, since=now - _DAY
+                )).failed
+            }  # fmt: skip
+            cost_usd = cost_usd_since(connection, (now - _DAY).timestamp(), app)
             of_day = read_day(
                 connection, site.settings, app, [item.metric for item in charted], now=now,
                 first_s=first_s,
             )  # fmt: skip
             deploys = {d.release: d for d in read_deploys(connection, app, now - _RELEASES_BACK)}
             for item in reversed(found.metrics):  # what the worst metric says of it stands
-                deploys |= {d.release: d for d in item.insight.deploys} if item.insight else {}
+                insight = insights.get(item.metric)
+                deploys |= {d.release: d for d in insight.deploys} if insight else {}
             segments = read_app_segments(connection, site.settings, app, lead, now)
             worst = worst_samples(
                 connection, app=app, metric=lead, since=now - _DAY, limit=_MOST_WORST
@@ -115,6 +126,7 @@ class AppPages(Endpoints):
             volume = _volume(connection, app, now)
         if worst:
             site.note_view(request, "saw worst samples", f"{app} {lead}")
+        alerts = [alert for one in incidents for alert in one.alerts if alert.app == app]
         newest = sorted(deploys.values(), key=lambda deploy: deploy.at, reverse=True)
         return site.page(
             request, "app.html", status=found.status, app=found, incidents=incidents,
@@ -127,7 +139,7 @@ class AppPages(Endpoints):
             ],
             marks=[ChartMark(deploy.at.timestamp(), deploy.release) for deploy in newest],
             deploys=newest[:_MOST_RELEASES], segments=segments, most_segments=_MOST_SEGMENTS,
-            worst=worst, since=since, volume=volume,
+            worst=worst, since=since, volume=volume, failed=failed, cost_usd=cost_usd,
             faults=read_modes(site, app, lead) if may_read and lead else None,
         )  # fmt: skip
 

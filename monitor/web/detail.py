@@ -324,8 +324,11 @@ def read_day(
     shown = read_time_range(
         {}, now=now, usual_s=86_400, bucket_s=settings.windows.bucket_s, first_s=first_s
     )
-    of = [_stream(connection, app, metric, settings, now) for metric in metrics]
-    return [_series(connection, settings, each, shown, least_n=_LEAST_A_STEP) for each in of]
+    of = _streams(connection, app, settings, now)
+    return [
+        _series(connection, settings, of.get(metric), shown, least_n=_LEAST_A_STEP)
+        for metric in metrics
+    ]
 
 
 def read_first_score_s(store: Store, app: str, metric: str) -> int | None:
@@ -362,12 +365,18 @@ def _report(
 def _stream(
     connection: Connection, app: str, metric: str, settings: Settings, now: datetime
 ) -> Stream | None:
-    """Return the stream that speaks for the metric now, or the one that did last."""
+    return _streams(connection, app, settings, now).get(metric)
+
+
+def _streams(
+    connection: Connection, app: str, settings: Settings, now: datetime
+) -> dict[str, Stream]:
+    """Return the stream that speaks for each metric now, or the one that did last."""
     window_s = max(settings.windows.status_window_s, *settings.windows.windows_s)
     streams = active_streams(
         connection, since_s=0, current_since_s=now.timestamp() - window_s, app=app
     )
-    return next((s for s in streams if s.key[:3] == (app, metric, ROOT)), None)
+    return {stream.key.metric: stream for stream in streams}
 
 
 def _series(
