@@ -85,10 +85,11 @@ def backoff_s(
     *,
     first_s: float,
     longest_s: float,
+    factor: float = 2.0,
     uniform: Callable[[float, float], float] = random.uniform,
 ) -> float:
     """
-    Return the wait after so many *failures* in a row: doubled with each, with jitter.
+    Return the wait after so many *failures* in a row: longer with each, with jitter.
 
     Parameters
     ----------
@@ -96,9 +97,11 @@ def backoff_s(
         How many there were, at least 1.
     first_s, longest_s
         The wait after the first failure, and the most there ever is, in seconds.
+    factor
+        How many times as long each wait is as the one before.
     uniform
         Draws the jitter, between a half and the whole of the wait, so that callers that
         failed together do not try again in step.
     """
-    whole_s = min(longest_s, first_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
+    whole_s = min(longest_s, first_s * factor ** min(failures - 1, _MOST_DOUBLINGS))
     return whole_s * uniform(0.5, 1.0)

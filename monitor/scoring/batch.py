@@ -33,6 +33,7 @@ from monitor.models import (
     TemporalEvaluation,
 )
 from monitor.models.evaluation import Direction, PassRule
+from monitor.retry import backoff_s
 from monitor.scoring.base import Scorer
 from monitor.scoring.measures import population_std, simple_average, weighted_average
 from monitor.scoring.pipeline import failure
@@ -139,12 +140,13 @@ def _with_retries(
             )
 
     retry = config.retry_config or RetryConfig(max_retries=0)
-    found, delay_s = score(), retry.initial_delay_ms / 1000
-    for _ in range(retry.max_retries):
+    found, first_s = score(), retry.initial_delay_ms / 1000
+    for tried in range(1, retry.max_retries + 1):
         if not any(transient(each) for each in found):
             break
-        sleep(delay_s)
-        delay_s *= retry.backoff_multiplier
+        # No jitter: the waits are those that the caller named.
+        factor = retry.backoff_multiplier
+        sleep(backoff_s(tried, first_s=first_s, longest_s=math.inf, factor=factor, uniform=max))
         found = tuple(
             new if transient(old) else old for old, new in zip(found, score(), strict=True)
         )
