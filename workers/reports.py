@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -46,7 +46,7 @@ from monitor.report.digest import (
     build_digest,
     last_period,
 )
-from monitor.report.model import Report, ReportedChange, Worst
+from monitor.report.model import RatePoint, Report, ReportedChange, Worst
 from monitor.rolling.backtesting import RATES, Detection, detections
 from monitor.rolling.evidence_state import from_json
 from monitor.rolling.policies import budget_keys, rules_of
@@ -183,7 +183,8 @@ def _explained(
         without = unscored(connection, app=app, metric=metric, since=since)
         by_metric[metric] = {
             "series": rate_points(
-                steps.get(metric, {}), now=now, window_s=window_s, step_s=step_s
+                {at_s: _point(at_s, tally) for at_s, tally in steps.get(metric, {}).items()},
+                now=now, window_s=window_s, step_s=step_s,
             ),
             "worst": [
                 Worst(
@@ -363,6 +364,12 @@ class _Steps:
             app=verdict.app, metric=verdict.metric, status=verdict.status, n=whole.n,
             points=points, level_verified=verdict.level_verified, **_rates(whole),
         )  # fmt: skip
+
+
+def _point(at_s: int, tally: Tally) -> RatePoint:
+    of = _rates(tally)
+    start = datetime.fromtimestamp(at_s, UTC)
+    return RatePoint(start=start, n=tally.n, pass_rate=of["rate"], low=of["low"], high=of["high"])
 
 
 def _rates(tally: Tally) -> dict[str, float | None]:

@@ -13,7 +13,7 @@ from monitor.format import (
     points_with_interval,
     utc_time,
 )
-from monitor.models import ROOT, Status, Tally, Verdict
+from monitor.models import ROOT, Status, Verdict
 from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
 from monitor.report.model import SEVERITY, AppReport, Ledger, MetricReport, RatePoint
 from monitor.report.words import NOT_EVALUATED, WORDS, change_sentence, is_held
@@ -68,25 +68,21 @@ def worst_first(apps: Iterable[AppReport]) -> list[AppReport]:
 
 
 def rate_points(
-    tallies: Mapping[int, Tally], *, now: datetime, window_s: int, step_s: int
+    scored: Mapping[int, RatePoint], *, now: datetime, window_s: int, step_s: int
 ) -> list[RatePoint]:
     """
-    Return one point a step of the last *window_s* seconds.
+    Return one point a step of the last *window_s* seconds; empty where none is *scored*.
 
-    *tallies* are the sums of steps by their start; empty where there are none. A step without
-    scores is a gap, not a zero.
+    *scored* are points by their start in epoch seconds. A step without scores is a gap, not a zero.
     """
-    if not tallies:
+    if not scored:
         return []
     last = int(now.timestamp()) // step_s * step_s
     first = (int(now.timestamp()) - window_s) // step_s * step_s + step_s
-    points = []
-    for start_s in range(first, last + 1, step_s):
-        tally = tallies.get(start_s, Tally())
-        rate = min(1.0, tally.sum_wy / tally.sum_w) if tally.n else None
-        start = datetime.fromtimestamp(start_s, UTC)
-        points.append(RatePoint(start=start, n=tally.n, pass_rate=rate))
-    return points
+    return [
+        scored.get(at_s) or RatePoint(start=datetime.fromtimestamp(at_s, UTC), n=0, pass_rate=None)
+        for at_s in range(first, last + 1, step_s)
+    ]
 
 
 def newest_only(verdicts: Sequence[Verdict]) -> list[Verdict]:

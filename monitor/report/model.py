@@ -54,11 +54,13 @@ class Ledger(ReportValue):
 
 
 class RatePoint(ReportValue):
-    """The pass rate of one step of a chart; a step without scores has none."""
+    """The pass rate of one step of a chart, with 90 % interval; a step without scores has none."""
 
     start: AwareDatetime
     n: int
     pass_rate: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 class ReportedChange(ReportValue):

@@ -26,8 +26,6 @@ from monitor.report.render import (
     metric_sentences,
     template_engine,
 )
-from monitor.rolling.tallies import DOUBT
-from monitor.stats.intervals import wilson_interval
 from monitor.web import charts, time_range
 from monitor.web.time_range import SeriesPoint, ShadedSpan, TimeSeries, spans_of
 
@@ -192,18 +190,7 @@ def render_html(report: Report, lines: charts.ChartThresholds) -> str:
 
 
 def series_of(points: Sequence[RatePoint]) -> TimeSeries:
-    """
-    Turn the points of a report into a time series with bounds.
-
-    Wilson's at 90 %, as if the samples of a step had one weight; the points hold no more.
-    """
-    steps = []
-    for point in points:
-        start_s = int(point.start.timestamp())
-        if point.pass_rate is None or point.n == 0:
-            steps.append(SeriesPoint(start_s))
-        else:
-            low, high = wilson_interval(point.pass_rate * point.n, point.n, alpha=DOUBT)
-            steps.append(SeriesPoint(start_s, point.n, point.pass_rate, low, high))
+    """Turn the points of a report into the time series of a page."""
+    steps = [SeriesPoint(int(p.start.timestamp()), p.n, p.pass_rate, p.low, p.high) for p in points]
     step_s = steps[1].start_s - steps[0].start_s if len(steps) > 1 else 1
     return TimeSeries(step_s, tuple(steps)).fitted()

@@ -13,16 +13,18 @@ from monitor.report.model import Report
 from monitor.report.render import render_markdown
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.settings import Settings
+from monitor.stats.intervals import wilson_interval
 from monitor.store.drift import bins_by_bucket, read_findings
 from monitor.store.engine import acquire
-from monitor.store.query import active_streams
+from monitor.store.query import active_streams, series
 from monitor.store.rollup import read_inputs
 from monitor.store.tables import bucket_bins, buckets, drift_states, input_bins, streams
 from monitor.store.verdicts import ReleaseMark, add_mark, read_insights
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from monitor.web.detail import read_app_segments, read_detail
-from monitor.web.time_range import TimeRange
+from monitor.web.templating import series_of
+from monitor.web.time_range import TimeRange, steps_of
 from workers.drift import References
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
@@ -53,12 +55,14 @@ class World:
             recipients=[Recipient("slack", "")],
         )
 
-    def answers(self, n, mean, *, from_s, to_s, version="local-1", **interaction):
+    def answers(self, n, mean, *, from_s, to_s, version="local-1", rate=1.0, **interaction):
         """Write n answers, spread over [now + from_s, now + to_s)."""
         results = []
         for k in range(n):
             at = self.now + timedelta(seconds=from_s + (to_s - from_s) * k / n)
-            sample = make_sample(make_interaction(app="bot", **interaction), sampled_at=at)
+            sample = make_sample(
+                make_interaction(app="bot", **interaction), sampled_at=at, sample_rate=rate
+            )
             score = float(np.clip(self.rng.normal(mean, 0.1), 0, 1))
             evaluation = make_evaluation(score=score, evaluator_version=version)
             results.append(result_of(sample, [evaluation], RULES, now=at))
@@ -300,6 +304,22 @@ def test_report_says_who_is_guilty(world):
     report = read_report(world.store, SETTINGS, now=NOW, window_s=DAY)
     assert "model=b" in render_markdown(report)
     assert Report.model_validate_json(report.model_dump_json()) == report
+
+
+def test_chart_of_a_report_has_the_band_of_the_page_where_samples_weigh_unequally(world):
+    world.answers(60, 0.9, from_s=-1800, to_s=0)
+    world.answers(60, 0.6, from_s=-1800, to_s=0, rate=0.1)
+    world.evaluator.run(world.lease, now=world.now)
+    report = read_report(world.store, SETTINGS, now=NOW, window_s=HOUR)
+    drawn = [step for step in series_of(report.apps[0].metrics[0].series).steps if step.n]
+    with world.store.read() as connection:
+        ids = [stream.stream_id for stream in active_streams(connection, since_s=0)]
+        (tallies,) = series(connection, ids, from_s=drawn[0].start_s, step_s=120).values()
+    assert drawn == list(steps_of(tallies).values())
+    assert len(drawn) >= 15
+    plain = [wilson_interval(step.rate * step.n, step.n, alpha=0.1) for step in drawn]
+    wider = [s.high - s.low - (p.high - p.low) for s, p in zip(drawn, plain, strict=True)]
+    assert max(wider) > 0.02  # as samples of one weight they would seem to say more
 
 
 def test_explainer_that_lost_the_lease_writes_nothing(world):

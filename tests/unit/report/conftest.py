@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.models import Drift, Incident, Severity, Status, Tally
+from monitor.models import Drift, Incident, Severity, Status
 from monitor.models.insight import (
     Attribution,
     Deploy,
@@ -17,7 +17,7 @@ from monitor.models.insight import (
 from monitor.report.build import rate_points
 from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing import make_verdict
-from support.reports import app_of, report_of
+from support.reports import app_of, point_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOSTILE = "[/red]\x1b[31m<!channel>|\n# `x` [bold]\u202e*y* <b>&amp; " + "w" * 30
@@ -64,7 +64,7 @@ def facts(app, status):
         opened_at=NOW - timedelta(hours=2), updated_at=NOW, sequence=1,
     )  # fmt: skip
     resolved = incident.model_copy(update={"resolved_at": NOW - timedelta(minutes=30)})
-    tallies = {now - 60 * i: Tally(n=2, sum_w=2, sum_wy=1) for i in (0, 3)}
+    points = {at_s: point_of(at_s, 1, 2) for at_s in (now, now - 180)}
     worst = Worst(interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3)
     return app_of(
         app,
@@ -82,7 +82,7 @@ def facts(app, status):
         ledger=Ledger(seen=9, sampled=3, not_sampled=6, scored=2, skipped={"no_context": 1}),
         by_metric={
             "groundedness": {
-                "series": rate_points(tallies, now=NOW, window_s=7200, step_s=60),
+                "series": rate_points(points, now=NOW, window_s=7200, step_s=60),
                 "insight": make_insight(app), "failed": {"judge_unavailable": 7},
                 "skipped": {HOSTILE: 5, "no_query": 2}, "worst": [worst],
             }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from monitor.models import Status, Tally
+from monitor.models import Status
 from monitor.models.insight import ComponentChange, Deploy
 from monitor.report.build import (
     exit_code,
@@ -20,13 +20,13 @@ from monitor.report.build import (
     recent_counts,
     with_named_release,
 )
-from monitor.report.model import Ledger, Report, worst_status
+from monitor.report.model import Ledger, RatePoint, Report, worst_status
 from monitor.report.render import render_markdown
 from monitor.report.text import render_report, render_status
 from monitor.testing import make_verdict
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
-from support.reports import app_of, report_of
+from support.reports import app_of, point_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 H, W, C, I, B = Status  # noqa: E741
@@ -186,12 +186,10 @@ def test_app_is_shown_without_data_when_nothing_was_scored_yet():
 def test_series_has_gaps_when_steps_have_no_scores():
     step_s = 600
     last = int(NOW.timestamp()) // step_s * step_s
-    tallies = {
-        last: Tally(n=4, sum_w=4, sum_wy=3),
-        last - step_s: Tally(skipped=9),
-        last - 9 * step_s: Tally(n=1, sum_w=1, sum_wy=1),
-    }
-    series = rate_points(tallies, now=NOW, window_s=3600, step_s=step_s)
+    skipped = RatePoint(start=NOW - timedelta(seconds=step_s), n=0, pass_rate=None)
+    scored = {last: point_of(last, 3, 4), last - step_s: skipped}
+    scored[last - 9 * step_s] = point_of(last - 9 * step_s, 1, 1)
+    series = rate_points(scored, now=NOW, window_s=3600, step_s=step_s)
 
     assert [point.pass_rate for point in series] == [None] * 5 + [0.75]
     assert series[-1].start == NOW.replace(second=0)

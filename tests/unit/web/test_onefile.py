@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.models import Incident, Severity, Status, Tally
+from monitor.models import Incident, Severity, Status
 from monitor.report.build import rate_points
 from monitor.report.model import Ledger, ReportedChange, Worst
 from monitor.testing import make_verdict
 from monitor.web.charts import ChartThresholds
 from monitor.web.templating import render_html
-from support.reports import app_of, report_of
+from support.reports import app_of, point_of, report_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 LINES = ChartThresholds(warning=0.85, critical=0.7)
@@ -20,13 +20,12 @@ HOSTILE = "</style></script><script>alert(1)</script><img src=//x.example/y>"
 
 def facts(app):
     now_s = int(NOW.timestamp()) // 60 * 60
-    tally = Tally(n=20, sum_w=20, sum_w2=20, sum_wy=15, sum_w2y=15, sum_w2yy=15)
     incident = Incident(
         incident_id="i", app=app, metric="groundedness", segment="*", window_s=3600,
         level=Severity.CRITICAL, peak_level=Severity.CRITICAL, since=NOW - timedelta(hours=1),
         opened_at=NOW - timedelta(minutes=50), updated_at=NOW, sequence=1,
     )  # fmt: skip
-    tallies = {now_s - 60 * i: tally for i in range(0, 120, 3)}
+    points = {at_s: point_of(at_s, 15, 20) for at_s in range(now_s - 60 * 117, now_s + 1, 180)}
     return app_of(
         app,
         NOW,
@@ -35,7 +34,7 @@ def facts(app):
         incidents=[incident],
         by_metric={
             "groundedness": {
-                "series": rate_points(tallies, now=NOW, window_s=7200, step_s=60),
+                "series": rate_points(points, now=NOW, window_s=7200, step_s=60),
                 "worst": [Worst(interaction_id="id", at=NOW, score=0.1, explanation=HOSTILE)],
             }
         },
