@@ -50,11 +50,11 @@ def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> ReplayedA
     Groups, silences and routes come later and only make it fewer, so this is an upper
     bound of the messages to each recipient.
     """
-    told, state = ReplayedAlert(key), AlertState(key=key)
+    alert, state = ReplayedAlert(key), AlertState(key=key)
     first: datetime | None = None
     for point in history:
         first = first or point.at
-        told.span_s = (point.at - first).total_seconds()
+        alert.span_s = (point.at - first).total_seconds()
         observation = Observation(
             evidence=Evidence.of(point.status),
             at=point.at,
@@ -66,8 +66,8 @@ def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> ReplayedA
         event = decision.event
         if event not in {None, AlertEvent.DEESCALATED} and not decision.quiet:
             assert event is not None
-            told.events.append((point.at, event))
-    return told
+            alert.events.append((point.at, event))
+    return alert
 
 
 def missed(
@@ -75,14 +75,14 @@ def missed(
 ) -> list[tuple[AlertKey, datetime]]:
     """List what fired *before* and has nothing firing within *within_s* seconds of it *after*."""
     fired = {AlertEvent.FIRED, AlertEvent.ESCALATED}
-    later = {told.key[:3]: [at for at, event in told.events if event in fired] for told in after}
+    later = {alert.key[:3]: [at for at, event in alert.events if event in fired] for alert in after}
     return [
-        (told.key, at)
-        for told in before
-        for at, event in told.events
+        (alert.key, at)
+        for alert in before
+        for at, event in alert.events
         if event is AlertEvent.FIRED
         and not any(
-            abs((at - other).total_seconds()) <= within_s for other in later.get(told.key[:3], ())
+            abs((at - other).total_seconds()) <= within_s for other in later.get(alert.key[:3], ())
         )
     ]
 

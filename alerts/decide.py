@@ -58,8 +58,8 @@ from alerts.store import (
     last_snapshot,
     load,
     members_of,
+    notified_recipients,
     open_groups,
-    recipients_told,
     reopen_groups,
     save,
     silence_named,
@@ -76,7 +76,7 @@ from monitor.store.engine import database_now, insert_new
 _log = structlog.get_logger("groundwatch.alerts")
 _MOST_SAMPLES = 3
 _MOST_WITH_BACKGROUND = 50
-_ALSO_TO_THOSE_TOLD = {AlertEvent.ESCALATED, AlertEvent.JOINED}
+_ALSO_TO_THOSE_NOTIFIED = {AlertEvent.ESCALATED, AlertEvent.JOINED}
 _ADDED = "it was already firing when this channel was set up"
 
 
@@ -374,7 +374,7 @@ class Notifier:
 
     def _enqueue(self, found: Sequence[tuple[News, GroupEvents]]) -> None:
         later = {news.group.group_id for news, _ in found if news.event is not AlertEvent.FIRED}
-        told = recipients_told(self.connection, later)
+        notified = notified_recipients(self.connection, later)
         # Dispatchers go by the database's clock: a fast one of ours must not delay a message.
         due_at = min(self.now, database_now(self.connection)) if found else self.now
         rows: list[dict[str, Any]] = []
@@ -383,8 +383,8 @@ class Notifier:
             over = news.event in OVER
             # Whom the routes name, and who was notified before.
             recipients: dict[Recipient, str | None] = {}
-            if over or news.event in _ALSO_TO_THOSE_TOLD:
-                recipients |= told.get(news.group.group_id, {})
+            if over or news.event in _ALSO_TO_THOSE_NOTIFIED:
+                recipients |= notified.get(news.group.group_id, {})
             for event in () if over else loud_events(each):
                 labels = self.plan.labels(event.verdict, event.level)
                 recipients |= self.plan.recipients(labels, self.now)

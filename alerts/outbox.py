@@ -143,7 +143,7 @@ def claim(
             return None
         throttled = throttled_recipients(connection, channel, now)
         due = _due(now, channel)
-        alone = due.where(*(each.not_held_back() for each in throttled))
+        alone = due.where(*(each.unthrottled() for each in throttled))
         head = connection.execute(alone.limit(1)).first()
         for each in throttled:
             if head is None and now - each.last_at >= DIGEST_EVERY:
@@ -413,7 +413,7 @@ class RecipientThrottle:
         """Select the messages to this recipient."""
         return and_(outbox.c.channel == self.channel, outbox.c.recipient == self.recipient)
 
-    def not_held_back(self) -> ColumnElement[bool]:
+    def unthrottled(self) -> ColumnElement[bool]:
         """Select the messages that go out one by one all the same."""
         if self.count >= MOST_CRITICAL_AN_HOUR:
             return or_(~self.is_for, outbox.c.event == DIGEST)

@@ -240,8 +240,8 @@ def noise_since(connection: Connection, since: datetime, now: datetime) -> list[
         )
         .where(incidents.c.opened_at >= since, ~incidents.c.incident_id.startswith(DRILL_ID))
     )
-    told = (outbox.c.created_at >= since) & outbox.c.status.in_(_DELIVERED)
-    sent = select(outbox.c.incident_id, func.count()).where(told).group_by(outbox.c.incident_id)
+    notified = (outbox.c.created_at >= since) & outbox.c.status.in_(_DELIVERED)
+    sent = select(outbox.c.incident_id, func.count()).where(notified).group_by(outbox.c.incident_id)
     messages = {row[0]: int(row[1]) for row in connection.execute(sent)}
     ends = (alert_events.c.at >= since) & (alert_events.c.event == AlertEvent.SETTLED)
     ended = select(alert_events.c.incident_id, func.count()).where(ends)

@@ -121,7 +121,7 @@ def first_snapshots(connection: Connection, group_ids: Collection[str]) -> Itera
             yield Snapshot.model_validate(found)
 
 
-def recipients_told(
+def notified_recipients(
     connection: Connection, group_ids: Collection[str]
 ) -> dict[str, dict[Recipient, str | None]]:
     """Return whom messages about each group went to, delivered or not, each with its fallback."""

@@ -16,7 +16,7 @@ from monitor.format import (
 from monitor.models import ROOT, Status, Verdict
 from monitor.models.insight import ComponentChange, Deploy, InputDrift, Insight
 from monitor.report.model import SEVERITY, AppReport, Ledger, MetricReport, RatePoint
-from monitor.report.words import NOT_EVALUATED, WORDS, change_sentence, is_held
+from monitor.report.words import NOT_EVALUATED, WORDS, change_sentence, is_carried_over
 
 #: A release or another evaluator this long before a fall may have caused it.
 BEFORE = timedelta(hours=1)
@@ -46,8 +46,8 @@ def app_report(
             verdict=verdict,
             windows=sorted(
                 (
-                    # The leading evaluator keeps its status: alerts follow it, held or not.
-                    v if v is verdict else without_held_status(v, now)
+                    # The leading evaluator keeps its status: alerts follow it, carried over or not.
+                    v if v is verdict else without_carried_status(v, now)
                     for v in verdicts
                     if v.metric == verdict.metric
                 ),
@@ -109,18 +109,18 @@ def blind_when_stale(verdict: Verdict, *, now: datetime, stale_after_s: float) -
     )  # fmt: skip
 
 
-def without_held_status(verdict: Verdict, now: datetime) -> Verdict:
+def without_carried_status(verdict: Verdict, now: datetime) -> Verdict:
     """
     Return *verdict* with insufficient data if its window has no scores.
 
     The status of a policy that goes by evidence is that of the stream and persists without new
     scores; beside an empty window it would read as if it were about that window.
     """
-    if not is_held(verdict.status, verdict.window_n):
+    if not is_carried_over(verdict.status, verdict.window_n):
         return verdict
     since = utc_time(verdict.status_since, now)
-    held = f"{WORDS[verdict.status]} since {since}, by the scores before it"
-    reason = f"no scores in this window; {held}"
+    before = f"{WORDS[verdict.status]} since {since}, by the scores before it"
+    reason = f"no scores in this window; {before}"
     return verdict.model_copy(update={"status": Status.INSUFFICIENT_DATA, "reason": reason})
 
 

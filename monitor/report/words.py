@@ -79,15 +79,15 @@ def agreement_line(found: Confusion) -> str:
     return f"{number(agreed)} of {number(n)} agree ({share}), kappa {score(found.kappa)}"
 
 
-def is_held(status: Status, n: int) -> bool:
+def is_carried_over(status: Status, n: int) -> bool:
     """Return whether a status persists from before, with no scores in its window (*n* is 0)."""
     return n == 0 and status in _OF_SCORES
 
 
 def status_word(status: Status, n: int | None = None) -> str:
     """Return the word of a status; given its *n* scores, also that there are no new ones."""
-    held = n is not None and is_held(status, n)
-    return f"{WORDS[status]} (no new scores)" if held else WORDS[status]
+    carried = n is not None and is_carried_over(status, n)
+    return f"{WORDS[status]} (no new scores)" if carried else WORDS[status]
 
 
 def verdict_word(verdict: Verdict) -> str:

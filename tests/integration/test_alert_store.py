@@ -125,7 +125,7 @@ def test_members_are_those_of_their_group_firing_or_over(firing, groups):
 
 def test_recipients_and_first_evidence_are_those_of_each_group(firing, groups):
     ids = {group.group_id for group in groups.values()}
-    told = store.recipients_told(firing, ids)
+    told = store.notified_recipients(firing, ids)
     assert told == {group_id: {Recipient("slack", "#a"): None} for group_id in ids}
     tell(firing, 5, ant=Status.CRITICAL)
     first = list(store.first_snapshots(firing, [groups["ant"].group_id]))
@@ -220,7 +220,7 @@ def test_what_is_critical_goes_on_up_to_sixty(connection, count, alone):
         )
     ]  # fmt: skip
     connection.execute(insert(outbox_table), rows)
-    query = select(outbox_table.c.incident_id).where(throttle.not_held_back())
+    query = select(outbox_table.c.incident_id).where(throttle.unthrottled())
     assert set(connection.execute(query).scalars()) == alone
 
 
