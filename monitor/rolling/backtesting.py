@@ -371,7 +371,6 @@ def detections(
     after: float,
     seen_per_hour: float,
     rates: Sequence[float] = RATES,
-    seed: int = 0,
 ) -> list[Detection]:
     """
     Play 200 falls to pass rate *after* at each sample rate.
@@ -379,7 +378,6 @@ def detections(
     *state*: of a stream without an alarm. *rules*: thresholds and false-alarm budget of the
     stream. *after*: pass rate after the fall, in [0, 1]. *seen_per_hour*: requests that the
     hook sees, above 0. They arrive as a Poisson process. *rates*: sample rates in (0, 1].
-    *seed*: of the falls.
 
     Raise ValueError if the stream is in an alarm.
     """
@@ -388,7 +386,7 @@ def detections(
     found = []
     for rate in rates:
         per_hour = rate * seen_per_hour
-        delays = delays_s(state, rules, after, per_hour, seed)
+        delays = delays_s(state, rules, after, per_hour, seed=0)
         fast, median, slow = (
             float(np.quantile(delays, q, method="higher")) for q in (0.1, 0.5, 0.9)
         )

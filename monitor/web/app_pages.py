@@ -88,10 +88,9 @@ class AppPages(Endpoints):
     def overview(self, request: Request) -> Response:
         """Show one app: charts of all metrics, incidents, volume, cost, releases, segments."""
         app, site, now = request.path_params["app"], self.site, self.site.clock()
-        principal = principal_of(request)
-        window_s = int(_DAY.total_seconds())
+        principal, day, window_s = principal_of(request), now - _DAY, int(_DAY.total_seconds())
         # Counts are of the minutes that begin within it.
-        since = now.replace(second=0, microsecond=0) - _DAY + timedelta(minutes=1)
+        since = day.replace(second=0, microsecond=0) + timedelta(minutes=1)
         read = read_status(site.store, site.settings, now=now, window_s=window_s, app=app)
         found = next((one for one in read.apps if one.app == app), None)
         if found is None or not principal.may_see(app):
@@ -101,27 +100,24 @@ class AppPages(Endpoints):
         charted = found.metrics[:_MOST_CHARTS]
         first_s = read_first_score_s(site.store, app, lead) if lead else None
         with site.store.read() as connection:
-            incidents = incidents_for(request, connection, now - _DAY, app)
-            insights, _ = read_explained(connection, app, now=now, since=now - _DAY)
+            incidents = incidents_for(request, connection, day, app)
+            insights, _ = read_explained(connection, app, now=now, since=day)
             failed = {
-                item.metric: without.failed
+                item.metric: unscored(connection, app=app, metric=item.metric, since=day).failed
                 for item in found.metrics
-                if (without := unscored(
-                    connection, app=app, metric=item.metric, since=now - _DAY
-                )).failed
-            }  # fmt: skip
-            cost_usd = cost_usd_since(connection, (now - _DAY).timestamp(), app)
+            }
+            cost_usd = cost_usd_since(connection, day.timestamp(), app)
             of_day = read_day(
                 connection, site.settings, app, [item.metric for item in charted], now=now,
                 first_s=first_s,
             )  # fmt: skip
             deploys = {d.release: d for d in read_deploys(connection, app, now - _RELEASES_BACK)}
             for item in reversed(found.metrics):  # what the worst metric says of it stands
-                insight = insights.get(item.metric)
-                deploys |= {d.release: d for d in insight.deploys} if insight else {}
+                if item.metric in insights:
+                    deploys |= {d.release: d for d in insights[item.metric].deploys}
             segments = read_app_segments(connection, site.settings, app, lead, now)
             worst = worst_samples(
-                connection, app=app, metric=lead, since=now - _DAY, limit=_MOST_WORST
+                connection, app=app, metric=lead, since=day, limit=_MOST_WORST
             ) if may_read and lead else []  # fmt: skip
             volume = _volume(connection, app, now)
         if worst:

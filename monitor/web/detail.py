@@ -156,7 +156,7 @@ def read_app_segments(
     until: datetime | None = None,
 ) -> SegmentTable:
     """Return the segments of a metric with scores since *since*, or else in the status window."""
-    stream = _stream(connection, app, metric, settings, now)
+    stream = _streams(connection, app, settings, now).get(metric)
     if stream is None:
         return SegmentTable()
     window = _window(settings, now)
@@ -229,7 +229,7 @@ def read_recent(
     if report is None:
         return None
     with store.read() as connection:
-        stream = _stream(connection, app, metric, settings, now)
+        stream = _streams(connection, app, settings, now).get(metric)
         return Recent(report, _series(connection, settings, stream, time_range, least_n=least_n))
 
 
@@ -250,7 +250,7 @@ def read_detail(
     since = datetime.fromtimestamp(time_range.from_s, UTC)
     until = datetime.fromtimestamp(time_range.to_s + 1, UTC)
     with store.read() as connection:
-        stream = _stream(connection, app, metric, settings, now)
+        stream = _streams(connection, app, settings, now).get(metric)
         current, reference, segments = Tally(), Reference("", Tally()), SegmentTable()
         window = _window(settings, now)
         if stream is not None:
@@ -360,12 +360,6 @@ def _report(
 ) -> MetricReport | None:
     report = read_status(store, settings, now=now, app=app)
     return next((m for item in report.apps for m in item.metrics if m.metric == metric), None)
-
-
-def _stream(
-    connection: Connection, app: str, metric: str, settings: Settings, now: datetime
-) -> Stream | None:
-    return _streams(connection, app, settings, now).get(metric)
 
 
 def _streams(

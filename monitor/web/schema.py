@@ -334,22 +334,17 @@ class Problem(_Shape):
     detail: str
 
 
-_CURSOR = [
-    {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 500}},
-    {"name": "cursor", "in": "query", "schema": {"type": "string"}},
-]
-_SPAN = {
-    "name": "span_s",
-    "in": "query",
-    "description": "How far back, in seconds; 24 windows unless given.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
-}
-_APP_ONLY = {"name": "app", "in": "query", "schema": {"type": "string"}}
-_ANNOTATORS = {
-    "name": "annotators", "in": "query", "description": "Least people who labelled a sample.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": 100},
-}  # fmt: skip
-_METRIC = {"name": "metric", "in": "query", "schema": {"type": "string"}}
+def _parameter(name: str, says: str = "", most: int | None = None) -> dict[str, Any]:
+    """Return a text in the query of an address, or a number from 1 to *most*."""
+    shape = {"type": "integer", "minimum": 1, "maximum": most} if most else {"type": "string"}
+    about = {"description": says} if says else {}
+    return {"name": name, "in": "query", **about, "schema": shape}
+
+
+_CURSOR = [_parameter("limit", most=500), _parameter("cursor")]
+_SPAN = _parameter("span_s", "How far back, in seconds; 24 windows unless given.", 31_536_000)
+_APP_ONLY, _METRIC = _parameter("app"), _parameter("metric")
+_ANNOTATORS = _parameter("annotators", "Least people who labelled a sample.", 100)
 
 
 def _filters() -> list[dict[str, Any]]:
