@@ -161,7 +161,7 @@ class AppVitals:
     """What is known of how one app is watched, over the last quarter of an hour or so."""
 
     app: str
-    heartbeat_age_s: float | None = None  #: of the hook last heard of
+    heartbeat_age_s: float | None = None  #: of the hook that reported last
     seen: int = 0
     seen_a_week_ago: int = 0  #: in the same time range
     sampled: int = 0

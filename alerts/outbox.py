@@ -302,7 +302,7 @@ def _take(connection: Connection, head: Row[Any], now: datetime, lease_s: float)
     within = (outbox.c.status == DeliveryStatus.MERGED) & carried
     arrived = exists().where(lane, or_(outbox.c.status.in_(_DELIVERED), within))
     if DIGEST not in tells and not connection.execute(select(arrived)).scalar():
-        # An incident that this recipient never heard of is always reported as fired.
+        # An incident of which this recipient has no message yet is always reported as fired.
         tells.add(AlertEvent.FIRED.value)
     thread = connection.execute(
         select(outbox.c.remote_ref)

@@ -81,7 +81,7 @@ class Waker(bootsteps.StartStopStep):
         try:
             with translated():
                 self._redis.zrem(names.WORKERS, self._name)
-                self._redis.zrem(names.HEARD, self._name)
+                self._redis.zrem(names.ANSWERED, self._name)
             for lease in self._leases(parent):
                 lease.give_back()
         except QueueUnavailableError as error:
@@ -123,7 +123,7 @@ class Waker(bootsteps.StartStopStep):
         now_s = time.time()
         with translated():
             self._redis.zadd(names.WORKERS, {self._name: now_s})
-            for key in (names.WORKERS, names.HEARD):
+            for key in (names.WORKERS, names.ANSWERED):
                 self._redis.zremrangebyscore(key, "-inf", now_s - _FORGET_AFTER_S)
             waiting = self._redis.xlen(names.SAMPLES)
         leases = self._leases(parent)
@@ -146,7 +146,7 @@ class Waker(bootsteps.StartStopStep):
                 busy=bool(state.active_requests),
                 taken=state.all_total_count[0],
                 runs=any(lease.runs() for lease in leases),
-                heard=self._redis.zscore(names.HEARD, self._name),
+                answered=self._redis.zscore(names.ANSWERED, self._name),
                 left=bool(self._redis.llen(names.CELERY_PREFIX + names.CELERY_QUEUE)),
             )
 
@@ -175,13 +175,13 @@ class RunLease:
 
     def begin(self, now_s: float) -> bool:
         """
-        Begin to run under it, and note at *now_s*, in epoch seconds, that the worker was heard.
+        Begin to run under it, and note at *now_s*, in epoch seconds, that its wake-up was answered.
 
         False when it is no longer there, or another run has it: then do not run.
         """
         with translated(), self._redis.pipeline(transaction=True) as pipe:
             pipe.set(self._key, _RUNNING, xx=True, get=True, px=_RUNNING_MS)
-            pipe.zadd(names.HEARD, {self._worker: now_s})
+            pipe.zadd(names.ANSWERED, {self._worker: now_s})
             before, _ = pipe.execute()
         return bool(before == _WOKEN)
 
@@ -209,7 +209,7 @@ class WorkerActivity:
     busy: bool  #: a process of this worker has a run, however slow
     taken: int  #: runs that its processes have begun, ever
     runs: bool  #: a run that this worker woke is at work, here or in another worker
-    heard: float | None  #: when a run that it woke last began anywhere; any clock
+    answered: float | None  #: when a run that it woke last began anywhere; any clock
     left: bool  #: messages lie in the broker
 
 
@@ -225,7 +225,7 @@ class StallWatch:
     """
 
     after_s: float
-    _unheard_s: float = math.inf  #: since when, by a clock that only goes forward
+    _unanswered_s: float = math.inf  #: since when, by a clock that only goes forward
     _untaken_s: float = math.inf
     _last: WorkerActivity | None = None
 
@@ -237,16 +237,16 @@ class StallWatch:
             self._last = now
             return None
         self._last = now
-        unheard = not now.runs and now.heard == before.heard
+        unanswered = not now.runs and now.answered == before.answered
         untaken = now.left and now.taken == before.taken
-        self._unheard_s = min(self._unheard_s, now_s) if unheard else math.inf
+        self._unanswered_s = min(self._unanswered_s, now_s) if unanswered else math.inf
         self._untaken_s = min(self._untaken_s, now_s) if untaken else math.inf
-        if now_s - self._unheard_s >= self.after_s:
-            return f"samples wait, and no wake-up was heard for {self.after_s:g} s"
+        if now_s - self._unanswered_s >= self.after_s:
+            return f"samples wait, and no wake-up was answered for {self.after_s:g} s"
         if now_s - self._untaken_s >= self.after_s:
             return f"wake-ups wait, and no idle process took one for {self.after_s:g} s"
         return None
 
     def reset(self) -> None:
         """Start over, as when Redis was unreachable: that is not the fault of the worker."""
-        self._unheard_s, self._untaken_s, self._last = math.inf, math.inf, None
+        self._unanswered_s, self._untaken_s, self._last = math.inf, math.inf, None

@@ -16,7 +16,7 @@ HOOKS = "groundwatch:hooks"
 #: Sorted set of workers by the time, in epoch seconds, at which they were last alive.
 WORKERS = "groundwatch:workers"
 #: Sorted set of workers by the time, in epoch seconds, at which a drain they woke last began.
-HEARD = "groundwatch:heard"
+ANSWERED = "groundwatch:heard"
 #: Hash of the workers that ended themselves: how many, and when and why the last one did.
 STALLS = "groundwatch:stalls"
 #: How many entries workers have acknowledged and deleted, ever.

@@ -77,7 +77,7 @@ def test_a_deaf_worker_ends_itself_and_a_slow_one_goes_on(environment, redis_url
         assert client.xlen(names.SAMPLES) == 1, "nothing is lost with it"
         found = read_stalls(client)
         assert found.count == 1
-        assert "no wake-up was heard" in found.why
+        assert "no wake-up was answered" in found.why
         while other.xlen(names.SAMPLES):
             assert slow_one.poll() is None
             time.sleep(0.05)

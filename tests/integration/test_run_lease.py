@@ -32,10 +32,10 @@ def test_a_wake_up_that_comes_late_begins_nothing(client):
     assert not RunLease(client, "w", 0).runs()
 
 
-def test_who_woke_a_drain_can_see_that_it_was_heard(client):
+def test_who_woke_a_drain_can_see_that_it_was_answered(client):
     slot = RunLease(client, "w", 0)
     slot.take()
-    assert client.zscore(names.HEARD, "w") is None
+    assert client.zscore(names.ANSWERED, "w") is None
     slot.begin(5.0)
     slot.give_back()
-    assert client.zscore(names.HEARD, "w") == 5.0
+    assert client.zscore(names.ANSWERED, "w") == 5.0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from workers.waker import StallWatch, WorkerActivity
 
 AFTER_S = 60.0
-DEAF = WorkerActivity(waits=True, busy=False, taken=7, runs=False, heard=100.0, left=True)
+DEAF = WorkerActivity(waits=True, busy=False, taken=7, runs=False, answered=100.0, left=True)
 
 
 def seen(looks, every_s=0.5):
@@ -26,11 +26,11 @@ def test_a_worker_that_nobody_hears_is_told_of_in_time():
     said = seen([DEAF] * looks())
     first = next(n for n, why in enumerate(said) if why)
     assert first * 0.5 == pytest.approx(AFTER_S, abs=1)
-    assert "no wake-up was heard for 60 s" in said[first]
+    assert "no wake-up was answered for 60 s" in said[first]
 
 
 def test_one_that_is_deaf_beside_others_that_hear_is_told_of_too():
-    said = seen(replace(DEAF, heard=float(n)) for n in range(looks()))
+    said = seen(replace(DEAF, answered=float(n)) for n in range(looks()))
     assert "no idle process took one" in next(filter(None, said))
 
 
@@ -52,7 +52,7 @@ def test_none_is_told_of_that_has_nothing_to_do_or_much(progress, every):
 def test_none_is_told_of_whose_drains_begin(every, run_on):
     """Neither where they run long elsewhere, nor where they end at once, as with no judge."""
     course = [
-        replace(DEAF, heard=float(n // every), taken=n // every, runs=run_on and n % every == 0)
+        replace(DEAF, answered=float(n // every), taken=n // every, runs=run_on and n % every == 0)
         for n in range(looks())
     ]
     assert not any(seen(course))
