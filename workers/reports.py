@@ -86,31 +86,21 @@ Key = tuple[str, str]
 
 
 def read_status(
+    store: Store, settings: Settings, *, now: datetime, app: str | None = None
+) -> Report:
+    """Read the overview of the status window: verdicts and ledger, without series and samples."""
+    window_s = settings.windows.status_window_s
+    return read_report(store, settings, now=now, window_s=window_s, app=app, whole=False)
+
+
+def read_report(
     store: Store,
     settings: Settings,
     *,
     now: datetime,
-    window_s: int | None = None,
+    window_s: int,
     app: str | None = None,
-) -> Report:
-    """
-    Read the overview: verdicts and ledger, without series and samples.
-
-    Recent counts are of *window_s*, by default the status window.
-    """
-    window_s = window_s or settings.windows.status_window_s
-    return _read(store, settings, now=now, window_s=window_s, app=app, whole=False)
-
-
-def read_report(
-    store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None = None
-) -> Report:
-    """Read everything that a report over the last *window_s* seconds says."""
-    return _read(store, settings, now=now, window_s=window_s, app=app, whole=True)
-
-
-def _read(
-    store: Store, settings: Settings, *, now: datetime, window_s: int, app: str | None, whole: bool
+    whole: bool = True,
 ) -> Report:
     """Read what a report over the last *window_s* seconds says, *whole* or as an overview."""
     windows, since = settings.windows, now - timedelta(seconds=window_s)

@@ -63,7 +63,7 @@ from monitor.web.site import (
 from monitor.web.templating import event_reason
 from monitor.web.time_range import SPANS, ChartMark, ShadedSpan, TimeRange, spans_of
 from monitor.web.writing import ACK_HOURS, LASTS
-from workers.reports import read_explained, read_status
+from workers.reports import read_explained, read_report
 
 _DAY = timedelta(days=1)
 _RELEASES_BACK = timedelta(days=90)
@@ -91,7 +91,9 @@ class AppPages(Endpoints):
         principal, day, window_s = principal_of(request), now - _DAY, int(_DAY.total_seconds())
         # Counts are of the minutes that begin within it.
         since = day.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        read = read_status(site.store, site.settings, now=now, window_s=window_s, app=app)
+        read = read_report(
+            site.store, site.settings, now=now, window_s=window_s, app=app, whole=False
+        )
         found = next((one for one in read.apps if one.app == app), None)
         if found is None or not principal.may_see(app):
             return site.missing(request, f"no app of the name {app!r} has sent anything")
