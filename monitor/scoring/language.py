@@ -28,11 +28,13 @@ def language() -> dict[str, Any]:
 STOP_WORDS = frozenset(w for words in language()["stop_words"].values() for w in words.split())
 _NUMBER_WORDS = {
     word: str(number)
-    for name, first, step in (("from_2", 2, 1), ("from_1", 1, 1), ("tens_from_30", 30, 10))
-    for number, word in zip(
-        range(first, 100, step), language()["numbers"][name].split(), strict=False
-    )
+    for names, first, step in language()["numbers"]["words"]
+    for number, word in zip(range(first, 100, step), names.split(), strict=False)
+    if word != "-"
 } | {"twice": "2"}
+#: "twenty-one", "vingt et un", "soixante-quinze", "quatre-vingts"
+_COMPOUND = re.compile(language()["numbers"]["compound"], re.IGNORECASE)
+_BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 
 _MARK_CODES = [
     code
@@ -100,10 +102,8 @@ class Word(NamedTuple):
         lower = surface.lower().removesuffix("'s")
         if elided := _ELIDED.match(lower):
             lower = lower[elided.end() :]
-        if lower in _NUMBER_WORDS:
-            return cls(
-                _NUMBER_WORDS[lower], content=True, number=True, capital=False, surface=surface
-            )
+        if figure := _NUMBER_WORDS.get(lower):
+            return cls(figure, content=True, number=True, capital=False, surface=surface)
         content = lower not in STOP_WORDS and not (len(lower) == 1 and lower.isascii())
         capital = content and surface[0].isupper()
         return cls(stem(lower), content, number=False, capital=capital, surface=surface)
@@ -144,6 +144,10 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
         text = compatible(text)
     if _MAY_BE_DOTTED.search(text):
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
+    if any(map(text.__contains__, _HINTS["tens"])):
+        text = _COMPOUND.sub(
+            lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
+        )
     if "n't" in text or "N'T" in text:
         text = _IRREGULAR_NOT.sub(lambda m: _IRREGULAR.get(m[0].lower(), m[0]), text)
         text = _NOT.sub(" not", text)

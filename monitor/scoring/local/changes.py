@@ -214,7 +214,8 @@ def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
 def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Iterator[WordChange]:
     """Yield denials on one side of words that agree."""
     weights, passages, mine = aligned.weights, aligned.passages, _negations(said)
-    if not (mine or _negations(told)) or aligned.share(mine) < _COPIED_WHOLLY:
+    helping = [word for word in said if word.stem in listed("helping")]  # "need" has weight
+    if not (mine or _negations(told)) or aligned.share([*mine, *helping]) < _COPIED_WHOLLY:
         return
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
     for a, b in pairwise((0, *turns, len(told))):  # the clause that holds all of the claim

@@ -66,6 +66,17 @@ PAIRS = {  # a passage, what it says, and the same with one detail changed
             "Rents in the old town rose from 20 to 30 euros.",
             "Rents in the old town rose from 30 to 20 euros.",
         ),
+        ("The term is twenty-one days.", "The term is 21 days.", "The term is 31 days."),
+        (
+            "Le délai est de quatorze jours.",
+            "Le délai est de 14 jours.",
+            "Le délai est de 15 jours.",
+        ),
+        (
+            "Le prix est de vingt et un euros.",
+            "Le prix est de 21 euros.",
+            "Le prix est de 20 euros.",
+        ),
     ],
     "date": [
         (
@@ -170,6 +181,7 @@ PAIRS = {  # a passage, what it says, and the same with one detail changed
             "Members may not bring a guest on weekdays.",
         ),
         (LETTER, "You need not sign for the delivery.", "You need to sign for the delivery."),
+        ("Guests must show a pass.", "Guests must show a pass.", "Guests need not show a pass."),
         (
             BAKERY,
             "Cakes can be ordered until noon on Friday.",
