@@ -32,6 +32,7 @@ from monitor.scoring.local.relevance import (
     figure_asked,
     has_figure,
     lacks_place,
+    lacks_reason,
     light,
     named,
     only_yes_or_no_is_asked,
@@ -48,6 +49,7 @@ _MOST_SENTENCES, _MOST_CLAIMS, _MOST_CLAUSES, _SENTENCE_CHARS = 400, 20, 1_000, 
 _ENOUGH, _BARELY = 0.85, 0.5  # shares of the best score: enough, and too little without own words
 _KNOWN = 0.25  # share of a question's information that the passages must hold to tell
 _RIVAL = 0.8  # of what an answer's clause has of the question: another with the figure has as much
+_BESIDE = 0.95  # the same, where both are of one sentence
 _NOTHING_NEW, _LITTLE_NEW = 0.15, 0.3  # shares of an answer's information that are new
 _AGAIN = 0.5  # share of the answer before that an answer repeats
 _OWN_WORDS = 0.55  # share of a question of yes or no that an answer without either repeats
@@ -63,6 +65,7 @@ _SUBJECT_WORDS, _CLAUSE_WORDS = 3, 3  # of a subject; of a clause, at least
 _NEARLY, _ADDS, _CLAUSE, _WHOLE = 0.9, 0.15, 0.8, 0.5
 _SHORTEST_PART = 4  # letters of a part of a compound
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
+_CODE = re.compile(r"\b\d{1,3}[A-Za-z]\b")  # "class 3b"
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
 Keys = frozenset[str]  #: beginnings of stems, and groups of related words in brackets
 
@@ -75,6 +78,7 @@ class FollowUp(NamedTuple):
     item: Keys | None  #: what names the item of a list that it points at
     before: str  #: the question before
     answered: str  #: the answer before
+    earlier: tuple[str, ...]  #: answers before that one
     leans: bool  #: it only names what is different this time, or nothing at all
     kind: str | None  #: of the figure it asks for
     units: frozenset[str]  #: of the answer before, where it asks for the same once more
@@ -193,7 +197,8 @@ def follow(
     asked, item = [*_keyed_words(named(query))], _item(query, turns)
     if len(asked) > _MOST_ASKED or (alone.reason == "instruction" and not item):
         return None
-    own = _own_keys(asked, reading)
+    codes = [frozenset({code.lower()}) for code in _CODE.findall(query)]
+    own = (*_own_keys(asked, reading), *codes)
     before, answered = (
         next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
         for role in ("user", "assistant")
@@ -204,7 +209,10 @@ def follow(
     same = same and not pattern("supposes").search(query)
     same = same and pattern("wh").search(before) is not None
     asked_before = units(answered) if same else frozenset[str]()
-    question = FollowUp(query, own, item, before, answered, leans, kind, asked_before)
+    earlier = [t.content[:_TURN_CHARS] for t in turns if t.role == "assistant"][:-1]
+    question = FollowUp(
+        query, own, item, before, answered, tuple(earlier), leans, kind, asked_before
+    )
     found = _judge(question, output, reading)
     if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
@@ -218,7 +226,7 @@ def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     if lacks_place(question.query, output):
         return Settled(DOES_NOT_AT_MOST, "It lacks the place that is asked for.")
     clauses = _clauses(reading)
-    taken = _taken_from(reading, clauses)
+    taken = _taken_from(reading, clauses, question.keys)
     if taken:
         return _compare(Wanted(question, clauses), output, clauses, taken)
     answers = question.yes_no and begins_with_yes_or_no(output)
@@ -233,7 +241,8 @@ def _compare(
     ours = max(wanted.score(each, output) for each in taken)
     scores = [wanted.score(each, each.text) for each in clauses]
     tells = question.item is not None or wanted.known >= _KNOWN
-    fitting = [each for each in scores if each.fits] if question.kind or question.units else []
+    asks_figure = bool(question.kind or question.units)
+    fitting = [each for each in scores if each.fits] if asks_figure else []
     most, most_fitting = (max((s.own for s in each), default=0.0) for each in (scores, fitting))
     alike = question.kind or (ours.fits and most_fitting >= _RIVAL * most)
     pool = fitting if fitting and alike else scores
@@ -247,9 +256,19 @@ def _compare(
         other = not question.own and pattern("other").search(question.query)
         if (question.kind or other or (tells and rival > 0)) and rival >= _RIVAL * ours.own:
             return Settled(DOES_NOT_AT_MOST, "It lacks the kind of figure that is asked for.")
+    if pattern("asks_why").search(question.query):
+        reasons = {each.sentence for each in clauses if pattern("because").search(each.text)}
+        if (
+            reasons
+            and not {each.sentence for each in taken} & reasons
+            and lacks_reason(question.query, output)
+        ):
+            return Settled(DOES_NOT_AT_MOST, "It lacks the reason that is asked for.")
+    if asks_figure and not question.item and _is_figure_of_another(wanted, output, clauses):
+        return Settled(DOES_NOT_AT_MOST, "The passages have its figure for something else.")
     barely = ours.total >= _BARELY * best.total
     answers = question.yes_no and begins_with_yes_or_no(output)
-    enough = barely and (answers or ours.total >= _ENOUGH * best.total)
+    enough = barely and ((answers and not question.item) or ours.total >= _ENOUGH * best.total)
     bare = not question.item and wanted.total <= _BARE * wanted.unknown
     bare = bare and not pattern("supposes").search(question.query)
     if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
@@ -257,6 +276,21 @@ def _compare(
     brief = len(question.own) <= _BRIEF or question.item
     fails = not barely if bare else tells and asks and brief
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
+
+
+def _is_figure_of_another(wanted: Wanted, output: str, clauses: Sequence[Clause]) -> bool:
+    """Return whether the clauses with the figures of *output* have less of what is asked."""
+    said = {word.stem for word in words(output) if word.number}
+    ours, others = (0.0, -1), []  # what each has of the question, and its sentence
+    for clause in clauses:
+        own, fits = wanted.score(clause, clause.text)[1:]
+        figures = {word.stem for word in words(clause.text) if word.number}
+        if fits and said.isdisjoint(figures):
+            others.append((own, clause.sentence))
+        elif fits and figures:
+            ours = max(ours, (own, clause.sentence))
+    # beside it in one sentence, a clause says more precisely what its figure is of
+    return any(0 < ours[0] < own * (_BESIDE if ours[1] == n else _RIVAL) for own, n in others)
 
 
 def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
@@ -275,6 +309,9 @@ def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
         return "It repeats the answer before."
     free = "(price)" in question.keys and pattern("no_price").search(output)
     says = pattern("stance").search(output) or says_instead("number", output)
+    told = [_keys(each) for each in question.earlier]
+    if not takes_up and said and any(said <= each for each in told):
+        return "It repeats an earlier answer."
     if question.leans or free or says or not yes_no:
         return None
     held = sum(weight for weight, keys in wanted.own if not keys.isdisjoint(said))
@@ -312,9 +349,10 @@ def _parts(sentence: str) -> list[str]:
     return parts
 
 
-def _taken_from(reading: Reading, clauses: Sequence[Clause]) -> list[Clause]:
+def _taken_from(reading: Reading, clauses: Sequence[Clause], asked: Keys) -> list[Clause]:
     """Return the clauses that hold most of a claim of the answer, with the keys of the claim."""
     found = []
+    elsewhere = asked & frozenset[str]().union(*(each.keys for each in clauses))
     for aligned in [claim.aligned for claim in reading.claims[:_MOST_CLAIMS]]:
         said, (first, both) = _keys(aligned.text), aligned.shares
         numbers = {word.stem for word in aligned.tokens if word.number}
@@ -332,7 +370,7 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause]) -> list[Clause]:
             for figures, shared, whole, clause in held:
                 alike = figures == most[0] and shared >= _CLAUSE * most[1]
                 if (alike and not said.isdisjoint(clause.keys)) or shared >= _WHOLE * whole > 0:
-                    found.append(clause._replace(keys=clause.keys | said))
+                    found.append(clause._replace(keys=clause.keys | (said - elsewhere)))
     return found
 
 
@@ -368,7 +406,8 @@ def _keys(*texts: str) -> Keys:
 @lru_cache(maxsize=4096)  # clauses and their sentences are read several times
 def _word_keys(text: str) -> tuple[Keys, ...]:
     """Return the keys of each informative word."""
-    return tuple(keys for _, keys in _keyed_words(text))
+    codes = [frozenset({code.lower()}) for code in _CODE.findall(text)]
+    return (*(keys for _, keys in _keyed_words(text)), *codes)
 
 
 def _keyed_words(text: str) -> Iterator[tuple[Word, Keys]]:

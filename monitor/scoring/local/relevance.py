@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, language, listed, words
+from monitor.scoring.language import STOP_WORDS, Word, language, listed, words
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -35,6 +35,7 @@ RELEVANCE_FEATURES = (
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
+_FOREIGN = 0.2  # share of little words that texts of two languages may have in common
 _MOST_TALK = 10  # words
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _EVEN = 0.5  # below it words speak against an answer
@@ -107,7 +108,9 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
     if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
-        return _judge_transformed_text(query, task, output, taken)
+        if asks_translation(task) or _is_in_another_language(output, reading.passages):
+            return Settled(None, "instruction")
+        return _judge_transformed_text(query, output, taken)
     retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
     if (creates := pattern("create", r"(?:{})\b").match(task)) or retold:
         certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
@@ -117,16 +120,23 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     return None if relevance is None else _judge_by_type(plain, output, reading, relevance)
 
 
-def _judge_transformed_text(query: str, task: str, output: str, taken: list[float]) -> Settled:
+def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Settled:
     """Judge a summary or another form of a text: of the passages, else of the request itself."""
     if not taken:
         own, said = ({w.stem for w in words(text) if w.content} for text in (query, output))
         taken = [len(said & own) / len(said)] if said and len(own) >= _OWN_TEXT else []
-    if not taken or asks_translation(task) or _NOT_TAKEN < max(taken) < _TAKEN:
+    if not taken or _NOT_TAKEN < max(taken) < _TAKEN:
         return Settled(None, "instruction")
     if max(taken) >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
+
+
+def _is_in_another_language(output: str, passages: Passages) -> bool:
+    """Return whether hardly any of the little words of *output* occurs in the passages."""
+    small = {word.surface.lower() for word in words(output)} & (STOP_WORDS | light())
+    known = {word.surface.lower() for each in passages.words for word in each}
+    return bool(known) and len(small) > 1 and len(small & known) <= _FOREIGN * len(small)
 
 
 def asks_translation(query: str) -> bool:
@@ -258,9 +268,9 @@ def asks_yes_or_no(query: str) -> bool:
 
 def only_yes_or_no_is_asked(query: str) -> bool:
     """Return whether *query*, of any language, is a question without a word that asks for more."""
-    plain = pattern("english_was").sub(
-        " ", re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
-    )  # in German it means "what"
+    asked = re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
+    # "was" means "what" in German, and "where was" asks for a place
+    plain = pattern("english_was").sub(lambda found: re.sub(r"(?i)\bwas\b", " ", found[0]), asked)
     return query.rstrip().endswith("?") and not pattern("wh").search(plain)
 
 
