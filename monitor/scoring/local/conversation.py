@@ -206,7 +206,6 @@ def follow(
     leans = not own or pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None
     kind = figure_asked(query)
     same = leans and kind is None and not pattern("wh").search(query)
-    same = same and not pattern("supposes").search(query)
     same = same and pattern("wh").search(before) is not None
     asked_before = units(answered) if same else frozenset[str]()
     earlier = [t.content[:_TURN_CHARS] for t in turns if t.role == "assistant"][:-1]
@@ -258,19 +257,15 @@ def _compare(
             return Settled(DOES_NOT_AT_MOST, "It lacks the kind of figure that is asked for.")
     if pattern("asks_why").search(question.query):
         reasons = {each.sentence for each in clauses if pattern("because").search(each.text)}
-        if (
-            reasons
-            and not {each.sentence for each in taken} & reasons
-            and lacks_reason(question.query, output)
-        ):
+        gives = not lacks_reason(question.query, output)
+        if reasons and not gives and reasons.isdisjoint(each.sentence for each in taken):
             return Settled(DOES_NOT_AT_MOST, "It lacks the reason that is asked for.")
-    if asks_figure and not question.item and _is_figure_of_another(wanted, output, clauses):
+    if asks_figure and not question.item and _is_figure_of_another(output, clauses, scores):
         return Settled(DOES_NOT_AT_MOST, "The passages have its figure for something else.")
     barely = ours.total >= _BARELY * best.total
     answers = question.yes_no and begins_with_yes_or_no(output)
-    enough = barely and ((answers and not question.item) or ours.total >= _ENOUGH * best.total)
+    enough = barely and (answers or ours.total >= _ENOUGH * best.total)
     bare = not question.item and wanted.total <= _BARE * wanted.unknown
-    bare = bare and not pattern("supposes").search(question.query)
     if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
         return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
     brief = len(question.own) <= _BRIEF or question.item
@@ -278,16 +273,15 @@ def _compare(
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 
-def _is_figure_of_another(wanted: Wanted, output: str, clauses: Sequence[Clause]) -> bool:
+def _is_figure_of_another(output: str, clauses: Sequence[Clause], scores: Sequence[Score]) -> bool:
     """Return whether the clauses with the figures of *output* have less of what is asked."""
     said = {word.stem for word in words(output) if word.number}
     ours, others = (0.0, -1), []  # what each has of the question, and its sentence
-    for clause in clauses:
-        own, fits = wanted.score(clause, clause.text)[1:]
-        figures = {word.stem for word in words(clause.text) if word.number}
+    for clause, (_, own, fits) in zip(clauses, scores, strict=True):
+        figures = {word.stem for word in words(clause.text) if word.number} if fits else set()
         if fits and said.isdisjoint(figures):
             others.append((own, clause.sentence))
-        elif fits and figures:
+        elif figures:
             ours = max(ours, (own, clause.sentence))
     # beside it in one sentence, a clause says more precisely what its figure is of
     return any(0 < ours[0] < own * (_BESIDE if ours[1] == n else _RIVAL) for own, n in others)
@@ -307,15 +301,14 @@ def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
     again = wanted.share_of(question.answered, said) >= _AGAIN
     if again and new < (_NOTHING_NEW if takes_up and yes_no else 0.0 if takes_up else _LITTLE_NEW):
         return "It repeats the answer before."
-    free = "(price)" in question.keys and pattern("no_price").search(output)
     says = pattern("stance").search(output) or says_instead("number", output)
     told = [_keys(each) for each in question.earlier]
     if not takes_up and said and any(said <= each for each in told):
         return "It repeats an earlier answer."
-    if question.leans or free or says or not yes_no:
+    if question.leans or says or not yes_no:
         return None
     held = sum(weight for weight, keys in wanted.own if not keys.isdisjoint(said))
-    enough = held >= _OWN_WORDS * wanted.total or pattern("either").search(query)
+    enough = held >= _OWN_WORDS * wanted.total
     return None if enough else "It says neither yes nor no."
 
 
@@ -456,7 +449,7 @@ def _related(word: str) -> Keys:
 
 def _item(query: str, turns: Sequence[Turn]) -> Keys | None:
     """Return what names the item of a list that a question points at, and no other item."""
-    spans, ordinals = language()["conversation"]["spans"], language()["conversation"]["places"]
+    spans, ordinals = (language()["conversation"][name] for name in ("spans", "places"))
     places = [
         n
         for n, place in enumerate(ordinals)

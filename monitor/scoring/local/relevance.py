@@ -35,14 +35,13 @@ RELEVANCE_FEATURES = (
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
+_FEW_SMALL = 2  # so few little words do not show the language of a text
 _FOREIGN = 0.2  # share of little words that texts of two languages may have in common
 _MOST_TALK = 10  # words
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
-_LEAST_ASKED, _HELD = 2, 0.6  # words of a question; share of them in the sentence about it
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
-_ROUNDING = 1e-9
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
@@ -136,7 +135,7 @@ def _is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether hardly any of the little words of *output* occurs in the passages."""
     small = {word.surface.lower() for word in words(output)} & (STOP_WORDS | light())
     known = {word.surface.lower() for each in passages.words for word in each}
-    return bool(known) and len(small) > 1 and len(small & known) <= _FOREIGN * len(small)
+    return bool(known) and len(small) > _FEW_SMALL and len(small & known) <= _FOREIGN * len(small)
 
 
 def asks_translation(query: str) -> bool:
@@ -194,29 +193,9 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
         taken = max((claim.values[0] for claim in reading.claims), default=0.0)
         if taken >= _TAKEN and relevance < DOES_AT_LEAST:
             return Settled(DOES_AT_LEAST, "It answers yes or no.")
-    elif _answers_from_elsewhere(query, reading):
-        return Settled(min(relevance, _NO_FIGURE), ELSEWHERE)
     vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
     brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
     return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
-
-
-def _answers_from_elsewhere(query: str, reading: Reading) -> bool:
-    """Return whether one sentence speaks of what is asked, and a brief answer is from another."""
-    naming = [word for word in words(named(query)) if word.surface.lower() not in light()]
-    asked = reading.passages.weigh(naming)
-    if len(reading.claims) != 1 or len(reading.sentences) != 1 or len(asked) < _LEAST_ASKED:
-        return False
-    aligned = reading.claims[0].aligned
-    _, (held, _) = reading.passages.best(asked)
-    if held < _HELD or not aligned.evidence or len(aligned.tokens) > _TERSE:
-        return False
-    holders = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
-    taken = [n for n in holders if aligned.share(sentence=n) >= aligned.shares[0] - _ROUNDING]
-    there = {word.stem for word in aligned.tokens}.union(
-        *(reading.passages.stems[n] for n in taken)
-    )
-    return {stem[:PREFIX] for stem in asked}.isdisjoint({stem[:PREFIX] for stem in there})
 
 
 # --- the kind of thing that is asked for ---
