@@ -78,7 +78,6 @@ class FollowUp(NamedTuple):
     item: Keys | None  #: what names the item of a list that it points at
     before: str  #: the question before
     answered: str  #: the answer before
-    earlier: tuple[str, ...]  #: answers before that one
     leans: bool  #: it only names what is different this time, or nothing at all
     kind: str | None  #: of the figure it asks for
     units: frozenset[str]  #: of the answer before, where it asks for the same once more
@@ -208,10 +207,7 @@ def follow(
     same = leans and kind is None and not pattern("wh").search(query)
     same = same and pattern("wh").search(before) is not None
     asked_before = units(answered) if same else frozenset[str]()
-    earlier = [t.content[:_TURN_CHARS] for t in turns if t.role == "assistant"][:-1]
-    question = FollowUp(
-        query, own, item, before, answered, tuple(earlier), leans, kind, asked_before
-    )
+    question = FollowUp(query, own, item, before, answered, leans, kind, asked_before)
     found = _judge(question, output, reading)
     if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
@@ -302,9 +298,6 @@ def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
     if again and new < (_NOTHING_NEW if takes_up and yes_no else 0.0 if takes_up else _LITTLE_NEW):
         return "It repeats the answer before."
     says = pattern("stance").search(output) or says_instead("number", output)
-    told = [_keys(each) for each in question.earlier]
-    if not takes_up and said and any(said <= each for each in told):
-        return "It repeats an earlier answer."
     if question.leans or says or not yes_no:
         return None
     held = sum(weight for weight, keys in wanted.own if not keys.isdisjoint(said))
