@@ -31,7 +31,7 @@ from monitor.models.status import TALLY_SUMS
 from monitor.settings import Settings
 from monitor.store.columns import facet
 from monitor.store.engine import Store
-from monitor.store.retention import Ages, Retention, size_bytes
+from monitor.store.retention import Retention, size_bytes
 from monitor.store.rollup import BUCKETS, DAY_S, DAYS, HOUR_S, HOURS, roll_up
 from monitor.store.sample_filter import SampleFilter
 from monitor.store.sample_index import TERMS
@@ -229,11 +229,10 @@ def _retention(history: History) -> Iterator[tuple[str, float]]:
     with history.store.read() as connection:
         n = max(_FIRST_BATCH, history.per_day // 20)
         horizon_s = connection.execute(oldest, {"n": n}).scalar_one() / 1000
-    kept = dict.fromkeys(("incidents", "outbox", "audit", "dead_letters"), 1e5)
     for name, days in (("texts", 1e4), ("samples", 0.0)):
-        retention = Retention(
-            store=history.store, ages=Ages(texts=0.0, evaluations=days, **kept), budget_s=600.0
-        )
+        days_of = {"keep_texts_days": 0.0, "keep_evaluations_days": days}
+        kept = Settings().retention.model_copy(update=days_of)
+        retention = Retention(store=history.store, kept=kept, budget_s=600.0)
         began_s = cpu_s(history.store)
         done = retention.run(horizon_s)
         used_s = cpu_s(history.store) - began_s

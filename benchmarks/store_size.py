@@ -16,7 +16,6 @@ from monitor.settings import Settings
 from monitor.store.engine import Store
 from monitor.store.retention import Retention, free_space, size_bytes
 from monitor.store.rollup import roll_up
-from workers.maintenance import ages_from
 
 _MANY = 10_000
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +38,7 @@ def million(store: Store) -> None:
     """Print the size of a million samples as they grow old."""
     empty = size_of(store)
     write_day(store, Maker(LONG, seed=2), _START, _MANY)
-    keeper = Retention(store=store, ages=ages_from(Settings()), budget_s=600.0)
+    keeper = Retention(store=store, kept=Settings().retention, budget_s=600.0)
     for days, what in ((1, "on their day"), (4, "without minutes"), (35, "without texts")):
         now_s = (_START + timedelta(days=days, hours=2)).timestamp()
         roll_up(store, now_s=now_s, settle_s=600)

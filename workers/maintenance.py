@@ -37,7 +37,7 @@ from monitor.store.engine import Lease, Store, database_now, fence
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.ledger import Entry, HookCounters, Kind, absorb, book
 from monitor.store.query import active_streams, window_tallies
-from monitor.store.retention import Ages, Retention
+from monitor.store.retention import Retention
 from monitor.store.tables import dimensions
 from monitor.store.write import Result
 from workers.context import Clocks
@@ -243,23 +243,13 @@ class Keeper:
             self._trusted, self._jumped_at = now, None
         guard = partial(fence, lease=lease)
         retention = Retention(
-            store=self.store, ages=ages_from(self.settings), budget_s=self.budget_s, guard=guard
+            store=self.store, kept=self.settings.retention, budget_s=self.budget_s, guard=guard
         )
         done = retention.run(now.calendar_s)
         next_s = self.budget_s * (2 if retention.is_behind else 0.5)
         self.budget_s = min(max(next_s, _LEAST_BUDGET_S), EVERY_S / 2)
         if done:
             log.info("retention_deleted", **{name.replace(" ", "_"): n for name, n in done.items()})
-
-
-def ages_from(settings: Settings) -> Ages:
-    """Return how long things are kept, by the settings."""
-    kept = settings.retention
-    return Ages(
-        texts=kept.keep_texts_days, evaluations=kept.keep_evaluations_days,
-        incidents=kept.keep_incidents_days, outbox=kept.keep_outbox_days,
-        audit=kept.keep_audit_days, dead_letters=kept.keep_poison_days,
-    )  # fmt: skip
 
 
 @dataclass(slots=True)

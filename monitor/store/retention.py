@@ -21,6 +21,7 @@ from sqlalchemy import Column, Connection, bindparam, delete, func, select, text
 from monitor.models import CustomEvaluation
 from monitor.models.interaction import without_texts
 from monitor.queue.names import DOCTOR_APP
+from monitor.settings.tables import RetentionTimes
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox, silences
 from monitor.store.columns import facet, pack, record_of, sample_of, segments_of, time_of
 from monitor.store.engine import Store, add, compact_json, put
@@ -53,27 +54,15 @@ _PAGES_AT_ONCE = 2_000
 _WORTH_IT = 0.05
 
 
-#: What ends at a time: the word for it, that time, and which of the ages is its.
+#: What ends at a time: the word for it, that time, and the setting that says how long it is kept.
 _BY_AGE = (
-    ("outbox", outbox.c.finished_at, "outbox"),
-    ("status changes", status_changes.c.at, "incidents"),
-    ("feedback", feedback.c.received_at, "texts"),
-    ("silences", silences.c.ends_at, "incidents"),
-    ("audit", audit.c.at, "audit"),
-    ("dead letters", dead_letters.c.at, "dead_letters"),
+    ("outbox", outbox.c.finished_at, "keep_outbox_days"),
+    ("status changes", status_changes.c.at, "keep_incidents_days"),
+    ("feedback", feedback.c.received_at, "keep_texts_days"),
+    ("silences", silences.c.ends_at, "keep_incidents_days"),
+    ("audit", audit.c.at, "keep_audit_days"),
+    ("dead letters", dead_letters.c.at, "keep_poison_days"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ages:
-    """How long each thing is kept, in days."""
-
-    texts: float
-    evaluations: float
-    incidents: float
-    outbox: float
-    audit: float
-    dead_letters: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,23 +76,24 @@ class Retention:
     """
 
     store: Store
-    ages: Ages
+    kept: RetentionTimes
     budget_s: float = 2.0
     guard: Guard = lambda _: None
     is_behind: bool = False
 
     def run(self, now_s: float) -> Counter[str]:
         """Delete what is too old as of *now_s* (epoch seconds); return how much, by kind."""
-        ages = self.ages
-        texts_s, rows_s = now_s - ages.texts * DAY_S, now_s - ages.evaluations * DAY_S
-        incidents_s = now_s - ages.incidents * DAY_S
+        kept = self.kept
+        texts_s = now_s - kept.keep_texts_days * DAY_S
+        rows_s = now_s - kept.keep_evaluations_days * DAY_S
+        incidents_s = now_s - kept.keep_incidents_days * DAY_S
         # Each step does one batch and returns how much it was.
         steps: list[tuple[str, Callable[[Connection], int]]] = [
             ("samples", partial(_delete_samples, horizon_s=rows_s)),
             ("texts", partial(_blank_texts, from_s=rows_s, horizon_s=texts_s)),
             *(
-                (name, partial(_delete_rows, at=at, horizon_s=now_s - getattr(ages, age) * DAY_S))
-                for name, at, age in _BY_AGE
+                (name, partial(_delete_rows, at=at, horizon_s=now_s - getattr(kept, days) * DAY_S))
+                for name, at, days in _BY_AGE
             ),
             ("incidents", partial(_delete_incidents, horizon_s=incidents_s)),
             ("hooks", partial(_sum_gone_hooks, horizon_s=rows_s)),

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from monitor.hook import Hook
 from monitor.hook.recorder import MOST_WAITING
 from monitor.queue import names
+from monitor.settings.tables import RetentionTimes
 from monitor.store.engine import acquire
 from monitor.store.feedback import (
     Feedback,
@@ -21,7 +22,7 @@ from monitor.store.feedback import (
     save_feedback,
 )
 from monitor.store.ledger import Kind, read_totals
-from monitor.store.retention import Ages, Retention
+from monitor.store.retention import Retention
 from monitor.store.tables import feedback as table
 from monitor.store.write import record
 from monitor.testing import make_interaction, make_sample
@@ -191,7 +192,6 @@ def test_it_is_deleted_when_texts_are(store):
     with store.write() as connection:
         say(connection, "t", at=NOW - timedelta(days=40))
         say(connection, "t", number=1)
-    ages = Ages(texts=30, evaluations=90, incidents=400, outbox=90, audit=400, dead_letters=30)
-    Retention(store=store, ages=ages).run(NOW.timestamp())
+    Retention(store=store, kept=RetentionTimes()).run(NOW.timestamp())
     with store.read() as connection:
         assert connection.execute(select(table.c.feedback_id)).scalars().all() == ["t-1"]

@@ -7,6 +7,7 @@ from sqlalchemy import event, func, select
 
 from monitor.errors import LeaseLostError
 from monitor.settings import Settings
+from monitor.settings.tables import RetentionTimes
 from monitor.store.alert_tables import alert_events, alert_groups, incidents, outbox
 from monitor.store.engine import Lease, acquire, fence
 from monitor.store.ledger import (
@@ -21,19 +22,19 @@ from monitor.store.ledger import (
 )
 from monitor.store.query import BUCKETS, read_marks
 from monitor.store.reconcile import sums_of_store
-from monitor.store.retention import Ages, Retention, blank, size_bytes
+from monitor.store.retention import Retention, blank, size_bytes
 from monitor.store.rollup import roll_up
 from monitor.store.samples import note_act
 from monitor.store.tables import audit, counts, dead_letters, evaluations, hooks, samples
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.context import Clocks
-from workers.maintenance import Keeper, ages_from
+from workers.maintenance import Keeper
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 RULES = ScoringRules(pass_score=0.7, bucket_s=60)
-AGES = Ages(texts=30, evaluations=90, incidents=400, outbox=90, audit=400, dead_letters=30)
+KEPT = RetentionTimes()
 SECRET = "the colour of my front door"
 
 
@@ -53,7 +54,7 @@ def write(store, days_ago, n=1):
 
 
 def keep(store, **options):
-    retention = Retention(store=store, ages=AGES, budget_s=30, **options)
+    retention = Retention(store=store, kept=KEPT, budget_s=30, **options)
     return retention.run(NOW.timestamp())
 
 
@@ -265,13 +266,9 @@ def sqlite_store(sqlite_url):
     store.close()
 
 
-def test_ages_are_settings():
-    assert ages_from(Settings()) == AGES
-
-
 def test_run_ends_with_its_budget_and_the_next_goes_on(store):
     write(store, 91, n=600)
-    Retention(store=store, ages=AGES, budget_s=-1).run(NOW.timestamp())
+    Retention(store=store, kept=KEPT, budget_s=-1).run(NOW.timestamp())
     assert count(store, samples) == 600
     assert keep(store)["samples"] == 600
 

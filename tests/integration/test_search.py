@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from sqlalchemy import event, text
 
 from monitor.models import Evaluation
+from monitor.settings.tables import RetentionTimes
 from monitor.store import Sort
-from monitor.store.retention import Ages, Retention, blank
+from monitor.store.retention import Retention, blank
 from monitor.store.sample_filter import SampleFilter
 from monitor.store.sample_index import (
     FOUND,
@@ -231,8 +232,8 @@ def test_emptied_sample_keeps_its_place_but_not_its_words_and_names(store, three
 
 
 def test_deleted_samples_leave_the_index(store, three):
-    ages = Ages(texts=1, evaluations=1, incidents=1, outbox=1, audit=1, dead_letters=1)
-    Retention(store=store, ages=ages).run(NOW.timestamp() + 2 * 86_400)
+    kept = RetentionTimes(keep_texts_days=1, keep_evaluations_days=1)
+    Retention(store=store, kept=kept).run(NOW.timestamp() + 2 * 86_400)
     assert found(store) == []
     with store.read() as connection:
         if store.is_postgresql:
