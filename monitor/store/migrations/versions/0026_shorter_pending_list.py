@@ -3,7 +3,7 @@ PostgreSQL's index of samples sorts in new ones after half a megabyte, not after
 
 A search reads what is not sorted in yet, all of it. Locks out no reader and no writer.
 
-Revision ID: 0027
+Revision ID: 0026
 Revises: 0025
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0027"
+revision = "0026"
 down_revision = "0025"
 branch_labels = None
 depends_on = None
