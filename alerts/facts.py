@@ -72,12 +72,12 @@ def facts_of(
     if drift is not None and usual is not None:
         passed = f"{percent(usual)} of answers passed"
         before.append(f"{passed} (n = {drift.reference_n:,}, the reference)")
-    average = ""  # the plain rate of the window, where it is another than the one that decided
+    window = ""  # its plain pass rate, where that is another than the one that decided
     if verdict.window_pass_rate is not None and verdict.window_n != verdict.n:
-        span = f"{verdict.window_n:,} over the last {duration(verdict.window_s)}"
-        average = f"{percent(verdict.window_pass_rate)} of {span}"
+        span = f"of the {verdict.window_n:,} answers of the last {duration(verdict.window_s)} pass"
+        window = f"{percent(verdict.window_pass_rate)} {span}"
         if verdict.window_n > verdict.n:
-            average += ", including answers from before"
+            window += ", those from before included"
     of_monitor = snapshot.key.metric.startswith(MONITOR_PREFIX)
     of_answers = not of_monitor and snapshot.reason not in CLOSED
     threshold, thresholds = "", snapshot.thresholds
@@ -107,7 +107,7 @@ def facts_of(
         ("Affected", plain_text(background.segments, 400) if goes_on else ""),
         ("Before", "; ".join(before) if of_answers and goes_on else ""),
         ("Trend", trend(snapshot.trend) if of_answers else ""),
-        ("Average", average if of_answers and goes_on else ""),
+        ("Whole window", window if of_answers and goes_on else ""),
         ("Threshold", threshold),
         ("Confidence" if sure else "Why", reason),
         ("Closed", plain_text(snapshot.superseded, 400)),

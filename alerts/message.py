@@ -325,6 +325,8 @@ def _rate_headline(snapshot: Snapshot, tells: frozenset[AlertEvent], length: str
         began = verdict.onset or snapshot.since
         rates = f"from {percent(before)} to {percent(verdict.pass_rate)}"
         said = f"fell {rates} at {began:%H:%M UTC} ({duration(snapshot.at - began)} ago)"
+    elif verdict.pass_rate == 0:
+        said = "no answer passes"
     else:
         said = f"only {percent(verdict.pass_rate)} of answers pass"
     if begins:

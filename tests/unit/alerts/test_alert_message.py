@@ -329,11 +329,17 @@ def test_what_is_sure_by_evidence_is_named_so():
     assert "Why" in dict(render(snapshot(), {FIRED}).facts)
 
 
-def test_the_average_of_the_window_is_a_second_figure():
+def test_headline_says_so_when_no_answer_passes():
+    fallen = snapshot().verdict.model_copy(update={"pass_rate": 0.0, "drift": None})
+    assert render(snapshot(verdict=fallen), {FIRED}).headline == "no answer passes"
+
+
+def test_pass_rate_of_the_window_is_a_second_figure():
     verdict = snapshot().verdict.model_copy(update={"window_pass_rate": 0.78, "window_n": 500})
     facts = dict(render(snapshot(verdict=verdict), {FIRED}).facts)
-    assert facts["Average"] == "78.0 % of 500 over the last 1 h, including answers from before"
-    assert "Average" not in dict(render(snapshot(), {FIRED}).facts)
+    said = "78.0 % of the 500 answers of the last 1 h pass, those from before included"
+    assert facts["Whole window"] == said
+    assert "Whole window" not in dict(render(snapshot(), {FIRED}).facts)
 
 
 @pytest.mark.parametrize(
