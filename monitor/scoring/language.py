@@ -146,7 +146,12 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if any(map(text.__contains__, _HINTS["tens"])):
         text = _COMPOUND.sub(
-            lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
+            lambda m: (
+                str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups("")))
+                if all(w.lower() in _BEHIND_TENS for w in m.groups(""))
+                else m[0]  # a dotless i matches an i, and is no letter of a number
+            ),
+            text,
         )
     if "n't" in text or "N'T" in text:
         text = _IRREGULAR_NOT.sub(lambda m: _IRREGULAR.get(m[0].lower(), m[0]), text)
