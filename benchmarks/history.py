@@ -208,7 +208,7 @@ def look(history: History, context: Components) -> Iterator[tuple[str, float]]:
             step()
             if number > 1:  # the first reads everything
                 yield name, 1000 * (cpu_s(store) - began_s)
-        time.sleep(2.1)  # longer than a overview is served
+        time.sleep(2.1)  # longer than an overview is served
     middle = history.end - timedelta(days=history.days / 2)
     for _, wanted, sort in filters(0):
         moved = dict(wanted)

@@ -196,7 +196,7 @@ def _explained(
         ],
         "incidents": incidents_since(connection, since, app=app),
         "inputs": inputs,
-        "cost_usd": sum(t.cost_microusd for of in steps.values() for t in of.values()) / 1e6,
+        "cost_usd": cost_usd_since(connection, since.timestamp(), app),
     }, by_metric
 
 

@@ -70,10 +70,9 @@ def up(
     context = Components(settings)
     _ = context.scorer, context.wiring
     context.close()
-    store = Store(settings.sql_url)
-    migrate(store)
-    where = store.engine.url.render_as_string(hide_password=True)
-    store.close()
+    with closing(Store(settings.sql_url)) as store:
+        migrate(store)
+        where = store.engine.url.render_as_string(hide_password=True)
 
     def show_event(name: str, what: str) -> None:
         style = "dim" if what in {"ready", "restarted"} else "yellow"
@@ -233,10 +232,9 @@ def migrate() -> None:
     from monitor.store.schema import migrate as upgrade
 
     os.umask(console.PRIVATE)
-    store = Store(console.read_settings().sql_url)
-    before, after = upgrade(store)
-    where = store.engine.url.render_as_string(hide_password=True)
-    store.close()
+    with closing(Store(console.read_settings().sql_url)) as store:
+        before, after = upgrade(store)
+        where = store.engine.url.render_as_string(hide_password=True)
     is_new = before != after
     said = (
         f"migrated from {before or 'nothing'} to {after}" if is_new else f"is up to date ({after})"
@@ -301,19 +299,17 @@ def web(
     configure_logs(settings)
     host, port = host or settings.web_host, settings.web_port if port is None else port
     check_address(settings, host)
-    store = console.open_store(settings)
-    site = Site(store, settings)
-    # Opened before anything is said of it: whoever comes at once waits until it serves.
-    listener = _listen(host, port, variable("web_port"))
-    shown = listener.getsockname()
-    address = f"http://{f'[{shown[0]}]' if ':' in shown[0] else shown[0]}:{shown[1]}/"
-    err.print(f"the page is at {address}", soft_wrap=True)
-    # Whose address a proxy names is for monitor.web.auth to judge.
-    config = uvicorn.Config(
-        make_app(site), log_config=None, access_log=False, server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=_LONGEST_END_S,
-    )  # fmt: skip
-    with closing(store):
+    with closing(console.open_store(settings)) as store:
+        # Opened before anything is said of it: whoever comes at once waits until it serves.
+        listener = _listen(host, port, variable("web_port"))
+        shown = listener.getsockname()
+        address = f"http://{f'[{shown[0]}]' if ':' in shown[0] else shown[0]}:{shown[1]}/"
+        err.print(f"the page is at {address}", soft_wrap=True)
+        # Whose address a proxy names is for monitor.web.auth to judge.
+        config = uvicorn.Config(
+            make_app(Site(store, settings)), log_config=None, access_log=False,
+            server_header=False, proxy_headers=False, timeout_graceful_shutdown=_LONGEST_END_S,
+        )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listener])
 
 

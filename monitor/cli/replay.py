@@ -64,10 +64,10 @@ def replay(
     client = connect(settings.broker_url)
     with translated():
         client.ping()
+    kept = closing(console.open_store(settings)) if wait else nullcontext()
     hook = Hook(app=app, sample_rate=1.0, redis_url=settings.broker_url, enabled=True)
     limit, started_s = settings.hook_limits.max_text_chars, time.monotonic()
     count = cut = 0
-    kept = closing(console.open_store(settings)) if wait else nullcontext()
     with (
         kept as store,
         console.opened_records(file, source) as records,

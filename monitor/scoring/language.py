@@ -33,7 +33,7 @@ _NUMBER_WORDS = {
     if word != "-"
 } | {"twice": "2"}
 #: "twenty-one", "vingt et un", "soixante-quinze", "quatre-vingts"
-_COMPOUND = re.compile(language()["numbers"]["compound"], re.IGNORECASE)
+_COMPOUND = re.compile(language()["numbers"]["compound"], re.IGNORECASE | re.ASCII)
 _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 
 _MARK_CODES = [
@@ -144,14 +144,9 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
         text = compatible(text)
     if _MAY_BE_DOTTED.search(text):
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-    if any(map(text.__contains__, _HINTS["tens"])):
+    if any(map(text.lower().__contains__, _HINTS["tens"])):
         text = _COMPOUND.sub(
-            lambda m: (
-                str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups("")))
-                if all(w.lower() in _BEHIND_TENS for w in m.groups(""))
-                else m[0]  # a dotless i matches an i, and is no letter of a number
-            ),
-            text,
+            lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
         )
     if "n't" in text or "N'T" in text:
         text = _IRREGULAR_NOT.sub(lambda m: _IRREGULAR.get(m[0].lower(), m[0]), text)

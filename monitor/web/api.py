@@ -37,7 +37,7 @@ class Api(Endpoints):
     """The endpoints that answer with JSON; and those for Prometheus and READMEs."""
 
     def status(self, request: Request) -> Response:
-        """Return everything at an overview."""
+        """Return everything at a glance."""
         found = self.site.overview_for(request)
         p = found.pipeline
         return answer_json(

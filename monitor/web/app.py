@@ -178,7 +178,7 @@ class _Refusals:
         )  # fmt: skip
 
     def on_refused(self, conn: HTTPConnection, error: Exception) -> Response:
-        """Refuse whom the doorkeeper did not let in."""
+        """Refuse whom `AccessBackend` did not let in."""
         assert isinstance(error, RefusedError)
         answer = self(Request(conn.scope), error.code, error.title, error.detail)
         answer.headers.update(error.headers)

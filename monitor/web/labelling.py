@@ -191,7 +191,7 @@ class FeedbackInbox(Endpoints):
         """Store one word on one answer; the last one on an answer counts."""
         principal = principal_of(request)
         is_visitor = principal.name == VISITOR and principal.role is Role.VIEWER
-        # The doorkeeper has compared the origin with the settings.
+        # `AccessBackend` has compared the origin with the settings.
         headers = {
             "Access-Control-Allow-Origin": request.headers["origin"], "Vary": "Origin",
             "Access-Control-Allow-Methods": "POST", "Access-Control-Max-Age": "600",

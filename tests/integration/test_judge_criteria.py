@@ -267,7 +267,16 @@ def test_answer_that_stays_wrong_fails_its_own_metric_alone(server, score):
     assert [each.score for each in found[:-1]] == [each.score for each in whole[:-1]]
     assert (found[-1].status, found[-1].score) == (EvaluationStatus.FAILED, None)
     assert "score for quality.clarity is out of range" in found[-1].error.message
-    assert len(server.requests) == 3  # all questions once, the wrong one for both tries
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("fault", ["503", "429", "content_filter", "malformed"])
+def test_other_answers_stay_when_the_second_call_fails(server, score, fault):
+    server.script(["score_out_of_range", fault])
+    found = score(*ASKED)
+    assert [each.status for each in found[:-1]] == [EvaluationStatus.COMPLETED] * 4
+    assert "score for quality.clarity is out of range" in found[-1].error.message
+    assert len(server.requests) == 2
 
 
 def test_shared_judgement_and_questions_fail_apart(server, score):

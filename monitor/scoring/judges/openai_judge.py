@@ -15,7 +15,15 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from monitor.errors import JudgeError, JudgeOutageError, JudgeReplyError
+from monitor.errors import (
+    BudgetReachedError,
+    JudgeError,
+    JudgeOutageError,
+    JudgeRateLimitedError,
+    JudgeRefusedError,
+    JudgeReplyError,
+    JudgeUnavailableError,
+)
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
 from monitor.scoring.declaration import Criterion, CriterionAnswer, Reply
@@ -51,6 +59,15 @@ _ANSWERED_REASON = {
 _NOT_PROVEN = "the judge's quote is not in the passages, or too short to prove anything"
 _MAX_REASON_CHARS = 300
 _MAX_QUOTE_CHARS = 500
+
+#: What leaves answers to other calls as they are; an outage does not, as nobody can be asked.
+_OF_ONE_CALL = (
+    BudgetReachedError,
+    JudgeRateLimitedError,
+    JudgeRefusedError,
+    JudgeReplyError,
+    JudgeUnavailableError,
+)
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -161,21 +178,24 @@ class OpenAIJudge:
         found: dict[str, CriterionAnswer | JudgeReplyError] = {}
         with self._billed(talk):
 
-            def ask(asked: Sequence[Criterion]) -> None:
+            def ask(asked: Sequence[Criterion], *, once: bool) -> None:
                 for part in talk.ask(
-                    asked, lambda case, items: case.criteria_request(self._criteria_prompt, items)
+                    asked,
+                    lambda case, items: case.criteria_request(self._criteria_prompt, items),
+                    once=once,
                 ):
                     found.update(part)
 
-            ask(tuple(criteria))
+            ask(tuple(criteria), once=False)
+            case = talk.case  # to which numbers refer, also where less is sent again
             again = [each for each in criteria if isinstance(found[each.name], JudgeReplyError)]
             if again:
                 talk.asked_again = len(again)
-                with suppress(JudgeReplyError):  # then only the metrics that need them fail
-                    ask(again)
+                with suppress(*_OF_ONE_CALL):  # then only the metrics that need them fail
+                    ask(again, once=True)
         bill = self._bill(talk)
         return Reply(
-            answers=talk.case.answers(found, reference),
+            answers=case.answers(found, reference),
             duration_ms=bill.pop("duration_ms"),
             cost_usd=bill.pop("cost_usd"),
             details=talk.details()
@@ -308,12 +328,14 @@ class Conversation:
         left: Callable[[Case, Sequence[T]], Sequence[T]] = lambda _, items: items,
         *,
         depth: int = 0,
+        once: bool = False,
     ) -> list[A]:
         """
         Ask about *items* until all are answered; return the answers, one unless it was split.
 
         *write* makes the request, again for every try; *left* returns those of *items* that the
-        case still holds. Raises ``JudgeError`` if there is no usable answer.
+        case still holds. Raises ``JudgeError`` if there is no usable answer; with *once* no error
+        is a reason to ask again.
         """
         tries = 0
         while (items := left(self.case, items)) or not self._answers:
@@ -331,6 +353,8 @@ class Conversation:
             except (ContextTooLongError, RetryDifferentlyError) as error:
                 self.case, tries = self._adapted(error), 0
             except JudgeError as error:
+                if once:
+                    raise
                 self._wait_or_raise(error, tries)
             else:
                 self._answers += 1

@@ -356,10 +356,10 @@ class VerdictCache:
             return
         packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)
         arguments: list[Any] = [packed, self._kept_s, int(time.time()), self._most]
-        with self._noting:
-            self._missing.pop(key, None)
         with translated():
             self._put(keys=[names.VERDICTS, names.verdict(key)], args=arguments)
+        with self._noting:
+            self._missing.pop(key, None)
 
 
 def _unpacked(packed: bytes | None, kind: type[T]) -> T | None:

@@ -67,6 +67,17 @@ PAIRS = {  # a passage, what it says, and the same with one detail changed
             "Rents in the old town rose from 30 to 20 euros.",
         ),
         ("The term is twenty-one days.", "The term is 21 days.", "The term is 31 days."),
+        ("TERM: TWENTY-ONE DAYS.", "The term is 21 days.", "The term is 31 days."),
+        (
+            "Le billet coûte quatre-vingt-dix-sept euros.",
+            "Le billet coûte 97 euros.",
+            "Le billet coûte 90 euros.",
+        ),
+        (
+            "Le billet coûte quatre-vingt euros.",
+            "Le billet coûte 80 euros.",
+            "Le billet coûte 20 euros.",
+        ),
         (
             "Le délai est de quatorze jours.",
             "Le délai est de 14 jours.",

@@ -153,3 +153,9 @@ def test_words_of_a_long_question_are_not_each_compared_with_all_of_the_passages
         JUDGE.judge(question)
         taken_s.append(time.process_time() - started)
     assert taken_s[1] < 10 * taken_s[0]
+
+
+@pytest.mark.parametrize("text", ["twenty-f\u0131ve days", "S\u0131xty-one days", "F\u0130FTY-ONE"])
+def test_letters_that_match_others_only_when_case_is_ignored_make_no_number(text):
+    made = JUDGE.judge(make_interaction(contexts=[f"It takes {text}."], output=f"It is {text}."))
+    assert made.claims

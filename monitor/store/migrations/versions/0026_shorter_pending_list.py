@@ -1,7 +1,8 @@
 """
 PostgreSQL's index of samples sorts in new ones after half a megabyte, not after four.
 
-A search reads what is not sorted in yet, all of it. Locks out no reader and no writer.
+A search reads what is not sorted in yet, all of it. Rewrites nothing, but locks the index for an
+instant, once the searches under way have ended.
 
 Revision ID: 0026
 Revises: 0025
