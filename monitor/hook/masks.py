@@ -24,23 +24,76 @@ _EMAIL = re.compile(
 )
 _DOMAIN = re.compile(r"@[\w.-]*\.[^\W\d_]{2}")
 
-_KEY = re.compile(
-    r"[spr]k[-_](?<![\w-]...)[\w-]{16,}+"
-    r"|A[KS]IA(?<!\w....)[A-Z0-9]{16}(?!\w)"
-    r"|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{20,}+|hf_[A-Za-z0-9]{20,}+"
-    r"|xox[a-z]-[\w-]{10,}+|AIza[\w-]{30,}+|ya29\.[\w-]{20,}+|xapp-[\w-]{20,}+|xai-\w{20,}+"
-    r"|npm_[A-Za-z0-9]{20,}+|pypi-[\w-]{16,}+|SG\.[\w-]{16,}+\.[\w-]{16,}+|gsk_[A-Za-z0-9]{20,}+"
-    r"|hvs\.[\w-]{20,}+|dop_v1_[0-9a-f]{20,}+|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{20,}+"
-    r"|whsec_[\w+/=]{16,}+|sq0[a-z]{3}-[\w-]{20,}+|dckr_pat_[\w-]{16,}+|lin_api_\w{20,}+"
-    r"|gl(?:sa|c)_\w{20,}+|nvapi-[\w-]{20,}+|pplx-\w{20,}+|tvly-[\w-]{16,}+|r8_\w{20,}+"
-    r"|ATATT3[\w=-]{20,}+|dapi[0-9a-f]{32}|NRAK-[A-Z0-9]{20,}+|figd_[\w-]{20,}+"
-    r"|AGE-SECRET-KEY-[0-9A-Z]{20,}+|rzp_(?:live|test)_\w{10,}+|EAA(?<!\w...)[A-Za-z0-9]{60,}+"
-    r"|(?:pcsk|jina|ntn|sntrys)_\w{20,}+|lsv2_[ps][tk]_\w{20,}+|PMAK-[0-9a-f]{20,}+-\w{20,}+"
-    r"|csk-[a-z0-9]{30,}+|key-[0-9a-f]{32}"
-    r"|(?<=hooks\.slack\.com/services/)[\w/]{16,}+|(?<=/api/webhooks/)[0-9]{10,}+/[\w-]{20,}+"
-    r"|[0-9]{8,10}:AA[\w-]{33}(?![\w-])"
-    r"|eyJ(?<![\w-]...)[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?"
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*(?:-----END[^-]*+-----)?"
+#: The beginnings of vendors' keys, by the pattern of what follows.
+_BEGINNINGS = {
+    r"[A-Za-z0-9]{20,}+": (
+        "ghp_ gho_ ghu_ ghs_ ghr_ hf_ api_org_ npm_ gsk_ r8_ ntn_ sbp_ sgp_ tfp_ nfp_ pnu_ phx_"
+        " phc_ vcp_ vca_ vck_ e2b_ glc_ rdme_ napi_ EZAK EZTK"
+    ),
+    r"[\w-]{20,}+(?:\.[\w-]{20,}+)?": (
+        "github_pat_ glpat- glptt- gldt- glrt- glcbt- glft- glimt- gloas- glagent- glsoat- glffct-"
+        " ya29. xapp- xai- hvs. hvb. hvr. nvapi- pplx- figd_ pcsk_ jina_ sntrys_ sntryu_ lsv2_pt_"
+        " lsv2_sk_ lin_api_ lin_oauth_ glsa_ shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_"
+        " sq0atp- sq0csp- sq0idp- ATATT3 ATCTT3 NRAK- NRII- PMAK- GOCSPX- AQ.Ab sb_secret_"
+        " pscale_tkn_ pscale_pw_ pscale_oauth_ tgp_v1_ apify_api_ xkeysib- xsmtpsib- rubygems_"
+        " dt0c01. HRKU- pat-na1- pat-eu1- CFPAT- fio-u- shippo_live_ cal_live_ wandb_v1_ sha256~"
+        " fm2_ fm1r_ fo1_ FLWSECK amzn.mws. tskey- mlsn. ctx7sk- bb_live_ AGE-SECRET-KEY-"
+    ),
+    r"[\w-]{10,}+": "rzp_live_ rzp_test_ xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs-",
+    r"[\w+/=-]{16,}+": "tvly- dckr_pat_ pypi- whsec_",
+    r"[\w-]{16,}+\.[\w-]{16,}+": "SG.",
+    r"[\w-]{30,}+": "AIza 1//0",
+    r"[a-z0-9]{30,}+": "csk-",
+    r"[0-9a-f]{32}": "dapi key-",
+    r"[0-9a-f]{60}": "ATTA",
+    r"[0-9]{5,20}\|[\w-]{20,}+": "LLM|",
+}  # fmt: skip
+#: Beginnings that are parts of words too, and count at the start of one.
+_BEGINNINGS_OF_WORDS = {
+    r"[\w-]{16,}+": "sk- sk_ pk- pk_ rk- rk_",
+    r"[A-Z0-9]{16}(?!\w)": "AKIA ASIA",
+    r"[A-Za-z0-9]{20}(?!\w)": "LTAI",
+    r"[A-Za-z0-9]{22}(?!\w)": "ak- as-",
+    r"[A-Za-z0-9]{32}(?!\w)": "AKID ATBB ico-",
+    r"[0-9a-f]{32}(?!\w)": "SK fc- ls__",
+    r"[0-9a-f]{40}(?!\w)": "pul-",
+    r"[\w-]{28}(?![\w-])": "BSA",
+    r"[\w-]{43}(?![\w-])": "pa- nk-",
+    r"[a-z0-9]{43}(?!\w)": "oy2",
+    r"[A-Za-z0-9]{24,}+": "fw_ rpa_ cpk_ m0- llx-",
+    r"[A-Za-z0-9]{40,}+": "secret_ cflt",
+    r"[A-Za-z0-9]{60,}+": "EAA",
+    r"[\w-]{50,}+": "y0_",
+    r"[\w+/=]{100,}+": "ABSK ops_eyJ",
+    r"[\w-]{100,}+": "sl.",
+    r"[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}+": "re_",
+    r"[A-Za-z0-9]{14}\.[0-9a-f]{64}": "pat",
+    r"[a-z]{2,5}\.[\w-]{40,}+": "dp.",
+    r"[\w-]{8,}+\.[\w-]++(?:\.[\w-]++)?": "eyJ",
+}
+#: Patterns by what must stand in a text for them to match.
+_KEYS = {
+    **{
+        begin: re.compile(re.escape(begin) + follows)
+        for follows, begins in _BEGINNINGS.items()
+        for begin in begins.split()
+    },
+    **{
+        begin: re.compile(rf"{re.escape(begin)}(?<![\w-]{'.' * len(begin)}){follows}")
+        for follows, begins in _BEGINNINGS_OF_WORDS.items()
+        for begin in begins.split()
+    },
+    "-us": re.compile(r"(?<![\w-])[0-9a-f]{32}-us[0-9]{1,2}(?!\w)"),
+    ":fx": re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:fx(?!\w)"),
+    ":AA": re.compile(r"[0-9]{8,10}:AA[\w-]{33}(?![\w-])"),
+    "Q~": re.compile(r"(?<![\w~.-])[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}"),
+    ".atlasv1.": re.compile(r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}+"),
+    "hooks.slack.com/": re.compile(r"(?<=hooks\.slack\.com/services/)[\w/]{16,}+"),
+    "/api/webhooks/": re.compile(r"(?<=/api/webhooks/)[0-9]{10,}+/[\w-]{20,}+"),
+}
+_SHORTEST_KEY = 13
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----))*(?:-----END[^-]*+-----)?"
 )
 #: What announces a secret stays; the secret behind it goes.
 _ANNOUNCED = re.compile(
@@ -54,19 +107,17 @@ _BEARER = re.compile(
     re.IGNORECASE,
 )
 _IN_ADDRESS = re.compile(r"(://)([^\s/@:]*+:)(?!\[KEY\]@)([^\s/@]++)(?=@)")
-#: Looking for a word costs a tenth of looking for its pattern.
-_KEY_BEGINS = (
-    *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "AKIA", "ASIA", "github_pat_", "glpat-", "hf_"),
-    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "xox", "AIza", "ya29.", "eyJ", "PRIVATE KEY-----"),
-    *("npm_", "pypi-", "SG.", "gsk_", "hvs.", "dop_v1_", "shpat_", "shpca_", "shppa_", "shpss_"),
-    *("whsec_", "sq0", "dckr_pat_", "lin_api_", "glsa_", "glc_", "nvapi-", "pplx-", "tvly-", "r8_"),
-    *("ATATT3", "dapi", "NRAK-", "figd_", "AGE-SECRET-KEY-", "rzp_", "EAA", "xapp-", "xai-", ":AA"),
-    *("pcsk_", "jina_", "ntn_", "sntrys_", "lsv2_", "PMAK-", "csk-", "key-"),
-    *("hooks.slack.com/services/", "/api/webhooks/"),
+#: Without a name that says so, only what is as long as a key and has a digit.
+_LONG = re.compile(
+    r"((?<![a-z])(?:authorization|token|sig|cookie[\"']?: ?[\w.-]{1,40})"
+    r"[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?|\bssws |\btoken )()"
+    r"(?=[\w.~+/=%-]{0,60}[0-9])([\w.~+/=%-]{20,}+)",
+    re.IGNORECASE,
 )
 _ANNOUNCEMENTS = (
     (("key", "token", "secret", "passw", "passphrase", "pwd"), _ANNOUNCED),
     (("bearer", "basic"), _BEARER),
+    (("authorization", "token", "sig", "cookie", "ssws"), _LONG),
     (("://",), _IN_ADDRESS),
 )
 
@@ -129,8 +180,13 @@ def emails(text: str) -> str:
 
 def keys(text: str) -> str:
     """Hide API keys, tokens, private keys, and what is called a password."""
-    if any(begin in text for begin in _KEY_BEGINS):
-        text = _KEY.sub("[KEY]", text)
+    # A text has few words as long as a key: only these are searched for a hundred beginnings.
+    long_words = " ".join([word for word in text.split() if len(word) >= _SHORTEST_KEY])
+    for part, pattern in _KEYS.items() if long_words else ():
+        if part in long_words:
+            text = pattern.sub("[KEY]", text)
+    if "PRIVATE KEY-----" in text:
+        text = _PRIVATE_KEY.sub("[KEY]", text)
     lower = text.lower()
     for words, pattern in _ANNOUNCEMENTS:
         if any(word in lower for word in words):

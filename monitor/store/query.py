@@ -301,7 +301,7 @@ def series(
     step_s: int,
     to_s: int | None = None,
 ) -> dict[int, dict[int, Tally]]:
-    """Sum buckets in [from_s, to_s) to steps of *step_s* seconds, for charts; gaps stay gaps."""
+    """Sum buckets in [from_s, to_s) to steps of *step_s* seconds, in order; gaps stay gaps."""
     found: dict[int, dict[int, Tally]] = {}
     of = {"stream_ids": list(stream_ids), "step_s": step_s}
     for piece in pieces(from_s, to_s, read_marks(connection), widest_s=step_s):
@@ -310,7 +310,7 @@ def series(
             steps, tally = found.setdefault(stream_id, {}), _tally(sums)
             before = steps.get(int(at_s))
             steps[int(at_s)] = tally if before is None else before + tally
-    return found
+    return {stream_id: dict(sorted(steps.items())) for stream_id, steps in found.items()}
 
 
 def _summed(

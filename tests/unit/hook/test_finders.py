@@ -12,6 +12,7 @@ MASK = build("builtin")
 
 LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
 HEX = "0123456789abcdef" * 2
+UUID = "550e8400-e29b-41d4-a716-446655440000"
 
 PRIVATE = {
     "[EMAIL]": [
@@ -38,6 +39,24 @@ PRIVATE = {
         f"xapp-1-{LONG}", f"EAA{LONG}{LONG}", f"123456789:AA{'x1' * 16}z", f"glc_{LONG}",
         f"pcsk_{LONG}", f"jina_{LONG}", f"ntn_{LONG}", f"sntrys_{LONG}",
         f"lsv2_pt_{LONG}_0123456789", f"PMAK-{HEX}-{HEX}", f"csk-{LONG.lower()}", f"key-{HEX}",
+        f"sk-proj-{LONG}", f"sk-ant-api03-{LONG}-{LONG}", f"sk-or-v1-{HEX}", f"sk-lf-{UUID}",
+        f"AQ.Ab8{LONG}{LONG}", f"GOCSPX-{LONG}", f"1//0{LONG}", f"glptt-{HEX}", f"glrt-{LONG}",
+        f"glcbt-64_{LONG}", f"dp.pt.{LONG}{LONG}", f"hvb.{LONG}", f"sbp_{HEX}",
+        f"sb_secret_{LONG}", f"pscale_tkn_{LONG}", f"nfp_{LONG}", f"tgp_v1_{LONG}", f"fw_{LONG}",
+        f"fc-{HEX}", f"apify_api_{LONG}", f"ATBB{HEX}", f"ATTA{HEX}{HEX}", f"phx_{LONG}",
+        f"xkeysib-{HEX}{HEX}-0123456789abcdef", f"rubygems_{HEX}", f"doo_v1_{HEX}",
+        f"dt0c01.{LONG[:24].upper()}.{LONG.upper()}{LONG.upper()}", f"pat-na1-{UUID}",
+        f"pul-{HEX}01234567", f"sgp_{HEX}", f"tfp_{LONG}", f"ops_eyJ{LONG * 4}",
+        f"fm2_{LONG}", f"pat{LONG[:14]}.{HEX}{HEX}", f"SK{HEX}", f"sl.{LONG * 4}",
+        f"abcXY8Q~{LONG[:34]}"[2:], f"LTAI{LONG[-20:]}", f"AKID{HEX}", f"CFPAT-{LONG}",
+        f"pa-{LONG}1234567", f"HRKU-{UUID}", f"{HEX}-us12", f"{UUID}:fx", f"sntryu_{HEX}",
+        f"pnu_{LONG}", f"NRII-{LONG}", f"sk.eyJ{LONG}.{LONG}", f"y0_{LONG}{LONG}",
+        f"xoxe.xoxp-1-{LONG}", f"amzn.mws.{UUID}", f"ABSK{LONG * 3}", f"fio-u-{LONG}",
+        f"{LONG[:14]}.atlasv1.{LONG}{LONG}", f"rdme_{HEX}", f"shippo_live_{HEX}", f"vcp_{LONG}",
+        f"ico-{HEX}", f"api_org_{LONG}", f"oy2{LONG}1234567", f"sha256~{LONG}", f"napi_{LONG}",
+        f"FLWSECK-{HEX}-X", f"cal_live_{HEX}", f"re_{LONG[:8]}_{LONG[:24]}", f"cflt{LONG}{LONG}",
+        f"wandb_v1_{LONG}", f"tskey-auth-{LONG}", f"llx-{LONG}", f"e2b_{HEX}", f"ls__{HEX}",
+        f"secret_{LONG}1234567", f"LLM|123456789|{LONG}", f"BSA{LONG[-28:]}", f"rpa_{LONG}",
     ],
     "[IBAN]": [
         "DE89370400440532013000", "GB82 WEST 1234 5698 7654 32", "de89 3704 0044 0532 0130 00",
@@ -67,14 +86,19 @@ ORDINARY = [
     "@property", "x @ y", "me@localhost", "C:\\key", "the bearer of news", "basic certificates",
     "password: none", "the key: value pairs", "risk-based", "task_list", "https://example.com/a:b",
     "10 / 20 / 30", "ISBN 978-3-16-148410-0", "999.999.999.999", "chapter 3.1.4.1.5", "1/2",
-    "3.14159265358979", "[EMAIL]", "[KEY] and [PHONE]", "",
+    "3.14159265358979", "fc-barcelona", "ak-47", "re_read_it", "SK-II", "a pattern.of.words",
+    "secret_ingredient_of_grandmothers_soup", "layer8_attention_heads_total_count_of_each",
+    "token classification_of_named_entities", "Authorization: everyone who has signed in",
+    "pul-sating-and-im-pul-sive-pul-monary", "anti-us", f"commit {HEX}01234567", f"doc-{HEX}",
+    f"chatcmpl-{LONG}", f"call_{LONG[:24]}", "[EMAIL]", "[KEY] and [PHONE]", "",
 ]  # fmt: skip
 
 HOSTILE = [
     "a.", "a@", "@", "a@b.c", "1 ", "4111 ", "4111 1111 1111 1111 ", "41111111111111111", "-", "a:",
     ":", "1.1.1.", "GB82 ", "GB82WEST ", "+1", "0 ", "(555) ", "bearer ", "password: ", "://a:",
     "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaaa.", "sk-a", "012 345 ", "0123456789 ", "123-456-",
-    "key=", "key= ", "x@y.com.", "\u00a0", "://:",
+    "key=", "key= ", "x@y.com.", "\u00a0", "://:", "dp.ab.", "token=", "cookie: a", "LLM|12345|",
+    "0a-us", "SK0a", "sig=a", "authorization: ", "pat", "a8Q~", "a.atlasv1.",
 ]  # fmt: skip
 
 #: An account of each country, as in the examples of the IBAN registry.
@@ -163,7 +187,11 @@ def test_ordinary_text_is_left_alone(text):
 @pytest.mark.parametrize("secret", ["hunter2hunter2", "correct-horse-battery"])
 @pytest.mark.parametrize(
     "form", ["api_key={}", 'API-Key: "{}"', "'password': '{}'", "client_secret = {}",
-             "Authorization: Bearer {}9", "redis://user:{}@host:6379/0", "https://:{}@host/"],
+             "Authorization: Bearer {}9", "Authorization: {}-and-10-more",
+             "X-Auth-Token={}-and-10-more",
+             "Set-Cookie: session={}-and-10-more", "https://a.example/c?sv=1&sig={}-and-10-more%3D",
+             "Authorization: SSWS {}-and-10-more", "Authorization: Token {}-and-10-more",
+             "redis://user:{}@host:6379/0", "https://:{}@host/"],
 )  # fmt: skip
 def test_announced_secret_goes_and_its_announcement_stays(form, secret):
     masked = MASK(form.format(secret))
