@@ -29,14 +29,14 @@ from alerts.grouping import (
     COMMON_CAUSE_WITHIN,
     AlertGroup,
     GroupEvents,
+    GroupMessage,
     Member,
-    News,
+    group_message,
     is_over,
     key_name,
-    loud_events,
     names_in,
-    news_of,
     place,
+    unsilenced_events,
 )
 from alerts.model import (
     OVER,
@@ -350,7 +350,7 @@ class Notifier:
         wait_s = self.plan.group_wait_s
         fired = {event.key for event in events if event.event is AlertEvent.FIRED}
         ever = members_of(self.connection, happened)
-        after, news, over = [], [], []
+        after, messages, over = [], [], []
         for group_id, each in happened.items():
             members, began = ever.get(group_id, []), each.group.opened_at
             each.members = [m for m in members if m.over_at is None]
@@ -359,46 +359,50 @@ class Notifier:
             if group_id in self.before:
                 earlier = [member.key for member in members if member.key not in fired]
                 each.known_names = names_in(earlier, each.group)
-            group, found = news_of(
+            group, found = group_message(
                 each, self.now, remind_after_s=remind_after_s, group_wait_s=wait_s
             )
             after.append(group)
             if found is not None:
-                news.append((found, each))
+                messages.append((found, each))
             if is_over(group, each.members):
                 over.append(group.group_id)
-        self._enqueue(news)
+        self._enqueue(messages)
         self._greet_new_channels()
         write_groups(self.connection, self.before, after)
         close_groups(self.connection, over, self.now)
 
-    def _enqueue(self, found: Sequence[tuple[News, GroupEvents]]) -> None:
-        later = {news.group.group_id for news, _ in found if news.event is not AlertEvent.FIRED}
+    def _enqueue(self, found: Sequence[tuple[GroupMessage, GroupEvents]]) -> None:
+        later = {
+            message.group.group_id for message, _ in found if message.event is not AlertEvent.FIRED
+        }
         notified = notified_recipients(self.connection, later)
         # Dispatchers go by the database's clock: a fast one of ours must not delay a message.
         due_at = min(self.now, database_now(self.connection)) if found else self.now
         rows: list[dict[str, Any]] = []
         backgrounds = Backgrounds(self.connection, self.now)
-        for number, (news, each) in enumerate(found):
-            over = news.event in OVER
+        for number, (message, each) in enumerate(found):
+            over = message.event in OVER
             # Whom the routes name, and who was notified before.
             recipients: dict[Recipient, str | None] = {}
-            if over or news.event in _ALSO_TO_THOSE_NOTIFIED:
-                recipients |= notified.get(news.group.group_id, {})
-            for event in () if over else loud_events(each):
+            if over or message.event in _ALSO_TO_THOSE_NOTIFIED:
+                recipients |= notified.get(message.group.group_id, {})
+            for event in () if over else unsilenced_events(each):
                 labels = self.plan.labels(event.verdict, event.level)
                 recipients |= self.plan.recipients(labels, self.now)
-            snapshot = news.snapshot()
+            snapshot = message.snapshot()
             # In a storm nobody reads the background, and reading it would take long.
             if recipients and number < _MOST_WITH_BACKGROUND:
                 snapshot = backgrounds.added_to(snapshot, over=over)
-            waits = news.event is AlertEvent.FIRED and snapshot.level is Severity.WARNING
+            waits = message.event is AlertEvent.FIRED and snapshot.level is Severity.WARNING
             wait = timedelta(seconds=self.plan.group_wait_s if waits else 0)
             rows += [
                 outbox_row(snapshot, to, fallback, now=self.now, due_at=due_at + wait)
                 for to, fallback in recipients.items()
             ]
-        worse = [news.group.group_id for news, _ in found if news.event is AlertEvent.ESCALATED]
+        worse = [
+            message.group.group_id for message, _ in found if message.event is AlertEvent.ESCALATED
+        ]
         if worse and self.plan.group_wait_s > 0:
             # Nothing that got worse waits for others to join.
             waiting = (outbox.c.status == DeliveryStatus.WAITING) & (outbox.c.attempts == 0)
@@ -418,12 +422,14 @@ class Notifier:
         messages = []
         firing = members_of(self.connection, self.before, firing=True)
         for group_id, group in self.before.items():
-            loud = [member for member in firing.get(group_id, ()) if not member.silenced]
+            unsilenced = [member for member in firing.get(group_id, ()) if not member.silenced]
             if group.told_at is None:
                 continue
             # Each channel hears of what its own routes name, the worst first.
             greeted: set[Recipient] = set()
-            for lead in sorted(loud, key=lambda member: member.level is not Severity.CRITICAL):
+            for lead in sorted(
+                unsilenced, key=lambda member: member.level is not Severity.CRITICAL
+            ):
                 last = last_snapshot(self.connection, lead.incident_id)
                 labels = self.plan.labels(last.verdict, lead.level)
                 fresh = {
@@ -433,10 +439,12 @@ class Notifier:
                 }
                 if fresh:
                     greeted |= fresh.keys()
-                    others = tuple(member for member in loud if member is not lead)
-                    news = News(group=group, event=AlertEvent.FIRED, lead=last, others=others)
+                    others = tuple(member for member in unsilenced if member is not lead)
+                    message = GroupMessage(
+                        group=group, event=AlertEvent.FIRED, lead=last, others=others
+                    )
                     added = {"note": _ADDED, "at": self.now}
-                    snapshot = news.snapshot().model_copy(update=added)
+                    snapshot = message.snapshot().model_copy(update=added)
                     messages += [
                         outbox_row(snapshot, to, fallback, now=self.now, due_at=self.now)
                         for to, fallback in fresh.items()

@@ -57,7 +57,7 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class GroupMessage:
     """A message about a group: an event, with the alert that caused it."""
 
     group: AlertGroup
@@ -151,24 +151,24 @@ def place(
     return placed
 
 
-def news_of(
+def group_message(
     happened: GroupEvents,
     now: datetime,
     *,
     remind_after_s: Mapping[Severity, float],
     group_wait_s: float,
-) -> tuple[AlertGroup, News | None]:
+) -> tuple[AlertGroup, GroupMessage | None]:
     """Return what becomes of a group, and the message about it, if there is news."""
     flapping = set(happened.group.flapping)
     for one in happened.events:
         (flapping.add if one.flapping else flapping.discard)(key_name(one.key))
     group = replace(happened.group, flapping=frozenset(flapping))
     happened = replace(happened, group=group)
-    loud = loud_events(happened)
+    unsilenced = unsilenced_events(happened)
     found = (
         _end(happened)
-        or _beginning(happened, loud, now, group_wait_s)
-        or _reminder(group, loud, now, remind_after_s)
+        or _beginning(happened, unsilenced, now, group_wait_s)
+        or _reminder(group, unsilenced, now, remind_after_s)
     )
     if found is None:
         calmer = group.level is not None and happened.members
@@ -179,7 +179,7 @@ def news_of(
         group,
         sequence=group.sequence + 1,
         told_at=None if over else now,
-        level=None if over else _level(happened, loud),
+        level=None if over else _level(happened, unsilenced),
         # A yes to a warning is not a yes to a critical.
         acked_until=None if over or event is AlertEvent.ESCALATED else group.acked_until,
     )
@@ -187,10 +187,12 @@ def news_of(
         tuple(member for member in members if member.incident_id != lead.incident_id)
         for members in (happened.members, happened.recovered)
     )
-    return told, News(group=told, event=event, lead=lead, others=others, recovered=recovered)
+    return told, GroupMessage(
+        group=told, event=event, lead=lead, others=others, recovered=recovered
+    )
 
 
-def loud_events(happened: GroupEvents) -> list[Snapshot]:
+def unsilenced_events(happened: GroupEvents) -> list[Snapshot]:
     """Return the events that are neither silenced nor suppressed."""
     return [e for e in happened.events if not e.quiet and e.incident_id not in happened.silenced]
 
@@ -224,14 +226,14 @@ def _end(happened: GroupEvents) -> tuple[AlertEvent, Snapshot] | None:
 
 
 def _beginning(
-    happened: GroupEvents, loud: Sequence[Snapshot], now: datetime, group_wait_s: float
+    happened: GroupEvents, unsilenced: Sequence[Snapshot], now: datetime, group_wait_s: float
 ) -> tuple[AlertEvent, Snapshot] | None:
     group = happened.group
-    worse = [e for e in loud if e.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}]
+    worse = [e for e in unsilenced if e.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}]
     lead = _worst(worse)
     if lead is None:
-        unsilenced = _first(loud, AlertEvent.UNSILENCED)
-        return None if unsilenced is None else (AlertEvent.UNSILENCED, unsilenced)
+        first = _first(unsilenced, AlertEvent.UNSILENCED)
+        return None if first is None else (AlertEvent.UNSILENCED, first)
     if group.told_at is None:
         return AlertEvent.FIRED, lead
     if _WORSE[lead.level] > _WORSE[group.level]:
@@ -246,11 +248,11 @@ def _beginning(
 
 def _reminder(
     group: AlertGroup,
-    loud: Sequence[Snapshot],
+    unsilenced: Sequence[Snapshot],
     now: datetime,
     remind_after_s: Mapping[Severity, float],
 ) -> tuple[AlertEvent, Snapshot] | None:
-    lead = _worst([e for e in loud if e.event is AlertEvent.REPEATED])
+    lead = _worst([e for e in unsilenced if e.event is AlertEvent.REPEATED])
     if lead is None:
         return None
     if group.told_at is None:
@@ -260,10 +262,10 @@ def _reminder(
     return None if acknowledged or too_soon else (AlertEvent.REPEATED, lead)
 
 
-def _level(happened: GroupEvents, loud: Sequence[Snapshot]) -> Severity:
+def _level(happened: GroupEvents, unsilenced: Sequence[Snapshot]) -> Severity:
     """Return the worst level that people know of now."""
     levels = [m.level for m in happened.members if not m.silenced]
-    levels += [e.level for e in loud if e.event is not AlertEvent.RESOLVED]
+    levels += [e.level for e in unsilenced if e.event is not AlertEvent.RESOLVED]
     return max(levels, key=_WORSE.__getitem__, default=Severity.WARNING)
 
 

@@ -207,11 +207,11 @@ def _step(state: AlertState, observation: Observation, now: datetime, timers: Ti
     if before is not None and basis is not None and before != basis:
         if state.phase in _OPEN or state.quiet_since is not None:
             # End what fires on a basis that has changed; that is not a recovery.
-            closed = _afresh(_resolved(state, at)).but(
+            closed = _restarted(_resolved(state, at)).but(
                 phase_since=at, seen_at=at, basis=observation.basis
             )
             return Decision(closed, AlertEvent.RESOLVED, Reason.SUPERSEDED)
-        state = _afresh(state)
+        state = _restarted(state)
     state = state.but(basis=observation.basis or state.basis)
     if observation.evidence is Evidence.UNCERTAIN:
         return _on_uncertain(state, observation, at, timers)
@@ -256,7 +256,7 @@ def _on_uncertain(
     )
     is_critical = state.phase is Phase.FIRING and state.level is Severity.CRITICAL
     if observation.blind and is_critical and _repeat_due(state, at, timers):
-        return Decision(_told(state, at), AlertEvent.REPEATED, Reason.NO_NEWS_STILL_FIRING)
+        return Decision(_notified(state, at), AlertEvent.REPEATED, Reason.NO_NEWS_STILL_FIRING)
     abandon_after = timedelta(seconds=timers.abandon_after_s)
     if state.no_data_since is not None and at - state.no_data_since >= abandon_after:
         expired = _without_runs(_resolved(state, at))
@@ -309,7 +309,7 @@ def _toward_firing(
         resolved_at=None,
     )
     reason = Reason.REOPENED if again else Reason.BREACH_HELD
-    return Decision(_told(opened, at), AlertEvent.FIRED, reason)
+    return Decision(_notified(opened, at), AlertEvent.FIRED, reason)
 
 
 def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
@@ -318,15 +318,15 @@ def _while_firing(state: AlertState, at: datetime, timers: Timers) -> Decision:
         state = state.but(phase=Phase.FIRING, phase_since=at)
     if state.level is Severity.WARNING:
         if _held(state.critical, timers.critical_for_s, at, timers):
-            worse = _told(state, at).but(level=Severity.CRITICAL, peak=Severity.CRITICAL)
+            worse = _notified(state, at).but(level=Severity.CRITICAL, peak=Severity.CRITICAL)
             return Decision(worse, AlertEvent.ESCALATED, Reason.CRITICAL_HELD)
         if _repeat_due(state, at, timers):
-            return Decision(_told(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
+            return Decision(_notified(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
     elif _held(state.not_critical, timers.resolve_after_s, at, timers):
         better = state.but(level=Severity.WARNING, sequence=state.sequence + 1)
         return Decision(better, AlertEvent.DEESCALATED, Reason.CRITICAL_CLEARED)
     elif _repeat_due(state, at, timers):
-        return Decision(_told(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
+        return Decision(_notified(state, at), AlertEvent.REPEATED, Reason.REPEAT_DUE)
     return Decision(state, None, Reason.RELAPSED if relapsed else Reason.STILL_FIRING)
 
 
@@ -339,15 +339,15 @@ def _repeat_due(state: AlertState, at: datetime, timers: Timers) -> bool:
     return at - state.last_notified_at >= timers.repeat_after(state.level)
 
 
-def _told(state: AlertState, at: datetime) -> AlertState:
+def _notified(state: AlertState, at: datetime) -> AlertState:
     return state.but(sequence=state.sequence + 1, last_notified_at=at)
 
 
 def _resolved(state: AlertState, at: datetime) -> AlertState:
-    return _told(state, at).but(phase=Phase.OK, phase_since=at, resolved_at=at)
+    return _notified(state, at).but(phase=Phase.OK, phase_since=at, resolved_at=at)
 
 
-def _afresh(state: AlertState) -> AlertState:
+def _restarted(state: AlertState) -> AlertState:
     """Drop what was seen on another basis; what it ended is not reopened either."""
     state = _without_runs(state).but(seen=None, seen_n_total=None, resolved_at=None)
     if state.phase is Phase.PENDING:
@@ -382,7 +382,7 @@ def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) ->
         return _settled(decision, at, timers)
     if before.quiet_since is None:
         # Only what was closed while it flapped can have used up the day so far.
-        is_full = _told_within_a_day(before, at) >= MOST_A_DAY
+        is_full = _messages_within_a_day(before, at) >= MOST_A_DAY
         state = decision.state if is_full else _noted(before, decision, at)
         flaps = len(state.onsets) >= FLAPPING_ONSETS or len(state.told) >= _FLAPPING_MESSAGES
         if flaps and decision.event is not AlertEvent.RESOLVED:
@@ -396,14 +396,14 @@ def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) ->
     return _quiet(before, decision, at)
 
 
-def _told_within_a_day(state: AlertState, at: datetime) -> int:
+def _messages_within_a_day(state: AlertState, at: datetime) -> int:
     return sum(at - told.at < _DAY for told in state.told)
 
 
 def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
     state, onset = decision.state, _is_onset(before, decision)
     decision = decision.with_state(state.but(quiet_onsets=state.quiet_onsets + onset))
-    if _told_within_a_day(before, at) >= MOST_A_DAY:
+    if _messages_within_a_day(before, at) >= MOST_A_DAY:
         return replace(decision, quiet=True)
     day_is_over = not before.told or at - before.told[-1].at >= _DAY
     daily_reminder = decision.event is AlertEvent.REPEATED and day_is_over

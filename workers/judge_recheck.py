@@ -29,7 +29,7 @@ from monitor.settings import Settings
 from monitor.stats.judge_shift import Cause, attribute_shift
 from monitor.store.agreement import (
     JudgedStream,
-    JudgeStanding,
+    JudgeRecheckState,
     OldSample,
     StoredAttribution,
     VerdictPair,
@@ -184,7 +184,7 @@ class JudgeRecheck:
         state = before.model_copy(update={"evidence": evidence})
         if evidence.found:
             # From here on today's judge is the anchor.
-            state = JudgeStanding(found_at=now, shift=evidence.shift, pairs=evidence.pairs)
+            state = JudgeRecheckState(found_at=now, shift=evidence.shift, pairs=evidence.pairs)
             log.warning(
                 "judge_moved", metric=stream.metric, evaluator_version=stream.evaluator_version,
                 shift=evidence.shift, pairs=evidence.pairs,

@@ -234,7 +234,7 @@ class VerdictPair:
     model: str  #: that the endpoint says it used
 
 
-class JudgeStanding(BaseModel):
+class JudgeRecheckState(BaseModel):
     """What is known of a judge's own shift, over all apps."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -337,18 +337,18 @@ def calls_since(connection: Connection, since: datetime, *, purpose: str) -> int
     return int(connection.execute(query).scalar_one())
 
 
-def read_judge(connection: Connection, metric: str, evaluator_version: str) -> JudgeStanding:
+def read_judge(connection: Connection, metric: str, evaluator_version: str) -> JudgeRecheckState:
     """Read what is known of a judge; an empty state where that is nothing."""
     c = judge_checks.c
     query = select(c.state).where(
         c.app == _ALL_APPS, c.metric == metric, c.evaluator_version == evaluator_version
     )
     found = connection.execute(query).scalar()
-    return JudgeStanding() if found is None else _standing(found)
+    return JudgeRecheckState() if found is None else _recheck_state(found)
 
 
 def save_judge(
-    connection: Connection, metric: str, evaluator_version: str, state: JudgeStanding
+    connection: Connection, metric: str, evaluator_version: str, state: JudgeRecheckState
 ) -> None:
     """Store what is known of a judge."""
     _write(connection, JudgedStream(_ALL_APPS, metric, evaluator_version), state)
@@ -356,11 +356,11 @@ def save_judge(
 
 def moved_judges(
     connection: Connection, *, since: datetime
-) -> dict[tuple[str, str], JudgeStanding]:
+) -> dict[tuple[str, str], JudgeRecheckState]:
     """Return the judges that were found to have moved since then, by metric and version."""
     query = select(judge_checks).where(judge_checks.c.app == _ALL_APPS)
     states = {
-        (row.metric, row.evaluator_version): _standing(row.state)
+        (row.metric, row.evaluator_version): _recheck_state(row.state)
         for row in connection.execute(query)
     }
     return {key: s for key, s in states.items() if s.found_at is not None and s.found_at >= since}
@@ -389,8 +389,8 @@ def _write(connection: Connection, key: JudgedStream, state: BaseModel) -> None:
     put(connection, judge_checks, [key._asdict() | {"state": json.loads(state.model_dump_json())}])
 
 
-def _standing(state: dict[str, Any]) -> JudgeStanding:
+def _recheck_state(state: dict[str, Any]) -> JudgeRecheckState:
     # JSON has no minus infinity, where sums begin.
     evidence = dict(state["evidence"])
     sums = tuple(float("-inf") if value is None else value for value in evidence["log_sums"])
-    return JudgeStanding.model_validate(state | {"evidence": evidence | {"log_sums": sums}})
+    return JudgeRecheckState.model_validate(state | {"evidence": evidence | {"log_sums": sums}})

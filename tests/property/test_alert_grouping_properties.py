@@ -167,7 +167,7 @@ def news_is_right(module, rng):
     happened, wait_s = some_happening(rng), rng.choice([0.0, 60.0, 180.0])
     flapping, group = expected_flapping(happened), happened.group
     event, lead = expected_news(happened, flapping, wait_s)
-    after, news = module.news_of(happened, NOW, remind_after_s=REMIND, group_wait_s=wait_s)
+    after, news = module.group_message(happened, NOW, remind_after_s=REMIND, group_wait_s=wait_s)
     known = expected_known(happened, event)
     ends = event is not None and known is None
     acked = None if ends or event is E.ESCALATED else group.acked_until
@@ -290,7 +290,9 @@ def some_news(rng):
     kind = rng.choice([E.FIRED, E.JOINED, E.REPEATED, E.RESOLVED, E.SETTLED])
     sides = (some_members(rng, rng.sample("abcdefghijklmnop", rng.randint(0, 15))) for _ in "12")
     others, recovered = sides
-    return grouping.News(group=group, event=kind, lead=lead, others=others, recovered=recovered)
+    return grouping.GroupMessage(
+        group=group, event=kind, lead=lead, others=others, recovered=recovered
+    )
 
 
 def named(members, levels):

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from monitor.models import StreamKey
 from monitor.store.agreement import (
     JudgedStream,
-    JudgeStanding,
+    JudgeRecheckState,
     VerdictPair,
     calls_since,
     moved_judges,
@@ -126,10 +126,10 @@ def test_call_about_several_metrics_of_a_sample_counts_once(connection, since, n
 
 
 def test_judge_that_moved_is_named_from_the_moment_it_was_found(connection):
-    assert read_judge(connection, "groundedness", "v") == JudgeStanding()
-    moved = JudgeStanding(found_at=NOW, shift=-0.2, pairs=40)
+    assert read_judge(connection, "groundedness", "v") == JudgeRecheckState()
+    moved = JudgeRecheckState(found_at=NOW, shift=-0.2, pairs=40)
     save_judge(connection, "groundedness", "v", moved)
-    save_judge(connection, "groundedness", "w", JudgeStanding())
+    save_judge(connection, "groundedness", "w", JudgeRecheckState())
     assert read_judge(connection, "groundedness", "v") == moved
     assert moved_judges(connection, since=NOW) == {("groundedness", "v"): moved}
     assert moved_judges(connection, since=NOW + HOUR) == {}
