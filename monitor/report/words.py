@@ -19,7 +19,7 @@ from monitor.format import (
     utc_time,
 )
 from monitor.models import Alert, Drift, Status, Verdict
-from monitor.models.evaluation import Direction, PassRule, advice_for
+from monitor.models.evaluation import OWN_LEAST, OWN_MOST, Direction, PassRule, advice_for
 from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
 from monitor.models.status import FleetFall, odds_of
 from monitor.report.model import Ledger, Report, error_rate
@@ -231,7 +231,9 @@ def score_sentence(verdict: Verdict) -> str:
         return ""
     lower = rule.direction is Direction.LOWER
     better, side = ("lower", "below") if lower else ("higher", "above")
-    line = "the app's own pass score" if rule.own else f"{rule.line:g} or {side}"
+    line = f"{rule.line:g} or {side}"
+    if rule.own:
+        line = f"the app's own pass score, between {OWN_LEAST:g} and {OWN_MOST:g}"
     said = f"average score {score(verdict.average_score)} ({better} is better, passes at {line})"
     # Advice beside a healthy status would contradict it.
     if verdict.status not in {Status.WARNING, Status.CRITICAL}:
