@@ -73,7 +73,7 @@ def replay(key: AlertKey, history: Iterable[Point], timers: Timers) -> ReplayedA
 def missed(
     before: Sequence[ReplayedAlert], after: Sequence[ReplayedAlert], within_s: float
 ) -> list[tuple[AlertKey, datetime]]:
-    """List what fired *before* and has nothing firing within *within_s* seconds of it *after*."""
+    """List what fired *before* and has nothing firing within *within_s* seconds *after*."""
     fired = {AlertEvent.FIRED, AlertEvent.ESCALATED}
     later = {alert.key[:3]: [at for at, event in alert.events if event in fired] for alert in after}
     return [
@@ -88,7 +88,7 @@ def missed(
 
 
 # --- progress ---
-# How far an alert has come towards the next thing that people hear of; pure.
+# How far an alert has come towards its next message; pure.
 
 
 class AlertProgress(NamedTuple):

@@ -17,7 +17,7 @@ from monitor.format import duration, percent, rate_with_interval, utc_time
 from monitor.models.alerting import Severity
 from monitor.models.status import FleetFall, Status, Verdict
 
-#: The metrics that speak of the monitor itself all begin so; no evaluator may.
+#: Names of metrics about the monitor itself begin with this; no evaluator's may.
 MONITOR_PREFIX = "monitor:"
 #: The metrics of alerts that come from rules begin so; no evaluator may.
 RULE_PREFIX = "rule:"

@@ -425,7 +425,7 @@ class Notifier:
             unsilenced = [member for member in firing.get(group_id, ()) if not member.silenced]
             if group.told_at is None:
                 continue
-            # Each channel hears of what its own routes name, the worst first.
+            # Each channel gets what its own routes name, the worst first.
             greeted: set[Recipient] = set()
             for lead in sorted(
                 unsilenced, key=lambda member: member.level is not Severity.CRITICAL

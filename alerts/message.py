@@ -138,7 +138,7 @@ class Message:
 
     @property
     def subject(self) -> str:
-        """All of it in one line."""
+        """Return the message in one line."""
         usual = f"[{self.word}] {self.title}: {self.headline}"
         return shorten(self.own_subject or usual, _SUBJECT_CHARS)
 

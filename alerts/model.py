@@ -193,7 +193,7 @@ class AlertState(_Stored):
     onsets: tuple[AwareDatetime, ...] = ()  #: when it began in the last day
     quiet_since: AwareDatetime | None = None  #: flapping, and people are left in peace
     quiet_peak: Severity | None = None  #: the worst level they know of
-    quiet_onsets: int = 0  #: how often it began, all in all, when they hear of it next
+    quiet_onsets: int = 0  #: how often it began in all, for the next message
 
     def but(self, **changes: Any) -> Self:
         """Copy the state with some fields changed."""

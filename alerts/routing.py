@@ -1,7 +1,7 @@
 """
 Who is notified of an alert: labels and matchers, hours of the week, routes, silences; pure.
 
-`RoutingConfig` is all of it together, as the settings and the routes file have it.
+`RoutingConfig` holds all these, as the settings and the routes file have it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ LONGEST = timedelta(days=30)
 
 
 class Preview(NamedTuple):
-    """What fires now, what of it a silence would cover, and what is odd about its matchers."""
+    """What fires now, what of these a silence would cover, and what is odd about its matchers."""
 
     firing: int
     held: list[Alert]

@@ -1,7 +1,7 @@
 """
 The state machine of one alert: evidence in, next state and at most one event out; pure.
 
-`step` decides what happens; `suppress_flapping` decides which of it people are notified of. While
+`step` decides what happens; `suppress_flapping` decides which steps people are notified of. While
 an alert flaps the machine goes on and every event enters the timeline, but people get at most ten
 messages a day: the one that begins the quiet says so, a level that they do not know of is still
 reported, and so is the end.

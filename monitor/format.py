@@ -155,7 +155,7 @@ def plain_text(text: str, limit: int = 200) -> str:
     zero-width, private, surrogate and unassigned characters are removed. An ellipsis marks a cut.
     Idempotent.
     """
-    # Cut generously first: a hostile text may be huge, and most of it is thrown away.
+    # Cut generously first: a hostile text may be huge, and most is thrown away.
     head = text[: limit * 4]
     visible = "".join(
         " " if character.isspace() else character

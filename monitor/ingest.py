@@ -113,7 +113,7 @@ class OtlpReceiver:
     Takes spans, joins those of a trace, and hands interactions to the hooks of their services.
 
     A trace's spans come in several requests and from several processes, so a trace is whole when
-    nothing of it has come for *wait_s*. With a *token*, senders must show it: as a bearer token,
+    no span has arrived for *wait_s*. With a *token*, senders must show it: as a bearer token,
     as the password of basic authentication, or as ``x-api-key``. Without one, only what is
     addressed to this machine itself is answered, and nothing that a web page sends: neither
     can then be reached by a page whose name was bound to this address.

@@ -61,7 +61,7 @@ CHANGEABLE = (
 #: The policies that come with the product.
 POLICY_NAMES = (*EVIDENCE_POLICIES, *POLICIES)
 _STEPS_A_WINDOW = 12
-#: More samples than this are replayed by buckets, unless sums do not tell what they pay.
+#: More samples than this are replayed by buckets, unless sums do not determine payoffs.
 _MOST_SAMPLES = 200_000
 #: Part of the samples that must be kept to replay a stream by them.
 _KEPT = 0.9
@@ -184,7 +184,7 @@ def read_samples(
     """
     Read the samples of a stream; none where most are gone: buckets must do.
 
-    Those whose sums tell what they pay only if *plain*, and not where there are too many.
+    Those whose sums determine payoffs only if *plain*, and not where there are too many.
     """
     n, sum_w, sum_w2 = (
         float(history.sums[:, TALLY_SUMS.index(name)].sum()) for name in ("n", "sum_w", "sum_w2")

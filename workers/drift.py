@@ -260,7 +260,7 @@ class DriftWatch:
         self._root_budget, self._segment_budget = (share * budget for share in shares)
 
     def look(self) -> DriftRun:
-        """Take in what is new, and tell what was found in it."""
+        """Add what is new, and return what was found."""
         known = self._memory.looked
         unread = [each.stream_id for each in self._streams if each.stream_id not in known]
         stored = read_states(self._connection, unread)

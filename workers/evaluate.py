@@ -245,7 +245,7 @@ class Evaluator:
         keys = budget_keys((stream.key for stream in streams), shared)
         self._n_keys = keys + len(self._errors.apps)
         shown: dict[StreamKey, AppLevel | None] = {
-            key: AppLevel(verified=False, needs="only the policy anytime goes by labels")
+            key: AppLevel(verified=False, needs="only the policy anytime uses labels")
             if isinstance(level, VerifiedLevel)
             else level
             for key, level in levels.items()

@@ -116,7 +116,7 @@ class Levels:
         self, connection: Connection, streams: Sequence[Stream], now: datetime
     ) -> dict[StreamKey, LevelOf]:
         """
-        Return for each stream what labels taught of it, or what its level still needs.
+        Return for each stream what labels taught, or what its level still needs.
 
         None of plain formulas: what they compute is not an estimate of anything else.
         """

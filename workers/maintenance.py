@@ -89,7 +89,7 @@ class Collector:
         with translated():
             index = self.client.zrange(names.HOOKS, 0, -1, withscores=True)
             scores = {hook_id.decode("utf-8", "replace"): score for hook_id, score in index}
-            # Also who has been silent for so long that there may be nothing left of it to read.
+            # Also hooks silent for so long that no heartbeat may be left to read.
             silent_ms = (time.time() - COUNTERS_KEPT_S) * 1000
             changed = {h for h, score in scores.items() if self._heartbeats.get(h) != score}
             asked = [h for h, score in scores.items() if h in changed or score < silent_ms]

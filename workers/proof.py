@@ -215,7 +215,7 @@ class ProofJob:
         self, connection: Connection, stream: Stream, history: ScoreHistory, state: EvidenceState,
         from_s: int, to_s: int,
     ) -> Looks:  # fmt: skip
-        """Return looks at what is stored: one by one where sums do not tell what they pay."""
+        """Return looks at what is stored: one by one where sums do not determine payoffs."""
         samples = read_samples(connection, stream.key, history, from_s=from_s, end_s=to_s)
         if samples:
             every_s = self.settings.evaluate_every_s

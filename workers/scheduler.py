@@ -173,7 +173,7 @@ class Scheduler:
             log.info("drift_found", **found.model_dump(include=names))
 
     def prove(self, proofs: ProofJob, lease: Lease) -> None:
-        """Test the detection objectives that are due, and log what came of it."""
+        """Test the detection objectives that are due, and log the results."""
         for proof in proofs.run(lease, now=self._now()):
             names = {"app", "metric", "objective", "met", "planted", "found", "median_s"}
             log.info("objective_tested", **proof.model_dump(include=names))

@@ -362,7 +362,7 @@ class DeadMansSwitch:
     """
     Calls an address, such as one of Healthchecks, while the chain is whole.
 
-    Somebody outside who misses the call is the one way to tell of one's own death.
+    Only somebody outside who misses the call can report that the monitor itself is dead.
     """
 
     def __init__(self, url: SecretStr) -> None:

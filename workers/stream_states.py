@@ -70,7 +70,7 @@ _PAUSE: Final = 2
 _LEARN_AT_ONCE: Final = 600_000
 #: No arrival is older than this.
 _FIRST_MS: Final = 1_000_000_000_000
-#: In milliseconds: a transaction that took longer to commit may come too late to be looked at.
+#: In milliseconds: a transaction that took longer to commit may come too late to be read.
 _COMMIT_MS: Final = 20_000
 #: Scores that arrived since then are read for all streams at once.
 _TOGETHER_S: Final = 40.0
@@ -88,7 +88,7 @@ class _Seen(NamedTuple):
     sum_w: float = 0.0
     sum_w2: float = 0.0
     sum_wy: float = 0.0
-    received_ms: int = 0  #: of samples that are looked at one by one, the newest arrival
+    received_ms: int = 0  #: of samples that are read one by one, the newest arrival
 
     @classmethod
     def of(cls, stream: Stream, received_ms: int = 0) -> _Seen:
@@ -257,12 +257,12 @@ class StreamStates:
         seen = stored.seen
         after_ms = seen.received_ms
         if not after_ms:
-            # What was looked at as sums is not looked at again.
+            # What was read as sums is not read again.
             from_s = state.at_s if state.n_day > 0 else now_s - _FIRST * self.bucket_s
             after_ms = round(from_s * 1000)
         width_s = self.bucket_s
         known = self._looked_at.get(stream.stream_id, {})
-        # In this process what was looked at is known by its id; after a restart by its arrival.
+        # In this process samples already read are known by id; after a restart by arrival.
         began_ms = self._looked_from_ms.setdefault(stream.stream_id, after_ms)
         from_ms = max(began_ms, after_ms - _COMMIT_MS)
         app, metric, _, version = stream.key

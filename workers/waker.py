@@ -220,7 +220,7 @@ class StallWatch:
 
     Two things show that. Nothing begins what this worker sends messages for. Or messages
     lie in the broker and none of its idle processes takes one, though others may: a worker
-    that is deaf beside some that hear. A run at work is progress, and so is one that ends
+    that gets no messages beside some that do. A run at work is progress, and so is one that ends
     at once because the judge is unavailable.
     """
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from monitor.settings import Settings
     from workers.stack import Stack
 
-#: How long requests under way may take to end when the process is told to.
+#: How long requests under way may take to end after SIGTERM.
 _LONGEST_END_S = 5
 _SHORTEST_PASSWORD = 12
 _MEGABYTE = 1024 * 1024
@@ -300,7 +300,7 @@ def web(
     host, port = host or settings.web_host, settings.web_port if port is None else port
     check_address(settings, host)
     with closing(console.open_store(settings)) as store:
-        # Opened before anything is said of it: whoever comes at once waits until it serves.
+        # Opened before it is announced: an early request waits until the page serves.
         listener = _listen(host, port, variable("web_port"))
         shown = listener.getsockname()
         address = f"http://{f'[{shown[0]}]' if ':' in shown[0] else shown[0]}:{shown[1]}/"

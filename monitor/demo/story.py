@@ -1,7 +1,7 @@
 """
 The story of the demo: what happens, what is waited for, and what must have happened.
 
-It plays on a `Stage`: real servers on loopback, real processes, one folder for all of it.
+It plays on a `Stage`: real servers on loopback, real processes, one folder for everything.
 """
 
 from __future__ import annotations

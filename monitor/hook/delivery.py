@@ -181,7 +181,7 @@ class SenderLoop:
         return (changed and hurry) or ((changed or recorder.full) and age_s >= FRESH_S)
 
     def _feedback_waits(self) -> bool:
-        """Take what users said out of the buffer, while none of it is being sent."""
+        """Take feedback out of the buffer, while none is being sent."""
         waiting = self._recorder.feedback.waiting
         while waiting and len(self._feedback) < BATCH:
             draft = waiting.popleft()

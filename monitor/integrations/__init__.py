@@ -18,7 +18,7 @@ def app_hook(hook: HookProtocol | None) -> HookProtocol:
     """Return *hook*, or the one that ``groundwatch.init`` sets up when it is None."""
     if hook is not None:
         return hook
-    # Here, so that the whole of the app's API is there whoever is imported first.
+    # Here, so that the app's whole API is there whichever module is imported first.
     from .. import _hook  # noqa: PLC0415
 
     return _hook
@@ -44,7 +44,7 @@ def retrieved(passages: object) -> Iterator[None]:
     *passages* are of any shape that ``groundwatch.sample(contexts=...)`` takes. Threads and tasks
     that are started in the block see them as far as they copy the context, as asyncio does.
     A streamed answer keeps those of the moment it was asked for; so leave the block before a
-    generator yields, or whoever reads it is in the block as well.
+    generator yields, or the code that reads it is in the block as well.
     """
     # Not the list itself, which may change until a streamed answer ends.
     token = _passages.set([*passages] if isinstance(passages, list) else passages)

@@ -202,7 +202,7 @@ class ChatReader:
     asked_as = "messages"  #: the argument that holds what is asked
 
     def query(self, asked: object) -> str | None:
-        """Find the user's last words; a text without roles is all of them."""
+        """Find the user's last message; a text without roles is one message."""
         return asked if isinstance(asked, str) else last_text(as_list(asked))
 
     def answer(self, reply: object) -> str | None:

@@ -71,7 +71,7 @@ _KINDS: dict[str, Kind | None] = {
 }  # fmt: skip
 #: A function that was traced without saying what it is: the whole flow if nothing is above it.
 _STEPS = frozenset({"span", "task", "unknown", "custom"})
-#: Attributes of spans that tell of language models.
+#: Attributes of spans of language models.
 _PREFIXES = (
     *("gen_ai.", "llm.", "openinference.", "langfuse.", "mlflow.", "ai.", "traceloop."),
     "langsmith.",
@@ -156,7 +156,7 @@ def _words(attributes: Attributes) -> list[str]:
 
 
 def kind_of(attributes: Attributes, *, is_root: bool = False) -> Kind | None:
-    """Return what a span tells of, None where it is not part of an interaction."""
+    """Return the kind of a span, None where it is not part of an interaction."""
     words = _words(attributes)
     for word in words:
         if word in _KINDS:
@@ -171,7 +171,7 @@ def ignored_because(attributes: Attributes) -> str:
     """
     Return why a span without a kind is left out.
 
-    ``span_unknown_kind``: it tells of a language model in words that are not known here;
+    ``span_unknown_kind``: it names a language model in attributes that are not known here;
     ``span_no_answer``: known work that is not part of an interaction, such as an embedding;
     ``span_other``: nothing of a language model.
     """

@@ -98,7 +98,7 @@ class Incident(Alert):
     """
     What people handle: the alerts of one app that fire together, or of apps with a common cause.
 
-    The fields are those of all of it, from the first that fired to the last that was over;
+    The fields cover all its alerts, from the first that fired to the last that ended;
     `metric`, `segment` and `window_s` are those of the worst alert.
     """
 

@@ -30,7 +30,7 @@ class StreamKey(NamedTuple):
 
     A new evaluator version is a new stream, so that a change of the judge never
     looks like a change of quality. ``segment`` is ``*`` for the whole app, or
-    ``dimension=value`` for a part of it.
+    ``dimension=value`` for one segment.
     """
 
     app: str

@@ -266,7 +266,7 @@ class NewestFirst:
 
     A worker that is behind moves the group's position up to what is new, and notes the range that
     it left out. Ranges are read from their newest end whenever nothing new waits. Each step is one
-    script, so that no entry is handed out twice and none is forgotten, whoever dies in between.
+    script, so that no entry is handed out twice or forgotten if a process dies in between.
     The group has to be there.
     """
 

@@ -1,7 +1,7 @@
 """
 Connections to Redis, and the hook's: a batch of samples and the counters in one transaction.
 
-`pool_of` goes from the address to connections: plain, TLS, a socket, or whoever is the master now.
+`pool_of` goes from the address to connections: plain, TLS, a socket, or the current master.
 
 A batch is packed here in one go, and the answers read in one go from redis-py's own socket: 16 µs a
 sampled call instead of 28 with redis-py's pipeline (-43 %), on two shared virtual cores of an AMD
@@ -109,7 +109,7 @@ class Producer:
             sending the same again does no harm.
         """
         key, now = names.hook(hook_id), heartbeat_at_ms
-        # MULTI, so that the counters never tell of samples that are not there.
+        # MULTI, so that the counters never count samples that are not there.
         packed = [pack_command("MULTI")]
         for entry in entries:
             packed += (self._xadd, *pack_pairs(entry))
@@ -383,7 +383,7 @@ def place_of(url: str) -> Place:
     Raises
     ------
     ValueError
-        If it cannot be read; the message may quote a part of it.
+        If it cannot be read; the message may quote a part.
     """
     found = sentinels_of(url) if "+sentinel://" in url else None
     options = _untyped.parse_url(found.master_url if found else url)
@@ -411,7 +411,7 @@ def pool_of(url: str, **options: Any) -> redis.ConnectionPool:
     Raises
     ------
     ValueError
-        If the address cannot be read; the message may quote a part of it.
+        If the address cannot be read; the message may quote a part.
     """
     place = place_of(url)
     if not place.sentinels:

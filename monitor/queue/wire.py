@@ -158,7 +158,7 @@ def unscorable(interaction: Interaction) -> str | None:
 
 
 def user_of(body: bytes) -> str | None:
-    """Find the user of a sample, even where the rest of it cannot be read; else None."""
+    """Find the user of a sample, even where the rest cannot be read; else None."""
     try:
         found = json.loads(body)["interaction"]["user_id"]
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -113,7 +113,7 @@ def without_carried_status(verdict: Verdict, now: datetime) -> Verdict:
     """
     Return *verdict* with insufficient data if its window has no scores.
 
-    The status of a policy that goes by evidence is that of the stream and persists without new
+    The status of an evidence policy is that of the stream and persists without new
     scores; beside an empty window it would read as if it were about that window.
     """
     if not is_carried_over(verdict.status, verdict.window_n):

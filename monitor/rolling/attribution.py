@@ -155,7 +155,7 @@ def explain_change(
     for dimension, segments in _dimensions((before, after), roots, design_effect).items():
         mix[dimension] = sum(each.part.mix for each in segments)
         if certain and sign * mix[dimension] > abs(change) / 2:
-            # Shares explain most of it: name the segment whose share did most.
+            # Shares explain most of the change: name the segment whose share contributed most.
             shifted.append(max(segments, key=lambda each: sign * each.part.mix).segment)
         rate = sum(each.part.rate for each in segments)
         error = math.hypot(*(each.part.rate_error for each in segments))

@@ -264,7 +264,7 @@ def _fold(
     """
     Take a stream from its first look to its last, learning its baseline as it goes.
 
-    *clock* holds the time of each item, rising; *looks* gives the looks at some of them, and
+    *clock* holds the time of each item, rising; *looks* gives the looks at some items, and
     *counted* what each adds to its bucket. With *every_s* a baseline is learned at the look at
     which it is due, whether that brings samples or not; *began_s* is when the stream began. What
     comes from *cut_s* on is asked for apart.

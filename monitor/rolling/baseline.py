@@ -46,7 +46,7 @@ _SEASON_BUCKETS: Final = 2 * 1440
 
 
 class ReferenceSpan(NamedTuple):
-    """A time range, in epoch seconds; the end is not part of it."""
+    """A time range, in epoch seconds; the end is exclusive."""
 
     from_s: int
     to_s: int

@@ -75,7 +75,7 @@ class Certainty(StrEnum):
 
 
 class Count(NamedTuple):
-    """Samples since a moment: how many, what they are worth, and how much of it passed."""
+    """Samples since a moment: how many, what they are worth, and what part of that passed."""
 
     from_s: float
     n: float = 0.0

@@ -165,7 +165,7 @@ def blame(before: Sequence[Exchange], after: Sequence[Exchange]) -> Blame | None
 
 
 class _Vocabulary:
-    """What earlier questions are made of, and how much of them contexts usually hold."""
+    """The words of earlier questions, and what share of them contexts usually hold."""
 
     def __init__(self, before: Sequence[Exchange]) -> None:
         self._asked = Counter(stem for each in before for stem in _stems(each.question))

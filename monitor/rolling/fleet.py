@@ -264,7 +264,7 @@ def _payoffs(inside: Sequence[AppNews], null: Floats) -> tuple[Floats, Floats, F
     """
     Return the log payoffs of bets by app, shape (apps, 5), and of shifts together, shape (41,).
 
-    The third is what was counted: samples, what they are worth, and how much of it passed.
+    The third is what was counted: samples, what they are worth, and what part of that passed.
     """
     good, bad = np.array([_effective(one) for one in inside]).T
     m = null[:, None]

@@ -2,7 +2,7 @@
 Looks at streams: what each brings, and how the bets of many streams go through them.
 
 Plain samples are known by sums. Where a judge is asked about some samples only, or weights are
-unequal, sums do not tell what samples pay, and they are kept one by one.
+unequal, sums do not determine the payoffs of samples, and these are kept one by one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from monitor.stats.intervals import answered_probability, difference_estimate
 Floats = NDArray[np.float64]
 
 _HOUR_S: Final = 3600
-#: Part of the stakes placed when a bucket begins; the rest is placed as time goes by.
+#: Part of the stakes placed when a bucket begins; the rest is placed as time passes.
 _STAKE_AT_BUCKET: Final = 0.5
 
 
@@ -87,7 +87,7 @@ _UNEQUAL: Final = 1.0 + 1e-6
 
 
 def goes_by_samples(version: str, *, n: float, sum_w: float, sum_w2: float) -> bool:
-    """Return whether sums do not tell what samples pay: a judge is sampled, or weights differ."""
+    """Return whether sums do not determine payoffs: a judge is sampled, or weights differ."""
     return version.startswith(CASCADE) or bool(goes_by_weights(n, sum_w, sum_w2))
 
 
@@ -100,7 +100,7 @@ def goes_by_weights(
 
 class StreamSample(NamedTuple):
     """
-    What one stored evaluation tells of a stream, beyond sums.
+    What one stored evaluation adds to a stream's sums.
 
     ``at_s`` is when it arrived, ``occurred_s`` when it happened, in epoch seconds; ``share`` of the
     samples were judged then, and ``usual_share`` are usually; the others as in
@@ -286,7 +286,7 @@ class BetsWalk:
         """
         Return the streams that have a second posterior, and its log weights at each look.
 
-        It goes by the sums of unbiased estimates, where the other goes by bets: one is blind to
+        It uses the sums of unbiased estimates, where the other uses bets: one is blind to
         heavy tails, the other to predictions that follow a fall.
         """
         rows = list(self.samples)

@@ -122,7 +122,7 @@ def pools_of(
     apps: Collection[str], shared: Mapping[str, Collection[str]]
 ) -> dict[str, frozenset[str]]:
     """
-    Return the apps of each pool of one evaluator: all of them, named "", and those that share more.
+    Return the apps of each pool of one evaluator: all, named "", and those that share more.
 
     *shared* names what each app uses, such as ``model=m2`` or ``release=v12``. Apps that are pooled
     already have no second pool, and fewer than `LEAST_APPS` have none.

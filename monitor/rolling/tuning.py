@@ -69,7 +69,7 @@ _EQUAL: Final = 1e-9
 
 class TuningState(NamedTuple):
     """
-    What an app's tuning remembers: the plan, and what of it is left.
+    What an app's tuning remembers: the plan, and the part that is left.
 
     ``per_hour`` samples are planned, to watch ``metric``; ``saved`` are left of them, at most a
     day's. ``seen`` and ``sampled`` are the app's counters at ``at_s``, in epoch seconds;
@@ -135,7 +135,7 @@ class RateDecision(NamedTuple):
 
 def suspicion(state: EvidenceState, *, per_hour: float, bucket_s: int) -> float:
     """
-    Return how much speaks for a fall: log evidence, beyond what quiet time brings.
+    Return the log evidence of a fall, beyond what quiet time brings.
 
     Bets begin with time, so sums are higher the fewer scores come in a bucket: the planned ones
     *per_hour*, or those of the last day if they are fewer.

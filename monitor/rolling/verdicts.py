@@ -297,7 +297,7 @@ def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     weights = np.exp(state.log_p - state.log_p.max())
     sure = weights[np.flatnonzero(grid.below < line)].sum() / weights.sum()
     odds = odds_of(sure)
-    where += f" ({odds} sure)" if odds else ", and nothing since the alarm speaks of a recovery"
+    where += f" ({odds} sure)" if odds else ", and no sign of recovery since the alarm"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
         where += f"; it fell from about {percent(before, 0)}"

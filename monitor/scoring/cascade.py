@@ -1,8 +1,8 @@
 """
-A cascade: all samples are scored locally, and a judge is asked about some of them.
+A cascade: all samples are scored locally, and a judge is asked about some.
 
 About which ones is drawn with a known probability, higher where the local score is
-undecided. What the judge would say of all of them is then estimated without bias,
+undecided. The pass rate that the judge would find in all samples is then estimated without bias,
 whatever the local score is worth: see `monitor.stats.intervals`.
 
 What is estimated is the judge's verdict on every sample that the local scorer can
@@ -150,7 +150,9 @@ class Cascade:
 
         version, made = self.version, []
         for metric, each in zip(self.local.metrics, local, strict=True):
-            paid_usd = getattr(verdicts.get(metric.name), "cost_usd", None)  # whatever came of it
+            paid_usd = getattr(
+                verdicts.get(metric.name), "cost_usd", None
+            )  # whether or not it was scored
             update: dict[str, Any] = {"evaluator_version": metric.judged_by(version)}
             update |= {} if paid_usd is None else {"cost_usd": paid_usd}
             made.append(combined(each).model_copy(update=update))

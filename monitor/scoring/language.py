@@ -164,7 +164,7 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
 
 
 def has_words(text: str) -> bool:
-    """Return whether *text* holds any word, without reading all of it."""
+    """Return whether *text* holds any word, without reading it to the end."""
     return _PLAIN_WORD.search(compatible(text)) is not None
 
 
@@ -258,7 +258,7 @@ def denials(lists: tuple[str, ...]) -> frozenset[str]:
     return frozenset(word for name in lists for word in language()["lists"][name].split())
 
 
-# --- sentences, and which of them state something ---
+# --- sentences, and which ones state something ---
 
 _HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())

@@ -85,7 +85,7 @@ def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict
     """
     Return what the metrics that *settings* name need beyond query, contexts and output, in words.
 
-    A metric that has none of it is never scored, but skipped with a reason. One that is made of
+    Without it a metric is never scored, but skipped with a reason. One that is made of
     others needs what its parts need, unless the rest have enough of the weight.
     """
     found: dict[str, tuple[list[str], list[str]]] = {}

@@ -73,7 +73,7 @@ class Settings(Fields):
 
     @model_validator(mode="after")
     def _chosen_scorer(self) -> Self:
-        """Choose the scorer that ``auto`` stands for, so that everybody reads one that exists."""
+        """Replace ``auto`` by the scorer it stands for, so that every process reads the same."""
         if self.scorer == "auto":
             budget = self.judge_budget
             caps = (budget.budget_usd_per_hour, budget.budget_usd_per_day)

@@ -228,9 +228,9 @@ class RetentionTimes(Table):
         90, description="Evaluations with their reasons, and the rest of their samples."
     )
     keep_buckets_days: float = Field(
-        2, ge=1, description="Buckets as wide as GROUNDWATCH_BUCKET_S; then hours speak for them."
+        2, ge=1, description="Buckets as wide as GROUNDWATCH_BUCKET_S; later only hours are kept."
     )
-    keep_hours_days: float = Field(35, ge=10, description="Hours; then days speak for them.")
+    keep_hours_days: float = Field(35, ge=10, description="Hours; later only days are kept.")
     keep_days_days: float = Field(400, ge=35, description="Days.")
     keep_incidents_days: Days = Field(
         400, description="Incidents that are over, their timelines, and changes of a status."

@@ -50,7 +50,7 @@ incidents = Table(
     *required(UtcTime, "since", "opened_at", "updated_at"),
     Column("resolved_at", UtcTime),
     *required(Integer, "sequence"),
-    #: The group it is told with, and the silence that holds it back now.
+    #: The group that it is notified with, and the silence that mutes it now.
     Column("group_id", String(32)),
     Column("hushed_by", String(64), key="silenced_by"),
     Index(None, "resolved_at"),
@@ -58,7 +58,7 @@ incidents = Table(
     Index(None, "group_id"),
 )
 
-#: Alerts that are told together: of one app, or with a common cause. Named after their first
+#: Alerts that share one message: of one app, or with a common cause. Named after their first
 #: incident; ``level`` and ``told_at`` are what people know.
 alert_groups = Table(
     "groundwatch_alert_groups",
@@ -127,7 +127,7 @@ outbox = Table(
     Column("error_code", String(100)),
     *required(Boolean, "possible_duplicate"),
     Column("merged_into", String(32)),
-    #: The channel that is told as well when this one cannot be reached; then it is emptied.
+    #: The channel that gets the message too when this one fails; then it is emptied.
     Column("fallback", String(100)),
     #: What the other side calls the message, to answer or change it later.
     Column("remote_ref", String(300)),

@@ -1,5 +1,5 @@
 """
-Labels: what people say of evaluations, what of it is refused and why, and who labels what next.
+Labels: people's verdicts on evaluations, why some are refused, and which sample is labelled next.
 
 A label belongs to a sample, a metric and the evaluator version whose verdict it stands beside; the
 last word of each annotator counts. Several annotators make one verdict by majority.
@@ -407,7 +407,7 @@ class SamplePair(NamedTuple):
 
     @property
     def shuffled(self) -> tuple[str, ...]:
-        """Both, in an order that does not tell which is which."""
+        """Both, in an order that does not reveal which is which."""
         return tuple(sorted(self, key=lambda sample_id: _order(sample_id, "side")))
 
 

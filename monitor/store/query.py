@@ -99,7 +99,7 @@ def active_streams(
     since *current_since_s*, or else the one that was used last. So two workers with
     different judges do not take turns.
     """
-    # PostgreSQL goes by the index for a whole number only.
+    # PostgreSQL uses the index for a whole number only.
     query = select(streams).where(
         streams.c.last_bucket_s >= math.ceil(since_s),
         matches(streams.c.segment, segment),

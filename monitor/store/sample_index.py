@@ -129,7 +129,7 @@ def read_app_names(connection: Connection) -> Census:
 #: Values of a dimension that have a place of their own; and those that are watched for one.
 PLACES = 200
 _WAITING = 200
-#: A value that was not seen for so long gives up its place to whoever comes.
+#: A value that was not seen for so long gives up its place to a new one.
 PATIENCE_S = 7 * 86_400
 
 
@@ -163,7 +163,7 @@ def admit(
     waiting: int = _WAITING,
 ) -> Census:
     """
-    Count values, and decide which of them have a place of their own.
+    Count values, and decide which ones have a place of their own.
 
     While there is room, a value gets a place when it first comes. Later, one that waits
     takes the place of the least frequent one once it was certainly seen more often, or

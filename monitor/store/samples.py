@@ -78,9 +78,9 @@ def worst_samples(
     """
     List the failed samples in [since, until) that are most surely wrong, the surest first.
 
-    What people called bad comes first, and what most of them called good is left out. The others
-    are ordered by `soundness`; only the worst scores are read, of those that a judge was asked
-    about and of the others. Of several with the same explanation one is listed.
+    Samples that people labelled bad come first; those that most labelled good are left out. The
+    others are ordered by `soundness`; only the worst scores are read, of judged samples and of the
+    rest. Of several with the same explanation one is listed.
     """
     key = evaluations.c.sample_id, evaluations.c.evaluator_version
     said = select(func.avg(labels.c.human_passed)).where(

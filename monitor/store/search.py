@@ -443,7 +443,7 @@ def _gin_conditions(
         parts.append(f"{{facets}} && CAST(:any_{number} AS bigint[])")
         values[f"any_{number}"] = list(group)
     queries, words = _phrase_queries(phrases)
-    # Of a phrase all words: which of them follow each other is not in the index.
+    # Of a phrase all words: the index does not know their order.
     parts += [
         f"words @@ CAST(regexp_replace(CAST({query} AS text), '<(-|[0-9]+)>', '&', 'g') AS tsquery)"
         for query in queries

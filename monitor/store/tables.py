@@ -291,7 +291,7 @@ status_changes = Table(
     Index("ix_groundwatch_status_changes_app_at", "app", "at"),
 )
 
-#: Entries of the queue that could not be scored, kept to be looked at and tried again.
+#: Entries of the queue that could not be scored, kept for inspection and retry.
 dead_letters = Table(
     "groundwatch_dead_letters",
     metadata,
@@ -456,7 +456,7 @@ audit = Table(
     Index("ix_groundwatch_audit_at", "at"),
 )
 
-#: Tokens of the page and the API, of which nothing but a hash is kept; no apps: all of them.
+#: Tokens of the page and the API, of which nothing but a hash is kept; no apps means all.
 tokens = Table(
     "groundwatch_tokens",
     metadata,

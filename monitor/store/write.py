@@ -379,7 +379,7 @@ def _add_to_buckets(
     by_stream: dict[StreamKey, list[tuple[int, Tally]]] = defaultdict(list)
     for (stream, start_s), tally in sums.items():
         by_stream[stream].append((start_s, tally))
-    # How much each stream has counted, up to when, and how much of it was not current.
+    # How much each stream has counted, up to when, and how many of these were not current.
     rows = []
     for stream, counted in by_stream.items():
         new, old = Tally.total([tally for _, tally in counted]), Tally.total(past.get(stream, ()))

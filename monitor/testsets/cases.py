@@ -114,7 +114,7 @@ class TestCase(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def version(self) -> str:
-        """A hash of what the case asks and expects; a recorded answer is not part of it."""
+        """A hash of what the case asks and expects; a recorded answer does not change it."""
         left_out = _NOT_IN_VERSION | ({"contexts"} if self.output is not None else set())
         return content_hash(self.model_dump(mode="json", exclude=left_out, exclude_defaults=True))
 

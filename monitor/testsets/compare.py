@@ -240,7 +240,7 @@ def sequential_winner(blocks: Blocks, names: tuple[str, str]) -> str | None:
 
 
 def decide(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Return the comparisons with p-values adjusted for all of them, and with their winners."""
+    """Return the comparisons with p-values adjusted for their number, and with their winners."""
     tested = [one for one in comparisons if one.welch_p is not None]
     adjusted = iter(holm([one.welch_p or 0.0 for one in tested]))
     decided = []

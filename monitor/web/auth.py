@@ -207,7 +207,7 @@ class Access:
 
     def _by_token(self, secret: str) -> Principal | None:
         given, found = hashlib.sha256(secret.encode()).hexdigest(), None
-        for who, secret_hash in self._tokens:  # all of them: the time must not tell which one
+        for who, secret_hash in self._tokens:  # compare all: the time must not reveal which one
             if hmac.compare_digest(secret_hash, given):
                 found = replace(who, bearer=True)
         if found is not None or self.store is None:

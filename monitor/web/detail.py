@@ -365,7 +365,7 @@ def _report(
 def _streams(
     connection: Connection, app: str, settings: Settings, now: datetime
 ) -> dict[str, Stream]:
-    """Return the stream that speaks for each metric now, or the one that did last."""
+    """Return each metric's current stream, or its latest one."""
     window_s = max(settings.windows.status_window_s, *settings.windows.windows_s)
     streams = active_streams(
         connection, since_s=0, current_since_s=now.timestamp() - window_s, app=app

@@ -55,7 +55,7 @@ class PipelineState:
     """
     How the monitor itself does, over the last hour unless said otherwise.
 
-    What is not about apps is unknown to who may see some of them only: ``is_whole`` is false then.
+    Readers of some apps do not see what concerns the whole fleet: ``is_whole`` is false for them.
     """
 
     by_app: Mapping[str, Mapping[Booking, int]] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Overview:
     cell_s: int
 
     def narrowed(self, apps: Container[str]) -> Overview:
-        """Return what of it is about these apps, and nothing that others have a part in."""
+        """Return the part that concerns these apps alone."""
         incidents = [
             left for incident in self.incidents if (left := incident.narrowed(apps)) is not None
         ]

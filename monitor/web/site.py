@@ -133,7 +133,7 @@ class Site:
 
     @cached_property
     def wiring(self) -> Wiring:
-        """The ways to reach people, and who hears of what."""
+        """The ways to reach people, and who gets which messages."""
         return wiring_from(self.settings)
 
     @cached_property

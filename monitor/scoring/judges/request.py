@@ -205,7 +205,7 @@ class Case:
         size = min(self.budget, self.packed.tokens + self._tokens_beside)
         if size // 2 < _LEAST_BUDGET:
             return None
-        # The turns as well: the latest half of them.
+        # Half of the turns as well, the latest.
         latest = self.history[len(self.history) // 2 + 1 :]
         return replace(self, budget=size // 2, history=latest, squeezed=self.squeezed + 1)
 

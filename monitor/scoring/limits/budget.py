@@ -119,7 +119,7 @@ class Reservation:
 
 
 class JudgeBusyError(JudgeOutageError):
-    """Calls under way use up a limit; some of it will come back soon."""
+    """Calls under way use up a limit; a part will be free again soon."""
 
 
 class CallAbandonedError(JudgeBusyError):

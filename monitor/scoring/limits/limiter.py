@@ -351,7 +351,7 @@ class VerdictCache:
         return found
 
     def put(self, key: str, answer: Judgement | Reply) -> None:
-        """Keep an answer, unless a part of it is wrong: that may be right the next time."""
+        """Keep an answer, unless a part is wrong: that part may be right the next time."""
         if isinstance(answer, Reply) and answer.answers.wrong:
             return
         packed = zlib.compress(json.dumps(asdict(answer)).encode(), 1)

@@ -34,7 +34,7 @@ _MOST_TOKENS = 1_000_000_000
 _MARGIN = 1.1  # over the tokens a byte that an endpoint has counted
 #: What a usual request reserves at least, input and output, for a sample of 2.5 kB.
 USUAL_TOKENS = 3_000, 1_000
-#: Answers after which the longest so far tells how long others may be, and how much longer.
+#: Answers after which the longest so far bounds the length of others, and by what factor.
 _ENOUGH_ANSWERS, _LONGER = 10, 2
 #: No tokenizer makes fewer tokens of our instructions: an endpoint that says so did not count.
 _MOST_BYTES_A_TOKEN = 8

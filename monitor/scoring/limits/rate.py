@@ -17,7 +17,7 @@ from monitor.queue.consumer import translated
 from monitor.retry import clock_s, wait_s
 
 _LEAST_FIRST = 8  # calls in flight
-#: So long a process goes by what it last read of the breaker and the rate limits.
+#: How long a process relies on its last reading of the breaker and the rate limits.
 FRESH_S = 1.0
 _SHRINK_EVERY_S = 1.0  # calls that fail together are one piece of news
 #: Without a Retry-After a call is tried after a minute; at most an hour, whatever it said.

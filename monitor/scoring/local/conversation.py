@@ -42,7 +42,7 @@ from monitor.scoring.local.relevance import (
 )
 
 _MOST_ASKED = 10  # content words of a question that may need the turns before it
-_BRIEF = 3  # up to so many, all of them matter
+_BRIEF = 3  # up to so many, each one matters
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
 # Bound the time.
 _MOST_SENTENCES, _MOST_CLAIMS, _MOST_CLAUSES, _SENTENCE_CHARS = 400, 20, 1_000, 2_000

@@ -2,7 +2,7 @@
 The passages of one interaction, and how a claim lies beside them.
 
 `Passages` says which sentence holds which word, and how rare it is; `Aligned` lays a claim beside
-the two sentences that hold most of it.
+the two sentences that share most of its words.
 """
 
 from __future__ import annotations

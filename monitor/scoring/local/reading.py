@@ -60,7 +60,7 @@ class ReadClaim(NamedTuple):
     aligned: Aligned
     values: tuple[float, ...]  #: in the order of ``CLAIM_FEATURES``
     changes: tuple[WordChange, ...]  #: details changed in what is otherwise copied
-    absent: bool  #: the passages hold (nearly) nothing of it
+    absent: bool  #: the passages hold (nearly) none of its words
 
 
 class ReadSentence(NamedTuple):

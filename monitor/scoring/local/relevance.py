@@ -97,7 +97,7 @@ def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool
 
 def settle(query: str, output: str, reading: Reading, relevance: float | None) -> Settled | None:
     """
-    Judge an answer to a request of these kinds; None where *query* is none of them.
+    Judge an answer to a request of these kinds; None for any other *query*.
 
     *relevance* is what the model of shared words says, in [0, 1], or None if it says nothing.
     """
