@@ -13,11 +13,14 @@ SAMPLE = {"sample_id": "s1", "interaction": {"output": "It costs 4 euros."}}
 RECORD = {"evaluation_id": "e1", "score": 0.5}
 SEGMENTS = ["language=en", 'route=,"segments":["x"]}', "id=\0"]
 WHOLE = SAMPLE | {"evaluations": [RECORD]}
-#: What the first dictionary made of it, and the second.
+#: What the first dictionary made of it, the second, and the third, which has its segments as well.
 OF_BEFORE = "ASi1L/0gcp0BALh7czEiSXQgcyA0IGV1cm9zLiJ9NX1dfQgAWmZBhQPINy2Aopq4yXb+AAugDjiPUA54BQ=="
 OF_SECOND = (
     "Aii1L/0geQ0CAPh7ICJzMSIsICB7ICJJNCBldXJvcy4gImUgMC41fV19CgBfS5CFdvrND4G0wPKMLUu1sFvHDkHA"
     "ArMDyiYUDl4B"
+)
+OF_THIRD = (
+    "Ayi1L/0gjc0BANh7czEiSXQ0IGV1cm9zLiIxNXNlZ1s9ZW4iXX0J/LgjQbcPDTCak+Bi5ltHsgj5A3ipIxiEMmWkWA=="
 )
 
 
@@ -36,6 +39,12 @@ def test_every_form_in_which_samples_were_ever_kept_is_read(stored):
     listed = ["language=en"]
     assert segments_of({"segments": listed, "payload": unpack(stored)}) == listed
     assert SegmentsColumn().process_result_value(stored, sqlite.dialect()) == []
+
+
+def test_what_the_third_dictionary_packed_is_read_with_its_segments():
+    stored = b64decode(OF_THIRD)
+    assert unpack(stored) == WHOLE | {"segments": SEGMENTS[:1]}
+    assert SegmentsColumn().process_result_value(stored, sqlite.dialect()) == SEGMENTS[:1]
 
 
 @pytest.mark.parametrize("segments", [(), SEGMENTS[:1], SEGMENTS])
@@ -73,3 +82,14 @@ def test_the_record_of_an_evaluation_is_found_whatever_passes_in_it(metric, vers
 def test_common_words_cost_little():
     words = "there should have been another question about these important results "
     assert len(pack(json.dumps({"output": words}))) < len(words)
+
+
+def test_names_of_fields_and_segments_cost_next_to_nothing():
+    record = {
+        "evaluator_name": "groundedness", "metadata": {"claims": [
+            {"text": "", "verdict": "supported", "evidence": "", "context_index": 0}
+        ]}, "status": "completed",
+    }  # fmt: skip
+    plain = json.dumps(record, separators=(",", ":"))
+    both = len(pack("{}", [plain], ["language=en"])) - len(pack("{}"))
+    assert both < len(plain) / 3
