@@ -50,10 +50,10 @@ def segment_name(dimension: str, value: str) -> str:
     return f"{dimension}={value}"
 
 
-def odds_of(probability: float) -> str:
-    """Return "9 in 10", "19 in 20" or "99 in 100", the most that is sure; '' below 0.9."""
-    words = ((0.99, "99 in 100"), (0.95, "19 in 20"), (0.9, "9 in 10"))
-    return next((said for least, said in words if probability >= least), "")
+def certainty(probability: float) -> str:
+    """Return "90 % certain", "95 % certain" or "99 % certain", rounded down; "" below 0.9."""
+    levels = (99, 95, 90)
+    return next((f"{level} % certain" for level in levels if probability >= level / 100), "")
 
 
 #: What an evaluation counts in a window, under this name in its metadata; else 1.

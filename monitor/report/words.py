@@ -21,7 +21,7 @@ from monitor.format import (
 from monitor.models import Alert, Drift, Status, Verdict
 from monitor.models.evaluation import OWN_LEAST, OWN_MOST, Direction, PassRule, advice_for
 from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
-from monitor.models.status import FleetFall, odds_of
+from monitor.models.status import FleetFall, certainty
 from monitor.report.model import Ledger, Report, error_rate
 from monitor.stats.agreement import Confusion
 from monitor.stats.intervals import wilson_interval
@@ -369,5 +369,5 @@ def change_sentence(changed: ComponentChange) -> str:
         f" {points_with_interval(changed.change, changed.low, changed.high)}"
     )
     if changed.is_named:
-        return f"{said}: the fall came with it ({odds_of(changed.confidence)} sure)"
+        return f"{said}: the fall came with it ({certainty(changed.confidence)})"
     return f"{said}: not shown to have brought the fall"

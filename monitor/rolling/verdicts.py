@@ -13,7 +13,7 @@ import numpy as np
 
 from monitor.format import percent, short_percent
 from monitor.models import AppLevel, Status, StreamKey, Tally, Verdict
-from monitor.models.status import odds_of
+from monitor.models.status import certainty
 from monitor.rolling.baseline import ReferenceSpan
 from monitor.rolling.evidence_state import (
     ALARMED,
@@ -296,8 +296,8 @@ def _alarm_reason(state: EvidenceState, rules: Rules) -> str:
     assert state.log_p is not None
     weights = np.exp(state.log_p - state.log_p.max())
     sure = weights[np.flatnonzero(grid.below < line)].sum() / weights.sum()
-    odds = odds_of(sure)
-    where += f" ({odds} sure)" if odds else ", and no sign of recovery since the alarm"
+    how_certain = certainty(sure)
+    where += f" ({how_certain})" if how_certain else ", and no sign of recovery since the alarm"
     before = state.baseline.rate
     if state.certainty is Certainty.PROBABLE and before is not None:
         where += f"; it fell from about {percent(before, 0)}"

@@ -45,7 +45,7 @@ def snapshot(event):
     verdict = base.verdict.model_copy(
         update={
             "app": "support-bot",
-            "reason": "pass rate is below the 70 % critical threshold (99 in 100 sure)",
+            "reason": "pass rate is below the 70 % critical threshold (99 % certain)",
             "n_failed": 3,
             "evidence": "confirmed",
             "onset": onset,

@@ -322,10 +322,10 @@ def test_what_is_over_needs_no_example():
 
 def test_what_is_sure_by_evidence_is_named_so():
     verdict = snapshot().verdict.model_copy(
-        update={"evidence": "confirmed", "reason": "below 70 % (99 in 100 sure)"}
+        update={"evidence": "confirmed", "reason": "below 70 % (99 % certain)"}
     )
     facts = dict(render(snapshot(verdict=verdict), {FIRED}).facts)
-    assert facts["Confidence"] == "below 70 % (99 in 100 sure)"
+    assert facts["Confidence"] == "below 70 % (99 % certain)"
     assert "Why" in dict(render(snapshot(), {FIRED}).facts)
 
 

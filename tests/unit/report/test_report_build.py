@@ -257,7 +257,7 @@ def test_release_that_only_samples_name_is_a_likely_cause():
     release, *rest = with_named_release(causes, [_change("model", 0.99), _change("release", 0.96)])
 
     assert (release.kind, release.release, release.is_likely) == ("release", "v2", True)
-    assert release.said.endswith("the fall came with it (19 in 20 sure)")
+    assert release.said.endswith("the fall came with it (95 % certain)")
     assert [cause.kind for cause in rest] == ["retrieval or generation"]
 
 
@@ -270,7 +270,7 @@ def test_release_that_scores_leave_undecided_is_named_where_the_samples_show_the
     (cause, *_) = with_named_release(causes, [_change("release", 0.99)])
 
     assert cause.said.startswith("v2 went live at ")
-    assert cause.said.endswith("the fall came with it (99 in 100 sure)")
+    assert cause.said.endswith("the fall came with it (99 % certain)")
     assert "not decided" not in cause.said
 
 

@@ -195,7 +195,7 @@ def test_rate_that_lags_behind_is_shown_as_the_middle_of_the_posterior():
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.97, "critical threshold (19 in 20 sure)"), (0.92, "critical threshold (9 in 10 sure)"),
+    [(0.97, "critical threshold (95 % certain)"), (0.92, "critical threshold (90 % certain)"),
      (0.5, "critical threshold, and no sign of recovery since the alarm")],
 )  # fmt: skip
 def test_reason_of_an_alarm_says_how_sure_it_is_and_whence_the_rate_fell(share, said):
