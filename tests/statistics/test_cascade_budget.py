@@ -23,11 +23,13 @@ from support.judged_streams import (
 @pytest.mark.parametrize("mean", [0.86, 0.90])
 def test_budget_holds_when_a_tenth_is_judged(mean, useful):
     """Ten a minute, four months."""
-    rng = np.random.default_rng([21, int(100 * mean), useful])
-    value, count = worth(mean, useful=useful), 0
-    for one in with_references(6, mean, value, 1):
-        columns = asked(rng, *predictions(rng, (1, 10 * 20 * 1440), mean, useful=useful))
-        count += len(alarms([one], columns, value, 10, 60.0)[0])
+    rng, value = np.random.default_rng([21, int(100 * mean), useful]), worth(mean, useful=useful)
+    streams = with_references(6, mean, value, 1)
+    drawn = [
+        asked(rng, *predictions(rng, (1, 10 * 20 * 1440), mean, useful=useful)) for _ in streams
+    ]
+    f, pi, is_asked, passed = (np.concatenate(column) for column in zip(*drawn, strict=True))
+    count = sum(map(len, alarms(streams, (f, pi, is_asked, passed), value, 10, 60.0)))
     assert count <= 1
 
 
