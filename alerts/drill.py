@@ -73,17 +73,19 @@ def silence_over(
 
 
 def enqueue(
-    store: Store, plan: RoutingConfig, event: Snapshot, told: dict[Recipient, str | None],
+    store: Store, plan: RoutingConfig, event: Snapshot, notified: dict[Recipient, str | None],
     now: datetime,
 ) -> None:  # fmt: skip
     """
     Put one event of a drill into the outbox, for whom the routes name.
 
-    *told* collects the recipients, who get what follows as well.
+    *notified* collects the recipients, who get what follows as well.
     """
     if event.event is not AlertEvent.RESOLVED:
-        told |= plan.recipients(plan.labels(event.verdict, event.level), now)
-    rows = [outbox_row(event, to, fallback, now=now, due_at=now) for to, fallback in told.items()]
+        notified |= plan.recipients(plan.labels(event.verdict, event.level), now)
+    rows = [
+        outbox_row(event, to, fallback, now=now, due_at=now) for to, fallback in notified.items()
+    ]
     if rows:
         with store.write() as connection:
             connection.execute(insert(outbox), rows)

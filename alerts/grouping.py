@@ -175,7 +175,7 @@ def group_message(
         return (replace(group, level=_level(happened, ())) if calmer else group), None
     event, lead = found
     over = event is AlertEvent.RESOLVED or (event is AlertEvent.SETTLED and not happened.members)
-    told = replace(
+    updated = replace(
         group,
         sequence=group.sequence + 1,
         told_at=None if over else now,
@@ -187,8 +187,8 @@ def group_message(
         tuple(member for member in members if member.incident_id != lead.incident_id)
         for members in (happened.members, happened.recovered)
     )
-    return told, GroupMessage(
-        group=told, event=event, lead=lead, others=others, recovered=recovered
+    return updated, GroupMessage(
+        group=updated, event=event, lead=lead, others=others, recovered=recovered
     )
 
 

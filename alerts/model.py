@@ -189,7 +189,7 @@ class AlertState(_Stored):
     sequence: int = 0
     last_notified_at: AwareDatetime | None = None
     # flapping
-    told: tuple[SentMessage, ...] = ()  #: what people were told in the last day
+    told: tuple[SentMessage, ...] = ()  #: messages of the last day
     onsets: tuple[AwareDatetime, ...] = ()  #: when it began in the last day
     quiet_since: AwareDatetime | None = None  #: flapping, and people are left in peace
     quiet_peak: Severity | None = None  #: the worst level they know of

@@ -118,7 +118,7 @@ class Claimed:
     created_at: datetime
     lease_until: datetime
     thread: str = ""  #: what the channel calls the first message of the lane
-    digest: tuple[Mapping[str, Any], ...] = ()  #: snapshots of other lanes, told in a line each
+    digest: tuple[Mapping[str, Any], ...] = ()  #: snapshots of other lanes, one line each
 
 
 def claim(

@@ -386,7 +386,7 @@ def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) ->
         state = decision.state if is_full else _noted(before, decision, at)
         flaps = len(state.onsets) >= FLAPPING_ONSETS or len(state.told) >= _FLAPPING_MESSAGES
         if flaps and decision.event is not AlertEvent.RESOLVED:
-            known = {told.level for told in state.told}
+            known = {message.level for message in state.told}
             state = state.but(
                 quiet_since=at,
                 quiet_peak=Severity.CRITICAL if Severity.CRITICAL in known else Severity.WARNING,
@@ -397,7 +397,7 @@ def suppress_flapping(before: AlertState, decision: Decision, timers: Timers) ->
 
 
 def _messages_within_a_day(state: AlertState, at: datetime) -> int:
-    return sum(at - told.at < _DAY for told in state.told)
+    return sum(at - message.at < _DAY for message in state.told)
 
 
 def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
@@ -411,8 +411,8 @@ def _quiet(before: AlertState, decision: Decision, at: datetime) -> Decision:
         return decision.with_state(_at_rest(_noted(before, decision, at)))
     worse = state.level is Severity.CRITICAL and before.quiet_peak is Severity.WARNING
     if worse and decision.event in {AlertEvent.FIRED, AlertEvent.ESCALATED}:
-        told = _noted(before, decision, at)
-        return decision.with_state(told.but(quiet_peak=Severity.CRITICAL))
+        noted = _noted(before, decision, at)
+        return decision.with_state(noted.but(quiet_peak=Severity.CRITICAL))
     return replace(decision, quiet=True)
 
 
@@ -422,14 +422,14 @@ def _settled(decision: Decision, at: datetime, timers: Timers) -> Decision:
     if state.quiet_since is None or state.phase is not Phase.OK or state.healthy is None:
         return decision
     calm = at - state.healthy.since >= timedelta(seconds=timers.settle_after_s)
-    recent = [told for told in state.told if at - told.at < _DAY]
+    recent = [message for message in state.told if at - message.at < _DAY]
     healthy_now = state.seen is Evidence.HEALTHY and decision.reason is Reason.STILL_HEALTHY
     # The next thing that happens must find room in the day as well.
     if not calm or not healthy_now or len(recent) > MOST_A_DAY - 2:
         return decision
-    told = SentMessage(at=at, level=state.peak or Severity.WARNING)
+    message = SentMessage(at=at, level=state.peak or Severity.WARNING)
     settled = _at_rest(state).but(
-        sequence=state.sequence + 1, last_notified_at=at, told=(*recent, told)
+        sequence=state.sequence + 1, last_notified_at=at, told=(*recent, message)
     )
     # How often it began stays for the message; the next quiet counts again.
     return Decision(settled, AlertEvent.SETTLED, Reason.STABLE_AGAIN)
@@ -440,10 +440,10 @@ def _noted(before: AlertState, decision: Decision, at: datetime) -> AlertState:
     state = decision.state
     assert state.peak is not None
     onsets = tuple(moment for moment in before.onsets if at - moment < _DAY)
-    told = tuple(told for told in before.told if at - told.at < _DAY)
+    recent = tuple(message for message in before.told if at - message.at < _DAY)
     return state.but(
         onsets=(*onsets, at) if _is_onset(before, decision) else onsets,
-        told=(*told, SentMessage(at=at, level=state.peak)),
+        told=(*recent, SentMessage(at=at, level=state.peak)),
     )
 
 

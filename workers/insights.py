@@ -330,12 +330,12 @@ class StatusExplanation:
         """List the recorded deploys, and those that only the samples' tag shows."""
         since_s = self.now_s - 7 * _DAY_BUCKETS * self.settings.windows.bucket_s
         since = datetime.fromtimestamp(since_s, UTC)
-        told = [
+        marks = [
             Mark(mark.release, mark.at.timestamp(), "mark", mark.note)
             for mark in read_release_marks(self.connection, app=app, since=since)
             if mark.at.timestamp() <= self.now_s
         ]
-        names = {mark.release for mark in told}
+        names = {mark.release for mark in marks}
         seen = first_seen(self.connection, app, "release", since_s=since_s)
         oldest_s = min(seen.values(), default=0)
         for release, first_s in seen.items():
@@ -347,5 +347,5 @@ class StatusExplanation:
                 )
                 if not any(tally.n for tally in before.values()):
                     continue
-            told.append(Mark(release, first_s, "tag"))
-        return sorted(told, key=lambda mark: mark.at_s)
+            marks.append(Mark(release, first_s, "tag"))
+        return sorted(marks, key=lambda mark: mark.at_s)

@@ -157,12 +157,12 @@ class ProofJob:
     ) -> dict[str, Any]:
         """Plant the falls of one stream; return the figures of its proof."""
         now_s, within_s, fall = int(now.timestamp()), objective.within_s, objective.fall
-        told = 1.0
+        visible = 1.0
         if isinstance(level, VerifiedLevel) and not level.lines:
             rules = translated(rules, level.rates)
-            told = max(float(np.mean(level.rates.hit - level.rates.miss)), 0.0)
+            visible = max(float(np.mean(level.rates.hit - level.rates.miss)), 0.0)
         elif level is not None and not isinstance(level, VerifiedLevel) and level.needs == UNFIT:
-            told = 0.0
+            visible = 0.0
         from_s = now_s - within_s - _DAY_S - _LEAD_S
         history = read_history(
             connection, stream.stream_id, from_s=from_s, to_s=now_s, bucket_s=rules.bucket_s
@@ -176,7 +176,7 @@ class ProofJob:
         onsets_s = np.linspace(from_s + _LEAD_S, now_s - within_s, _FALLS, endpoint=False)
         delays = planted_delays_s(
             self._looks(connection, stream, history, state, from_s, now_s), begun, rules,
-            share=min(fall * told / max(rate, 1e-9), 1.0), onsets_s=onsets_s,
+            share=min(fall * visible / max(rate, 1e-9), 1.0), onsets_s=onsets_s,
             horizon_s=_HORIZON * within_s, seed=crc32(repr((*stream.key, now_s)).encode()),
         )  # fmt: skip
         delays = delays[~np.isnan(delays)]
@@ -186,11 +186,11 @@ class ProofJob:
         median_s = float(np.quantile(delays, 0.5, method="higher"))
         per_hour = float(history.buckets().n.sum()) / ((now_s - from_s) / 3600)
         missed = 2 * found < delays.size
-        points, after = f"{100 * fall:g} points", rate - fall * told
+        points, after = f"{100 * fall:g} points", rate - fall * visible
         allowed, budget = objective.false_alarms_per_month, self.settings.false_alarms_per_month
         reason = ""
-        if missed and told < 1.0 and rate - fall < rules.warning_rate <= after:
-            reason = f"by its labels, the evaluator shows {100 * fall * told:.1f} of {points}"
+        if missed and visible < 1.0 and rate - fall < rules.warning_rate <= after:
+            reason = f"by its labels, the evaluator shows {100 * fall * visible:.1f} of {points}"
         elif missed and after >= rules.warning_rate:
             reason = (
                 f"a fall of {points} from {percent(rate)} stays above the warning threshold of"

@@ -326,14 +326,14 @@ def backtest(
     end = datetime.now(UTC)
     if scores is not None:
         history = scores_of(scores)
-        told = {name: of_scores(history, each) for name, each in tried.items()}
+        replayed = {name: of_scores(history, each) for name, each in tried.items()}
     else:
         begin = end - timedelta(seconds=console.parse_duration_s(since))
         with console.reading() as connection:
-            told = {n: of_store(connection, r, begin=begin, end=end) for n, r in tried.items()}
-    by_key = [{each.key[:3]: each for each in found} for found in told.values()]
-    listed = Listing.of("app", "metric", *told)
-    for one in next(iter(told.values())):
+            replayed = {n: of_store(connection, r, begin=begin, end=end) for n, r in tried.items()}
+    by_key = [{each.key[:3]: each for each in found} for found in replayed.values()]
+    listed = Listing.of("app", "metric", *replayed)
+    for one in next(iter(replayed.values())):
         found = [keys[one.key[:3]] for keys in by_key]
         # A shorter history says nothing about a month.
         per_month = (f" ({e.per_month:.1f})" if e.span_s >= _DAY_S else "" for e in found)
@@ -343,7 +343,7 @@ def backtest(
     if listed.rows:
         out.print("messages on this history (and per 30 days, where it covers a day or more)")
     if rules is not None:
-        before, after = list(told.values())[:2]
+        before, after = list(replayed.values())[:2]
         gone = missed(before, after, within_s=float(present.window_s))
         out.print(
             f"alerts of today's rules that the new rules would miss: {len(gone) or 'nothing'}"

@@ -189,20 +189,20 @@ def drill(
             " GROUNDWATCH_SLACK_WEBHOOK_URL, GROUNDWATCH_SMTP_URL or GROUNDWATCH_ALERTS_FILE"
         )
     console.quiet_logs()
-    held, told = dict[str, None](), dict[Recipient, str | None]()
+    silences, recipients = dict[str, None](), dict[Recipient, str | None]()
     with closing(console.open_store(settings)) as store:
         dispatcher = Dispatcher(store, channels, Random())  # noqa: S311
         began = drills.begin_drill(store, watched, datetime.now(UTC))
         for event in drills.act(began, datetime.now(UTC)):
             silence = drills.silence_over(store, plan, event, datetime.now(UTC))
-            held |= {} if silence is None else {silence: None}
-            drills.enqueue(store, plan, event, told, datetime.now(UTC))
+            silences |= {} if silence is None else {silence: None}
+            drills.enqueue(store, plan, event, recipients, datetime.now(UTC))
             dispatcher.run_once()
         with store.read() as connection:
             sent = deliveries(connection, incident_id=began.incident_id)
     sent.sort(key=lambda item: item.sequence)
-    if held:
-        names = ", ".join(map(plain_text, held))
+    if silences:
+        names = ", ".join(map(plain_text, silences))
         console.warn(f"a drill is always sent; silence {names} would mute an alert")
     print_sent(sent, none=f"the routes name no channel for {plain_text(watched)}")
 

@@ -190,16 +190,16 @@ def await_worker(settings: Settings, *, within_s: float) -> None:
     Raise QueueUnavailableError if none came; it says what is missing, and what to do.
     """
     end_s = time.monotonic() + within_s
-    told = ""
+    last_shown = ""
     while missing := _missing(settings):
         left_s = end_s - time.monotonic()
         if left_s <= 0:
             raise QueueUnavailableError(
                 f"{missing}; nothing was sent; start everything with: groundwatch up"
             )
-        if missing != told:
+        if missing != last_shown:
             console.warn(f"{missing}; waiting up to {math.ceil(left_s)} s, in case it is starting")
-            told = missing
+            last_shown = missing
         time.sleep(min(_POLL_EVERY_S, left_s))
 
 

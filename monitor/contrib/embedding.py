@@ -154,16 +154,16 @@ class EmbeddingRewriter:
         unknown = {word for word in unknown if word.stem not in passages.index}
         if not unknown or not len(passages):
             return tokens
-        told = [text for _, text in passages.sentences[:MOST_SENTENCES]]
+        sentence_texts = [text for _, text in passages.sentences[:MOST_SENTENCES]]
         sentences = self._embedded.get(passages)
         if sentences is None:
-            sentences = self._embedded[passages] = self._model.embed(told)
+            sentences = self._embedded[passages] = self._model.embed(sentence_texts)
         [said] = self._model.embed([claim])
         likeness = np.array([each.vector for each in sentences]) @ said.vector
         known = [
             (word, vector)
             for number in np.argsort(-likeness, kind="stable")[:_NEAREST]
-            for word, vector in _word_vectors(told[number], sentences[number])
+            for word, vector in _word_vectors(sentence_texts[number], sentences[number])
             if word.content and not word.number
         ]
         same: dict[str, Word] = {}

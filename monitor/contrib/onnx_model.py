@@ -59,10 +59,12 @@ class OnnxModel:
         self.tokenizer.no_padding()
         self.longest = _LONGEST_INPUT  #: tokens of an input
         path = folder / "tokenizer_config.json"
-        told = _json(path, setting).get("model_max_length") if path.exists() else None
+        max_length = _json(path, setting).get("model_max_length") if path.exists() else None
         places = self.config.get("max_position_embeddings")
-        if isinstance(told, int | float) and told <= _LONGEST_INPUT:  # without one: 10 to the 30th
-            self.longest = int(told)
+        if (
+            isinstance(max_length, int | float) and max_length <= _LONGEST_INPUT
+        ):  # without one: 10 to the 30th
+            self.longest = int(max_length)
         elif isinstance(places, int) and places > _SPECIAL_PLACES:
             self.longest = min(places - _SPECIAL_PLACES, _LONGEST_INPUT)
         self._session = _session(graph)

@@ -137,8 +137,8 @@ def _note_model(run: Run, response: object) -> None:
     """Put the model's name on the record; of several models the last counts."""
     generations = as_list(part_of(response, "generations"))
     message = part_of(next(iter(as_list(generations[0])), None), "message") if generations else None
-    told = (part_of(message, "response_metadata"), part_of(response, "llm_output"))
-    model = next(filter(None, (part_of(each, "model_name", "model") for each in told)), None)
+    sources = (part_of(message, "response_metadata"), part_of(response, "llm_output"))
+    model = next(filter(None, (part_of(each, "model_name", "model") for each in sources)), None)
     if isinstance(model, str):
         run.fields["metadata"] = {**(run.fields.get("metadata") or {}), "model": model}
 

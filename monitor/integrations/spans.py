@@ -151,8 +151,8 @@ class Span(NamedTuple):
 
 def _words(attributes: Attributes) -> list[str]:
     """Return what a span says of its kind, in the conventions that are known."""
-    told = (attributes.get(name) for name in _KIND_ATTRIBUTES)
-    return [value.strip('"').lower() for value in told if isinstance(value, str)]
+    kinds = (attributes.get(name) for name in _KIND_ATTRIBUTES)
+    return [value.strip('"').lower() for value in kinds if isinstance(value, str)]
 
 
 def kind_of(attributes: Attributes, *, is_root: bool = False) -> Kind | None:
@@ -333,8 +333,8 @@ def _documents(attributes: Attributes) -> list[dict[str, Any]]:
             held if isinstance(held, str) else part_of(held, "content", "text", "page_content")
         )
         if text is not None and text != REDACTED:
-            told = {"text": text, "id": part_of(held, "id"), "score": part_of(held, "score")}
-            found.append({name: value for name, value in told.items() if value is not None})
+            fields = {"text": text, "id": part_of(held, "id"), "score": part_of(held, "score")}
+            found.append({name: value for name, value in fields.items() if value is not None})
     return found
 
 

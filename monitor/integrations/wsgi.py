@@ -71,9 +71,9 @@ class Visit:
             return
         with contextlib.suppress(Exception):  # headers of whatever kind
             if self.answered:
-                told = {field: self._header(name) for field, name in self._names.items()}
-                told["trace_id"] = trace_id_in(self._header("traceparent"))
-                for field, value in told.items():
+                fields = {field: self._header(name) for field, name in self._names.items()}
+                fields["trace_id"] = trace_id_in(self._header("traceparent"))
+                for field, value in fields.items():
                     if value and not vars(self._open).get(field):  # what the handler set stays
                         setattr(self._open, field, value[:_LONGEST_VALUE])
         try:

@@ -391,21 +391,26 @@ def judge_deploy(
     both sides, in which the change itself is located.
     """
     at = datetime.fromtimestamp(mark.at_s, UTC)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "release": mark.release, "at": at, "source": mark.source, "note": mark.note
     }  # fmt: skip
     old, new = (window_stats(tally).counts(design_effect) for tally in (before, after))
     rates = [passed / n if n else None for passed, n in (old, new)]
-    told |= {"rate_before": rates[0], "rate_after": rates[1], "n_before": old[1], "n_after": new[1]}
+    fields |= {
+        "rate_before": rates[0],
+        "rate_after": rates[1],
+        "n_before": old[1],
+        "n_after": new[1],
+    }
     if rates[0] is None or rates[1] is None:
-        return Deploy.model_validate(told | {"verdict": "no data"})
+        return Deploy.model_validate(fields | {"verdict": "no data"})
     low, high = newcombe_interval(old, new, alpha=_ALPHA)
     was = exact_interval(*old, alpha=_ALPHA / 2)
     lowest, highest = anytime_bounds(*new, alpha=_ALPHA / 2)
     better = "better" if lowest > was.high else "not decided"
-    told |= {"difference": rates[1] - rates[0], "low": low, "high": high}
-    told |= {"verdict": "worse" if highest < was.low else better}
+    fields |= {"difference": rates[1] - rates[0], "low": low, "high": high}
+    fields |= {"verdict": "worse" if highest < was.low else better}
     onset = locate_onset(around, reference=before, effect=design_effect)
     if onset is not None:
-        told |= {f"change_{name}": at for name, at in onset._asdict().items()}
-    return Deploy.model_validate(told)
+        fields |= {f"change_{name}": at for name, at in onset._asdict().items()}
+    return Deploy.model_validate(fields)

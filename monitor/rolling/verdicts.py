@@ -274,18 +274,18 @@ def _healthy_reason(
     state: EvidenceState, window: WindowStats, rules: Rules, finest: float, more_n: int | None
 ) -> str:
     line = rules.warning_rate
-    told = f"no evidence of a pass rate below {short_percent(line)}"
-    told += f"; a fall below {percent(finest)} would be seen within a day"
+    reason = f"no evidence of a pass rate below {short_percent(line)}"
+    reason += f"; a fall below {percent(finest)} would be seen within a day"
     if state.incidents and window.pass_rate is not None and window.pass_rate < line:
         count = state.count
         if count.n < window.n and count.rate >= line:
             return (
                 "recovered, although the window still includes the incident:"
-                f" {percent(count.rate)} passed since; {told}"
+                f" {percent(count.rate)} passed since; {reason}"
             )
     if window.interval is None or window.interval.high >= line or more_n is None:
-        return told
-    return f"{told}; about {more_n:,} more samples as low as these would be evidence"
+        return reason
+    return f"{reason}; about {more_n:,} more samples as low as these would be evidence"
 
 
 def _alarm_reason(state: EvidenceState, rules: Rules) -> str:

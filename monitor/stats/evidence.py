@@ -298,8 +298,8 @@ def resolution(n: float, line: float, log_threshold: float) -> float:
     low, high = 0.0, line
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        told = n * bernoulli_kl(middle, line) >= log_threshold
-        low, high = (middle, high) if told else (low, middle)
+        decided = n * bernoulli_kl(middle, line) >= log_threshold
+        low, high = (middle, high) if decided else (low, middle)
     return low
 
 

@@ -92,7 +92,7 @@ def active_streams(
     """
     List the streams that counted something since *since_s*, one version of each.
 
-    Those of *segment* only, which is the whole app unless told otherwise, None for all;
+    Those of *segment* only, which is the whole app by default, None for all;
     and of one *app* only when it is named.
 
     Of several evaluator versions of a metric the newest one speaks that counted

@@ -330,7 +330,7 @@ dimensions = Table(
     sqlite_with_rowid=False,
 )
 
-#: Deploys, as people or pipelines told them.
+#: Deploys, as people or pipelines recorded them.
 marks = Table(
     "groundwatch_marks",
     metadata,

@@ -132,8 +132,13 @@ class Pages(Endpoints):
         if faults is not None and faults.blame is not None:  # what words tell where scores cannot
             blamed = faults.blame.cause
             meaning = BLAMED.get(blamed) or plain_text(faults.blame.reason, 200)
-            told = LikelyCause(RETRIEVAL_OR_GENERATION, f"{blamed}: {meaning}", blamed in _PARTS)
-            causes = [told if c.kind == told.kind and not c.is_likely else c for c in causes]
+            blamed_cause = LikelyCause(
+                RETRIEVAL_OR_GENERATION, f"{blamed}: {meaning}", blamed in _PARTS
+            )
+            causes = [
+                blamed_cause if c.kind == blamed_cause.kind and not c.is_likely else c
+                for c in causes
+            ]
 
         def planned() -> SamplingPlan | str:
             try:
