@@ -58,6 +58,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+#: Which part of a run a room is spread over.
+SPREAD = {"acceptance": 0.5, "statistics": 0.5, "property": 0.6, "architecture": 0.8}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mix files that wait for processes with those that compute: or cores wait, then tests do."""
+    rooms: defaultdict[str, dict[Path, None]] = defaultdict(dict)
+    for item in items:
+        rooms[item.nodeid.split("/")[1]][item.path] = None
+    place = {
+        path: number / len(paths) * SPREAD.get(room, 1.0)
+        for room, paths in rooms.items()
+        for number, path in enumerate(paths)
+    }
+    items.sort(key=lambda item: place[item.path])
+
+
 @pytest.fixture(autouse=True)
 def own_logs() -> Iterator[None]:
     """Commands that run in the tests' process set logs up; the stream of one test ends with it."""

@@ -98,3 +98,15 @@ def test_shell_completes_apps_and_metrics_from_the_store(run, tmp_path):
 def test_shell_completion_is_silent_without_a_store(tmp_path):
     done = completed(tmp_path / "nowhere", "status sh")
     assert (done.stdout.split(), done.stderr) == (["True"], "")
+
+
+def test_modules_are_not_searched_for_garbage_at_the_end():
+    code = """if True:
+        import atexit, gc, sys
+        from groundwatch.__main__ import main
+        atexit.register(lambda: print(gc.get_freeze_count() > 10_000))
+        sys.argv[1:] = ["--version"]
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
