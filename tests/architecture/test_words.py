@@ -44,7 +44,10 @@ def pages():
 def templates():
     """Return the templates of pages, messages and reports."""
     folders = [ROOT / name for name in ("monitor", "alerts", "workers")]
-    return sorted(p for f in folders for p in f.rglob("*") if p.suffix in {".html", ".j2", ".txt"})
+    files = (p for f in folders for p in f.rglob("*") if p.suffix in {".html", ".j2", ".txt"})
+    return sorted(
+        p for p in files if not p.match("packing.v*.txt")
+    )  # for the packer, not for people
 
 
 def modules():
