@@ -395,7 +395,7 @@ def test_one_process_holds_fifty_calls_in_flight(client):
         with ThreadPoolExecutor(scorer.concurrency) as pool:
             scores = []
             while len(scores) < 2000 and server.most_at_once < 50:
-                asked = [make_interaction(query=f"{len(scores) + n}?") for n in range(400)]
+                asked = [make_interaction(query=f"{len(scores) + n}?") for n in range(100)]
                 scores += [e.score for found in pool.map(scorer.score, asked) for e in found]
                 server.patience_s = 2.0  # a busy machine needs longer
         scorer.close()
