@@ -47,7 +47,7 @@ _LEVELS = ((BUCKETS, BUCKETS, 2), (HOURS, HOURS, 35), (DAYS, HOURS, 400))
 _INDEXES = """
     SELECT i.indexname, i.indexdef, i.tablename, pg_get_constraintdef(c.oid)
     FROM pg_indexes i LEFT JOIN pg_constraint c ON c.conname = i.indexname
-    WHERE i.tablename = ANY(:tables) AND i.indexname <> 'pk_groundwatch_samples'
+    WHERE i.tablename = ANY(:tables) AND i.indexname <> 'ix_groundwatch_samples_position'
 """
 #: What only a session has, such as its id, is apart: in other days it is another one.
 _POOL_OF_TERMS = f"""

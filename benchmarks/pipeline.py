@@ -189,7 +189,9 @@ def slow_judge(bench: Bench, n: int) -> dict[str, float]:
             hook.sample(**realistic(number))
         wait_until(lambda: not bench.client.xlen(names.SAMPLES))
     waited_s = (samples.c.received_at_ms - samples.c.occurred_at_ms) / 1000.0
-    query = select(waited_s, evaluations.c.judged).select_from(samples.join(evaluations))
+    query = select(waited_s, evaluations.c.judged).select_from(
+        samples.join(evaluations, samples.c.position == evaluations.c.position)
+    )
     with bench.store.read() as connection:
         rows = connection.execute(query).all()
     alone = [float(waited) for waited, judged in rows if judged == 0]

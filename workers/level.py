@@ -263,7 +263,6 @@ def drawn_labels(
             e.score,
             e.occurred_at_ms,
             e.judged.label("asked"),
-            e.record,
             case((e.judged == 1, samples.c.payload)).label("payload"),
         )
         .join(samples, samples.c.sample_id == c.sample_id)

@@ -77,8 +77,8 @@ def forget_user(
         for batch in batched(sample_ids, _PAGE):
             said = (
                 select(evaluations, samples.c.payload)
-                .join(samples, samples.c.sample_id == evaluations.c.sample_id)
-                .where(evaluations.c.sample_id.in_(batch))
+                .join(samples, samples.c.position == evaluations.c.position)
+                .where(samples.c.sample_id.in_(batch))
             )
             records = map(record_of, connection.execute(said))
             quotes.update(record.get("explanation") or "" for record in records)

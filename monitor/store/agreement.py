@@ -260,9 +260,9 @@ class StoredAttribution(BaseModel):
 
 
 def _of(stream: JudgedStream, since: datetime | None, *, cascade: bool) -> Select[Any]:
-    """Select the newest judged samples of a stream with the judge's verdicts."""
+    """Select the judge's verdicts on the newest judged samples of a stream."""
     c = evaluations.c
-    query = select(c.sample_id, c.passed).where(
+    query = select(c.passed).where(
         evaluations_of(stream.app, stream.metric),
         c.evaluator_version == stream.evaluator_version,
         c.passed.is_not(None),
@@ -286,12 +286,13 @@ def old_samples(
     """Draw up to *n* judged samples of [since, before) that were not judged again yet."""
     c = evaluations.c
     again = select(rejudged.c.sample_id).where(
-        rejudged.c.sample_id == c.sample_id, rejudged.c.metric == stream.metric,
+        rejudged.c.sample_id == samples.c.sample_id, rejudged.c.metric == stream.metric,
         rejudged.c.evaluator_version == stream.evaluator_version,
     )  # fmt: skip
     query = (
         _of(stream, since, cascade=cascade)
-        .join(samples, samples.c.sample_id == c.sample_id)
+        .with_only_columns(samples.c.sample_id, c.passed)
+        .join(samples, samples.c.position == c.position)
         .where(c.occurred_at_ms < epoch_ms(before), samples.c.interaction_id != "removed")
         .where(~again.exists())
         .limit(_NEWEST)
@@ -311,7 +312,7 @@ def newest_verdicts(
 ) -> list[bool]:
     """Return the judge's newest verdicts since then, at most *n*."""
     query = _of(stream, since, cascade=cascade).limit(n)
-    return [bool(passed) for _, passed in connection.execute(query)]
+    return [bool(passed) for passed in connection.execute(query).scalars()]
 
 
 def save_pairs(

@@ -119,8 +119,6 @@ def segments_of(row: Mapping[str, Any]) -> list[str]:
 
 def record_of(row: Any, payload: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the record of an evaluation's row; *payload* is its sample's, else the row has it."""
-    if row.record is not None:
-        return dict(row.record)
     for record in (row.payload if payload is None else payload).get("evaluations", ()):
         version = record.get("evaluator_version") or "unversioned"
         # The row's version also says what passes.

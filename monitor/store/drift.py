@@ -219,7 +219,7 @@ def scores_since(
     c, of = evaluations.c, samples.c
     query = (
         select(evaluations, of.received_at_ms, of.sample_rate, of.payload)
-        .select_from(samples.join(evaluations, of.sample_id == c.sample_id))
+        .select_from(samples.join(evaluations, of.position == c.position))
         .where(of.received_at_ms > after_ms, c.passed.is_not(None))
         .where(matches(c.app, app), matches(c.metric, metric))
         .order_by(of.received_at_ms, c.sample_id)

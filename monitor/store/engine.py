@@ -253,10 +253,15 @@ def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
 
 
 def insert_new(
-    connection: Connection, table: Table, rows: Sequence[Row], *, returning: Column[Any]
-) -> set[Any]:
-    """Insert the rows that are not there yet; return the values of *returning* of those."""
-    found = _write(connection, table, rows, skip=True, returning=(returning,))
+    connection: Connection, table: Table, rows: Sequence[Row], *, returning: Column[Any],
+    key: tuple[str, ...] = (),
+) -> set[Any]:  # fmt: skip
+    """
+    Insert the rows that are not there yet; return the values of *returning* of those.
+
+    There is what has the same *key*, by default any of those that are unique.
+    """
+    found = _write(connection, table, rows, skip=True, key=key, returning=(returning,))
     return {row[0] for row in found}
 
 
@@ -324,7 +329,7 @@ def _statement(
         sqlite.insert(table) if dialect == "sqlite" else _insert_from_json(table, names)
     )
     if skip:
-        statement = statement.on_conflict_do_nothing()
+        statement = statement.on_conflict_do_nothing(index_elements=key or None)
     elif key:
         new: dict[str, Any] = {}
         for name in (*sums, *latest) or names:

@@ -431,8 +431,8 @@ def _newest(app: str, metric: str, *columns: ColumnElement[Any]) -> Select[Any]:
     """Select the id and *columns* of the newest verdicts among which samples are drawn."""
     e = evaluations.c
     return (
-        select(e.sample_id, *columns)
-        .join(samples, samples.c.sample_id == e.sample_id)
+        select(samples.c.sample_id, *columns)
+        .join(samples, samples.c.position == e.position)
         .where(
             evaluations_of(app, metric), e.passed.is_not(None),
             samples.c.interaction_id != "removed",

@@ -174,7 +174,7 @@ def check_segments(connection: Connection, since_s: int) -> Iterator[Sum]:
     s, e = samples.c, evaluations.c
     packed = type_coerce(s.payload, SegmentsColumn)
     query = select(s.app, e.metric, e.evaluator_version, packed, s.segments)
-    scored = query.join(evaluations, e.sample_id == s.sample_id).where(e.score.is_not(None))
+    scored = query.join(evaluations, e.position == s.position).where(e.score.is_not(None))
     expected: Counter[Any] = Counter()
     for app in sorted({key[0] for key in found}):
         of_app = scored.where(s.app == app, s.occurred_at_ms >= since_s * 1000)

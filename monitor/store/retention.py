@@ -187,7 +187,8 @@ def _delete_samples(connection: Connection, *, horizon_s: float) -> int:
     if ids:
         _move_mark(connection, _SAMPLES, horizon_s)
         remove_terms(connection, ids)
-        connection.execute(delete(scores).where(scores.c.sample_id.in_(ids)))
+        theirs = select(samples.c.position).where(samples.c.sample_id.in_(ids))
+        connection.execute(delete(scores).where(scores.c.position.in_(theirs)))
         connection.execute(delete(rejudged).where(rejudged.c.sample_id.in_(ids)))
         connection.execute(delete(samples).where(samples.c.sample_id.in_(ids)))
     return len(ids)
@@ -231,10 +232,10 @@ def blank(
     for said in connection.execute(select(evaluations).where(e.sample_id.in_(sample_ids))):
         now = before = said._asdict()
         record = record_of(said, known[said.sample_id]["payload"])
-        if (short := shorten(record)) is not record or said.record is not None:
+        if (short := shorten(record)) is not record:
             now = before | {"reason": CustomEvaluation.model_validate(short).reason}
             by = facet(said.app, said.metric, said.evaluator_version)
-            moved.append({"of": said.sample_id, "by": by, "why": now["reason"] or None})
+            moved.append({"of": said.position, "by": by, "why": now["reason"]})
         records[said.sample_id].append(compact_json(short))
         ended_before[said.sample_id].append(before)
         ended[said.sample_id].append(now)
@@ -244,7 +245,7 @@ def blank(
     for key, row in known.items():
         sample = sample_of(row["payload"])
         bare = without_texts(sample, why)
-        if row["position"] is not None and row["app"] != DOCTOR_APP:
+        if row["position"] >= 0 and row["app"] != DOCTOR_APP:
             place, of = row["position"], (segments_of(row), row["reason"])
             emptied.append(terms_of(place, bare, *of, ended[key]))
             if is_sqlite:
@@ -263,9 +264,9 @@ def blank(
         put(connection, samples, rows)
     if moved:
         these = scores.update().where(
-            scores.c.sample_id == bindparam("of"), scores.c.evaluator_key == bindparam("by")
+            scores.c.position == bindparam("of"), scores.c.evaluator_key == bindparam("by")
         )
-        connection.execute(these.values(record=None, reason=bindparam("why")), moved)
+        connection.execute(these.values(reason=bindparam("why")), moved)
     replace_terms(connection, indexed, emptied)
 
 

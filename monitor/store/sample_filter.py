@@ -82,11 +82,11 @@ class SampleFilter(BaseModel):
 
     def facets(self, one_of: Sequence[int] = ()) -> Iterator[list[int]]:
         """Yield groups of facets: a sample has one of each, and of *one_of*, bins of the metric."""
-        for name in ("app", "release", "user", "session", "trace"):
+        for name in ("app", "release", "user"):
             if value := getattr(self, name):
                 yield [facet(name, value)]
-        yield from ([facet("segment", value)] for value in self.segment)
-        yield from ([facet("tag", value)] for value in self.tag)
+        for name in ("segment", "tag"):
+            yield from ([facet(name, v), facet("both", v)] for v in getattr(self, name))
         of_metric = [list(one_of)] if one_of else []
         if self.outcome:
             names = ("passed", "failed") if self.outcome == "scored" else (self.outcome,)
@@ -99,9 +99,10 @@ class SampleFilter(BaseModel):
             lowest, highest = self._score_range()
             bins = range(score_bin(lowest), score_bin(highest) + 1)
             of_metric.append(self.bins(bins) or [NO_SAMPLE])
-        # All of these imply the metric, whose own list may be as long as the store.
+        # All of these imply the metric, whose own lists may be as long as the store.
         if self.metric and not of_metric:
-            of_metric = [[facet("metric", self.metric)]]
+            any_of = ("passed", "failed", "unscored")
+            of_metric = [[facet("ended", self.metric, name) for name in any_of]]
         yield from of_metric
 
     def bins(self, numbers: Iterable[int]) -> list[int]:
@@ -122,11 +123,16 @@ class SampleFilter(BaseModel):
         return [phrase for phrase in found if any(map(str.isalnum, phrase))][:_MOST_PHRASES]
 
     def conditions(self) -> tuple[list[str], dict[str, Any]]:
-        """Return what the index does not hold, as SQL over samples s: labels, exact scores."""
+        """Return what the index does not hold, as SQL: traces, labels, exact scores."""
         parts, values = list[str](), dict[str, Any]()
+        for name in ("session", "trace"):
+            if value := getattr(self, name):
+                values[name] = value[:200].replace("\0", "\ufffd")
+                of_name = f"SELECT position FROM groundwatch_samples WHERE {name}_id = :{name}"  # noqa: S608  # bound
+                parts.append(f"{{position}} IN ({of_name})")
         if self.label:
             said = "SELECT s.position FROM groundwatch_labels l JOIN groundwatch_samples s"
-            said += " ON s.sample_id = l.sample_id WHERE s.position IS NOT NULL"
+            said += " ON s.sample_id = l.sample_id"
             if self.metric:
                 said, values["label_metric"] = f"{said} AND l.metric = :label_metric", self.metric
             if self.label in {"pass", "fail"}:
@@ -141,8 +147,7 @@ class SampleFilter(BaseModel):
             values["lowest"], values["highest"] = self._score_range()
             values["score_metric"] = self.metric
             parts.append(
-                "EXISTS (SELECT 1 FROM groundwatch_samples s JOIN groundwatch_evaluations e"
-                " ON e.sample_id = s.sample_id WHERE s.position = {position}"
+                "EXISTS (SELECT 1 FROM groundwatch_evaluations e WHERE e.position = {position}"
                 " AND e.metric = :score_metric AND e.score BETWEEN :lowest AND :highest)"
             )
         return parts, values

@@ -237,6 +237,10 @@ class Terms(NamedTuple):
     facets: frozenset[int]
     words: str
     release: int = 0  #: its facet; 0 without one
+    #: Facets that PostgreSQL's index leaves out, as columns or others say the same, and what it has
+    #: in place of a tag and a segment of one name. SQLite's index must know what it held.
+    spared: frozenset[int] = frozenset()
+    joined: frozenset[int] = frozenset()
 
 
 def terms_of(
@@ -258,9 +262,12 @@ def terms_of(
         "trace": it.trace_id,
     }  # fmt: skip
     found = {facet(name, value) for name, value in fields.items() if value}
-    found |= {facet("segment", segment) for segment in segments}
-    found |= {facet("tag", f"{name}={value}") for name, value in it.tags.items()}
+    names, tags = set(segments), {f"{name}={value}" for name, value in it.tags.items()}
+    found |= {facet("segment", segment) for segment in names} | {facet("tag", tag) for tag in tags}
     rows = list(ended)
+    spared = {facet(name, fields[name] or "") for name in ("session", "trace")}
+    spared |= {facet("metric", item["metric"]) for item in rows}
+    spared |= {facet(kind, name) for kind in ("segment", "tag") for name in names & tags}
     passes = {item["passed"] for item in rows}
     overall = "failed" if 0 in passes else "passed" if 1 in passes else "unscored"
     found.add(facet("ended", "", overall))
@@ -277,7 +284,10 @@ def terms_of(
         if (score := item["score"]) is not None:
             found.add(facet("bin", metric, name, str(score_bin(score))))
     release = facet("release", it.release) if it.release else 0
-    return Terms(position, frozenset(found), words_of(it.query, it.output), release)
+    return Terms(
+        position, frozenset(found), words_of(it.query, it.output), release, frozenset(spared),
+        frozenset(facet("both", name) for name in names & tags),
+    )  # fmt: skip
 
 
 def words_of(query: str | None, output: str) -> str:
@@ -335,8 +345,11 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
         # Releases follow each other in time: their own index, on the first element, finds an old
         # one.
         given = [
-            {"p": item.position, "f": [item.release, *sorted(item.facets)], "w": item.words}
-            for item in ordered
+            {
+                "p": it.position, "w": it.words,
+                "f": [it.release, *sorted(it.facets - it.spared - {it.release} | it.joined)],
+            }
+            for it in ordered
         ]  # fmt: skip
         rows = [{"rows": json.dumps(given, ensure_ascii=False)}]
     connection.execute(text(statement), rows)
@@ -352,8 +365,8 @@ def remove_terms(connection: Connection, sample_ids: Sequence[str]) -> None:
     if connection.dialect.name == "sqlite":
         _remove_fts5(connection, _stored_terms(connection, sample_ids))
         return
-    placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
-    positions = list(connection.execute(select(samples.c.position).where(placed)).scalars())
+    of_these = select(samples.c.position).where(samples.c.sample_id.in_(sample_ids))
+    positions = list(connection.execute(of_these).scalars())
     gone = text(f"DELETE FROM {TERMS} WHERE position = ANY(:gone)")  # noqa: S608  # ours
     connection.execute(gone, {"gone": positions})
 
@@ -378,7 +391,7 @@ def _remove_fts5(connection: Connection, items: Sequence[Terms]) -> None:
 def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Terms]:
     """Return what the index holds of stored samples that have a place in it."""
     ended = ended_evaluations(connection, sample_ids)
-    placed = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_not(None)
+    placed = samples.c.sample_id.in_(sample_ids) & (samples.c.position >= 0)
     stored = select(samples).where(placed, samples.c.app != DOCTOR_APP)
     return [
         terms_of(
@@ -391,7 +404,7 @@ def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Ter
 
 def index_stored(connection: Connection, sample_ids: Sequence[str]) -> None:
     """Put stored samples into the index, those without a place as well."""
-    missing = samples.c.sample_id.in_(sample_ids) & samples.c.position.is_(None)
+    missing = samples.c.sample_id.in_(sample_ids) & (samples.c.position < 0)
     times = select(samples.c.sample_id, samples.c.occurred_at_ms)
     rows = connection.execute(times.where(missing, samples.c.app != DOCTOR_APP))
     if places := allot_positions(connection, {row.sample_id: row.occurred_at_ms for row in rows}):
@@ -406,8 +419,8 @@ def index_older(connection: Connection, limit: int = 200) -> int:
     """Index samples of before there was an index, the newest first; return how many."""
     waiting = (
         select(samples.c.sample_id)
-        .where(samples.c.position.is_(None), samples.c.app != DOCTOR_APP)
-        .order_by(samples.c.sample_id.desc())
+        .where(samples.c.position < 0, samples.c.app != DOCTOR_APP)
+        .order_by(samples.c.position.desc())
     )
     ids = list(connection.execute(waiting.limit(limit)).scalars())
     if ids:
@@ -429,7 +442,7 @@ def samples_of_user(connection: Connection, user_id: str) -> list[str]:
     batches = [samples.c.position.in_(some) for some in batched(placed, _AT_ONCE)]
     return [
         row.sample_id
-        for some in (*batches, samples.c.position.is_(None))
+        for some in (*batches, samples.c.position < 0)
         for row in connection.execute(columns.where(some))
         if row.payload["interaction"].get("user_id") == user_id
     ]

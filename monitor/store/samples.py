@@ -82,16 +82,21 @@ def worst_samples(
     others are ordered by `soundness`; only the worst scores are read, of judged samples and of the
     rest. Of several with the same explanation one is listed.
     """
-    key = evaluations.c.sample_id, evaluations.c.evaluator_version
-    said = select(func.avg(labels.c.human_passed)).where(
-        labels.c.sample_id == evaluations.c.sample_id, labels.c.metric == metric
+    key = evaluations.c.position, evaluations.c.evaluator_version
+    labelled = (
+        select(samples.c.position, func.avg(labels.c.human_passed).label("said"))
+        .join(labels, labels.c.sample_id == samples.c.sample_id)
+        .where(labels.c.app == app, labels.c.metric == metric)
+        .group_by(samples.c.position)
+        .subquery()
     )
     # Used twice, so that both databases keep it and look for labels once a sample.
     failed = (
         select(
             *key, evaluations.c.judged, evaluations.c.occurred_at_ms, _WORST_FIRST.label("rank"),
-            said.scalar_subquery().label("said"),
+            labelled.c.said,
         )
+        .join(labelled, labelled.c.position == evaluations.c.position, isouter=True)
         .where(
             *_within(app, metric, since, until),
             matches(evaluations.c.evaluator_version, evaluator_version),
@@ -101,7 +106,7 @@ def worst_samples(
     )  # fmt: skip
     said_bad = case((failed.c.said < _EVEN, 1), else_=0)
     worst = [
-        select(failed.c.sample_id, failed.c.evaluator_version, said_bad.label("said_bad"))
+        select(failed.c.position, failed.c.evaluator_version, said_bad.label("said_bad"))
         .where(func.coalesce(failed.c.said, 0) <= _EVEN, by_judge)
         .order_by(said_bad.desc(), failed.c.rank, failed.c.occurred_at_ms.desc())
         .limit(limit * _READ)
@@ -111,7 +116,7 @@ def worst_samples(
     chosen = union_all(*map(select, worst)).subquery()
     query = (
         select(evaluations, samples.c.interaction_id, samples.c.payload, chosen.c.said_bad)
-        .join(samples, samples.c.sample_id == evaluations.c.sample_id)
+        .join(samples, samples.c.position == evaluations.c.position)
         .join(
             chosen,
             and_(*(one == other for one, other in zip(key, chosen.c, strict=False))),
@@ -274,7 +279,7 @@ def scored_exchanges(
     c = evaluations.c
     query = (
         select(evaluations, samples.c.payload)
-        .join(samples, samples.c.sample_id == c.sample_id)
+        .join(samples, samples.c.position == c.position)
         .where(*_within(app, metric, since, until), c.passed.is_not(None))
         .order_by(c.occurred_at_ms.desc())
         .limit(limit)
@@ -313,17 +318,17 @@ def session_scores(connection: Connection, *, app: str, session_id: str) -> list
     Where a turn was scored by several versions of an evaluator each of its scores counts.
     """
     turns = (
-        select(samples.c.sample_id)
+        select(samples.c.sample_id, samples.c.position)
         .where(samples.c.session_id == session_id[:200], samples.c.app == app)
         .order_by(samples.c.occurred_at_ms.desc(), samples.c.sample_id.desc())
         .limit(MOST_TURNS)
     ).subquery()
     c = evaluations.c
     query = (
-        select(c.metric, c.evaluator_version, c.sample_id, c.score, c.passed)
-        .join(turns, turns.c.sample_id == c.sample_id)
+        select(c.metric, c.evaluator_version, turns.c.sample_id, c.score, c.passed)
+        .join(turns, turns.c.position == c.position)
         .where(c.score.is_not(None))
-        .order_by(c.metric, c.occurred_at_ms, c.sample_id)
+        .order_by(c.metric, c.occurred_at_ms, turns.c.sample_id)
     )
     found = []
     for metric, rows in groupby(connection.execute(query), key=lambda row: row.metric):

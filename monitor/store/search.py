@@ -156,9 +156,8 @@ def _of_bins(
                 of_bins += _of_bins(connection, wanted, apps, [number], at, more)
         return of_bins
     # Most bins have few samples: they are found in one look, and sorted by their scores.
-    query = select(evaluations.c.score, samples.c.position).where(
-        samples.c.position.in_(found),
-        evaluations.c.sample_id == samples.c.sample_id,
+    query = select(evaluations.c.score, evaluations.c.position).where(
+        evaluations.c.position.in_(found),
         evaluations.c.metric == wanted.metric,
         evaluations.c.passed.is_not(None),
         evaluations.c.score.is_not(None),

@@ -22,7 +22,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
 from monitor.models.status import TALLY_SUMS
@@ -77,7 +76,6 @@ def _times(*names: str) -> list[Column[Any]]:
     return [Column(f"{name}_ms", EpochTime, key=name, nullable=False) for name in names]
 
 
-_UNPLACED = text("position IS NULL")
 #: Samples as the hook sent them, with what became of them. The key is the hook's UUIDv7.
 samples = Table(
     "groundwatch_samples",
@@ -96,7 +94,8 @@ samples = Table(
     Column("trace_id", String(200)),
     # Joins the turns of a conversation.
     Column("session_id", String(200)),
-    # Its place in the index by which samples are found: grows with its time. None: not there yet.
+    # Its place in the index by which samples are found: grows with its time. Negative: not there
+    # yet. Scores refer to it.
     Column("position", BigInt),
     # Of the app, where it named one.
     Column("release", String(200)),
@@ -105,15 +104,8 @@ samples = Table(
     # The oldest samples, for retention; by our clock, not by that of an app.
     Index("ix_groundwatch_samples_received", "received_at_ms"),
     Index("ix_groundwatch_samples_trace", "trace_id", postgresql_using="hash"),
-    Index("ix_groundwatch_samples_session", "session_id", postgresql_using="hash"),
-    Index("ix_groundwatch_samples_position", "position"),
-    # Samples of before there was an index.
-    Index(
-        "ix_groundwatch_samples_unplaced",
-        "sample_id",
-        sqlite_where=_UNPLACED,
-        postgresql_where=_UNPLACED,
-    ),
+    Index("ix_groundwatch_samples_session", "session_id"),
+    Index("ix_groundwatch_samples_position", "position", unique=True),
 )
 
 #: Who evaluates which metric of which app; each has a number, made of its names.
@@ -125,23 +117,27 @@ evaluators = Table(
     *_texts("app", "metric", "evaluator_version"),
 )
 
-#: One row an evaluation; the key is what makes sums exact under redelivery.
+#: One row an evaluation; the key is what makes sums exact under redelivery. Rows of what has a
+#: score have no empty column, which would cost PostgreSQL eight bytes.
 scores = Table(
     "groundwatch_scores",
     metadata,
-    Column("sample_id", String(64), ForeignKey(samples.c.sample_id), primary_key=True),
+    Column(
+        "position",
+        BigInt,
+        ForeignKey(samples.c.position, onupdate="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
     *_key("evaluator_key"),
     *required(BigInt, "metric_key", "occurred_at_ms"),
     Column("score", Float),
     Column("passed", SmallInteger),
-    # Of a cascade, whether its judge was asked.
-    Column("judged", SmallInteger),
-    # None of what is completed.
-    Column("status", String(_CHARS["status"])),
-    # Why there is no score; None where there is one.
-    Column("reason", Text),
-    # None where it is kept with its sample, as all are by now.
-    Column("record", PackedColumn),
+    # Of a cascade, whether its judge was asked; -1 where there is none.
+    *required(SmallInteger, "judged"),
+    # '' of what is completed, and the reason why there is no score where there is one.
+    *_texts("status"),
+    *required(Text, "reason"),
     # The worst samples of a metric in a window, for reports and alerts.
     Index("ix_groundwatch_evaluations_worst", "metric_key", "occurred_at_ms"),
     sqlite_with_rowid=False,
@@ -151,15 +147,16 @@ scores = Table(
 evaluations = Table(
     "groundwatch_evaluations",
     MetaData(),
-    Column("sample_id", String(64), ForeignKey(samples.c.sample_id)),
+    *required(BigInt, "position"),
     *_texts("metric", "evaluator_version", "app", "status"),
     Column("score", Float),
     Column("passed", SmallInteger),
     *required(BigInt, "occurred_at_ms"),
-    Column("record", PackedColumn),
     Column("reason", Text, nullable=False),
     Column("judged", SmallInteger),
     *required(BigInt, "metric_key"),
+    # The database reads the sample for it, only where it is asked for.
+    Column("sample_id", String(64), ForeignKey(samples.c.sample_id)),
 )
 
 streams = Table(

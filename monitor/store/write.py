@@ -102,7 +102,6 @@ class Result:
             judged = (evaluation.metadata or {}).get("judged")
             rows.append(
                 {
-                    "sample_id": self.scored.sample.sample_id,
                     "app": item.stream.app,
                     "metric": item.stream.metric,
                     "evaluator_version": item.stream.evaluator_version,
@@ -111,7 +110,7 @@ class Result:
                     "passed": item.tally.passed if counts else None,
                     "occurred_at_ms": self.occurred_at_ms,
                     "reason": evaluation.reason.replace("\0", "\ufffd"),
-                    "judged": None if judged is None else int(bool(judged)),
+                    "judged": -1 if judged is None else int(bool(judged)),
                 }
             )
         return rows
@@ -184,15 +183,18 @@ def record(
                 "trace_id": _joining(sample.interaction.trace_id),
                 "session_id": _joining(sample.interaction.session_id),
                 "release": _joining(sample.interaction.release),
-                "position": positions.get(key),
+                "position": positions[key],
             }
-            for key, result in sorted(by_id.items())
+            for key, result in unknown.items()
         ],
         returning=samples.c.sample_id,
+        key=("sample_id",),  # of two at one position the later one is refused, not skipped
     )
     fresh = [by_id[key] for key in sorted(new_ids)]
     ended = {result.scored.sample.sample_id: result.evaluation_rows() for result in fresh}
-    _insert_scores(connection, [row for rows in ended.values() for row in rows])
+    _insert_scores(
+        connection, [row | {"position": positions[key]} for key in ended for row in ended[key]]
+    )
     if found := [label for item in fresh for label in item.labels()]:
         save_labels(connection, found)
     _add_to_buckets(
@@ -251,12 +253,13 @@ def _insert_scores(connection: Connection, rows: Sequence[Row]) -> None:
     insert_new(connection, evaluators, known, returning=evaluators.c.evaluator_key)
     insert(connection, scores, [
         {
-            "sample_id": row["sample_id"],
             "evaluator_key": keys[tuple(row[name] for name in names)],
             "metric_key": facet(row["app"], row["metric"]),
-            **{name: row[name] for name in ("occurred_at_ms", "score", "passed", "judged")},
-            "status": None if row["status"] == EvaluationStatus.COMPLETED.value else row["status"],
-            "reason": row["reason"] or None,
+            **{
+                name: row[name]
+                for name in ("position", "occurred_at_ms", "score", "passed", "judged", "reason")
+            },
+            "status": "" if row["status"] == EvaluationStatus.COMPLETED.value else row["status"],
         }
         for row in rows
     ])  # fmt: skip

@@ -137,7 +137,7 @@ def _from_samples(
 ) -> TrafficParts:
     # The newest samples by their index, and their evaluations by key: however long the history.
     query = (
-        select(samples.c.sample_id, samples.c.sample_rate, samples.c.payload)
+        select(samples.c.position, samples.c.sample_rate, samples.c.payload)
         .where(samples.c.app == app, samples.c.occurred_at_ms >= round(since.timestamp() * 1000))
         .order_by(samples.c.occurred_at_ms.desc())
         .limit(MOST_READ)
@@ -147,12 +147,12 @@ def _from_samples(
     tallies: dict[tuple[str, str], dict[int, Tally]] = defaultdict(dict)
     for batch in connection.execute(query).partitions(_AT_ONCE):
         read += len(batch)
-        of = {row.sample_id: row for row in batch}
-        completed = select(
-            e.sample_id, e.metric, e.evaluator_version, e.record, e.occurred_at_ms
-        ).where(e.status == EvaluationStatus.COMPLETED.value, e.sample_id.in_(list(of)))
+        of = {row.position: row for row in batch}
+        completed = select(e.position, e.metric, e.evaluator_version, e.occurred_at_ms).where(
+            e.status == EvaluationStatus.COMPLETED.value, e.position.in_(list(of))
+        )
         for row in connection.execute(completed.order_by(e.occurred_at_ms.desc())):
-            sample = of[row.sample_id]
+            sample = of[row.position]
             it = sample.payload["interaction"]
             value = it.get(by) if by in _FIELDS else (it.get("tags") or {}).get(by)
             if value is None:

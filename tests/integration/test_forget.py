@@ -15,12 +15,12 @@ from monitor.queue.consumer import Consumer
 from monitor.queue.wire import encode
 from monitor.settings import Settings
 from monitor.store.alert_tables import alert_events, incidents, outbox
-from monitor.store.columns import facet, record_of
+from monitor.store.columns import pack, record_of
 from monitor.store.feedback import Feedback, save_feedback
 from monitor.store.labels import Label, save_labels
 from monitor.store.ledger import read_totals
 from monitor.store.samples import read_sample
-from monitor.store.tables import evaluations, metadata, samples, scores
+from monitor.store.tables import evaluations, metadata, samples
 from monitor.testing import make_interaction, make_sample
 from workers.context import Components
 from workers.operations import reconcile
@@ -81,11 +81,12 @@ def everywhere(context):
             record = {
                 **record_of(row), "explanation": explanation, "metadata": {"quote": explanation},
             }  # fmt: skip
-            by = facet(row.app, row.metric, row.evaluator_version)
-            this = (scores.c.sample_id == sample_id) & (scores.c.evaluator_key == by)
-            # As a release that kept records in their own rows left it.
-            old = scores.update().where(this).values(record=json.dumps(record).encode())
-            connection.execute(old)
+            name, whole = "evaluator_name", dict(row.payload)
+            listed, of = whole.pop("evaluations"), whole.pop("segments")
+            kept = [record if one[name] == record[name] else one for one in listed]
+            packed = pack(json.dumps(whole), list(map(json.dumps, kept)), of)
+            of_it = samples.update().where(samples.c.sample_id == sample_id)
+            connection.execute(of_it.values(payload=packed))
         save_labels(connection, [
             Label(
                 sample_id=item.sample_id, app="shop", metric="groundedness", evaluator_version="1",

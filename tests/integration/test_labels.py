@@ -10,7 +10,7 @@ from monitor.rolling.tallies import stream_key
 from monitor.store.agreement import agreements, labelled_samples
 from monitor.store.labels import LabelResult, draw, labels_of, read_record, take_labels
 from monitor.store.samples import newest_acts
-from monitor.store.tables import evaluations, scores
+from monitor.store.tables import evaluations, samples, scores
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from workers.scoring_run import ScoringRules, result_of
@@ -216,7 +216,11 @@ def test_label_counts_on_when_its_evaluation_is_gone(connection):
     (gone,) = put(connection)
     put(connection, 2)
     take(connection, {"sample_id": gone, "label": 1})
-    connection.execute(scores.delete().where(scores.c.sample_id == gone))
+    connection.execute(
+        scores.delete().where(
+            scores.c.position.in_(select(samples.c.position).where(samples.c.sample_id == gone))
+        )
+    )
     queue = draw(connection, app="bot", metric="groundedness", annotator="eve")
     assert (queue.n, queue.passes, queue.fails) == (1, 1, 0)
 

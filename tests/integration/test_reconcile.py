@@ -101,8 +101,8 @@ def test_all_sums_agree_when_nothing_is_wrong(settled):
 
 
 CORRUPTIONS = {
-    "DELETE FROM groundwatch_scores WHERE score IS NOT NULL AND sample_id ="
-    " (SELECT max(sample_id) FROM groundwatch_evaluations"
+    "DELETE FROM groundwatch_scores WHERE score IS NOT NULL AND position ="
+    " (SELECT max(position) FROM groundwatch_evaluations"
     " WHERE score IS NOT NULL AND app = 'shop')": {
         "buckets = evaluations", "segments = evaluations",
     },

@@ -1,12 +1,14 @@
 """Samples are found by all that is known of them, in order and page by page, on both databases."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
 from sqlalchemy import event, text
 
+from monitor.errors import RowRefusedError
 from monitor.models import Evaluation
 from monitor.settings.tables import RetentionTimes
 from monitor.store import Sort
@@ -26,6 +28,7 @@ from monitor.store.search import _by_index, _positions, find_samples, neighbours
 from monitor.store.tables import labels
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from support.waiting import wait_until
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
@@ -187,6 +190,45 @@ def test_samples_of_one_millisecond_have_places_of_their_own(store):
     assert store.is_postgresql or max(positions.values()) < 2**47  # SQLite keeps it in six bytes
 
 
+def test_two_samples_that_come_at_once_never_share_a_position(store):
+    if not store.is_postgresql:
+        return  # it has one writer at a time
+    given = {}
+    for number in range(10**6):  # two ids that draw the same place within their millisecond
+        drawn = facet("position", f"s{number}", "0") % (1 << TIE_BITS["postgresql"])
+        if drawn in given:
+            break
+        given[drawn] = f"s{number}"
+    first, second = (
+        result_of(
+            make_sample(make_interaction(app="bot"), sample_id=name, sampled_at=NOW),
+            (make_evaluation(),), RULES, now=NOW,
+        )
+        for name in (given[drawn], f"s{number}")
+    )  # fmt: skip
+    add(store)  # so that neither waits for the name of the app
+
+    def write(one):
+        with store.write() as connection:
+            return record(connection, [one], now=NOW, bucket_s=60)
+
+    with ThreadPoolExecutor(1) as pool, store.write() as connection:
+        assert record(connection, [first], now=NOW, bucket_s=60) == 1
+        refused = pool.submit(write, second)
+        wait_until(lambda: waits_for_a_lock(store))
+        connection.commit()
+        with pytest.raises(RowRefusedError):
+            refused.result()
+    assert write(second) == 1  # as a run does with each of a batch that was refused
+    assert len(found(store)) == 3
+
+
+def waits_for_a_lock(store):
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with store.read() as connection:
+        return connection.execute(text(waiting)).scalar() > 0
+
+
 def test_neighbours_are_those_of_the_filtered_list(store, three):
     with store.read() as connection:
         beside = neighbours(connection, SampleFilter(), three["bad"], None)
@@ -214,7 +256,7 @@ def test_older_samples_are_indexed_in_bounded_steps(store, three):
         )
     with store.write() as connection:
         connection.execute(text(empty))
-        connection.execute(text("UPDATE groundwatch_samples SET position = NULL"))
+        connection.execute(text("UPDATE groundwatch_samples SET position = -position"))
     assert found(store) == []
     steps = []
     while not steps or steps[-1]:
@@ -229,6 +271,16 @@ def test_emptied_sample_keeps_its_place_but_not_its_words_and_names(store, three
         blank(connection, [three["good"]], why="too old")
     assert found(store, text="refund") == found(store, user="ann") == []
     assert found(store, app="bot", outcome="passed") == [three["good"]]
+
+
+def test_tag_is_no_segment_and_segment_no_tag_where_only_one_of_them_is_of_that_name(store):
+    both = add(store, tags={"language": "en"})
+    tag = add(store, tags={"plan": "pro"})
+    segment = add(store, metadata={"language": "en"})
+    assert found(store, tag=("language=en",)) == [both]
+    assert set(found(store, segment=("language=en",))) == {both, segment}
+    assert found(store, tag=("plan=pro",)) == [tag]
+    assert found(store, segment=("plan=pro",)) == []
 
 
 def test_deleted_samples_leave_the_index(store, three):
@@ -325,9 +377,9 @@ def test_index_of_postgresql_is_read_in_the_periods_of_a_part_only(store):
 
 
 def test_metric_alone_is_looked_up_where_nothing_else_implies_it():
-    of_metric = facet("metric", "groundedness")
+    of_metric = [facet("ended", "groundedness", name) for name in ("passed", "failed", "unscored")]
     for more in ({"outcome": "failed"}, {"reason": "no_contexts"}, {"evaluator": "local-1"},
                  {"max_score": 0.5}):  # fmt: skip
         wanted = SampleFilter(metric="groundedness", **more)
-        assert [of_metric] not in list(wanted.facets())
-    assert list(SampleFilter(metric="groundedness").facets()) == [[of_metric]]
+        assert of_metric not in list(wanted.facets())
+    assert list(SampleFilter(metric="groundedness").facets()) == [of_metric]

@@ -170,7 +170,8 @@ def samples_of(app):
         },
         "skipped": {"status": "skipped", "metadata": {"reason": "no_contexts"}},
     }.items():  # fmt: skip
-        interaction = make_interaction(id=f"{app}-{name}", app=app, release="v1")
+        names = {"release": "v1", "trace_id": f"{app}-{name}-t", "session_id": f"{app}-s"}
+        interaction = make_interaction(id=f"{app}-{name}", app=app, **names)
         sample = make_sample(interaction, sample_id=f"{app}-{name}").model_dump(mode="json")
         record = make_evaluation().model_dump(mode="json", exclude_none=True)
         record |= {"evaluation_id": f"{app}-{name}-e", "explanation": f"why {name}"} | said
@@ -184,7 +185,7 @@ def write_as_then(connection, revision):
     app, packs = f"of-{revision}", revision >= "0019"
     of = ["language=en"] if revision >= "0024" else []
     at_ms, booked = START_S * 1000, {"app": app, "start_s": START_S, "reason": ""}
-    for name, sample, record in samples_of(app):
+    for number, (name, sample, record) in enumerate(samples_of(app)):
         outcome = "scored" if "score" in record else name
         reason = {"failed": "judge_timeout", "skipped": "no_contexts"}.get(name, "")
         plain, said = json.dumps(sample), json.dumps(record)
@@ -192,8 +193,11 @@ def write_as_then(connection, revision):
             connection, "samples", sample_id=sample["sample_id"], app=app, outcome=outcome,
             interaction_id=sample["interaction"]["id"], reason=reason, sample_rate=1.0,
             occurred_at_ms=at_ms, received_at_ms=at_ms, release="v1",
+            trace_id=sample["interaction"]["trace_id"],
+            session_id=sample["interaction"]["session_id"],
             segments="[]" if of else '["language=en"]',
             payload=pack(plain, [said], of) if packs else plain,
+            **({"position": -10_000 - number} if revision >= "0027" else {}),
         )  # fmt: skip
         score, numbered = record.get("score"), revision >= "0025"
         by = (app, "groundedness", "local-1")
@@ -203,12 +207,14 @@ def write_as_then(connection, revision):
             insert(connection, "evaluators", **names, **numbers)
         ended = {"status": record["status"], "reason": reason, "record": b"" if packs else said}
         if numbered:
-            ended = {key: None if value in {"", b"", "completed"} else value
+            empty = "" if revision >= "0027" else None
+            ended = {key: empty if value in {"", b"", "completed"} else value
                      for key, value in ended.items()}  # fmt: skip
         insert(
             connection, "scores" if numbered else "evaluations", **names, **numbers, **ended,
             evaluation_id=record["evaluation_id"], sample_id=sample["sample_id"], score=score,
             passed=None if score is None else int(score > 0.5), occurred_at_ms=at_ms,
+            position=-10_000 - number, judged=-1 if revision >= "0027" else None,
         )  # fmt: skip
         for table in ("totals", "counts"):
             insert_or_add(connection, table, **booked | {"kind": outcome, "reason": reason})
@@ -268,7 +274,13 @@ def test_books_balance_and_samples_are_read_after_an_upgrade_from_every_released
                 [found] = stored.evaluations
                 assert found.evaluation.explanation == record["explanation"]
                 assert found.evaluation.score == record.get("score")
-            for wanted in ({"app": app}, {"app": app, "release": "v1"}):
+                traced = SampleFilter(trace=f"{app}-{name}-t")
+                assert [item.sample_id for item in find_samples(connection, traced).items] == [
+                    f"{app}-{name}"
+                ]
+            for wanted in (
+                {"app": app}, {"app": app, "release": "v1"}, {"app": app, "session": f"{app}-s"},
+            ):  # fmt: skip
                 assert len(find_samples(connection, SampleFilter(**wanted)).items) == 4
             failed = SampleFilter(app=app, metric="groundedness", reason="judge_timeout")
             assert [item.sample_id for item in find_samples(connection, failed).items] == [

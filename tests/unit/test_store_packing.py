@@ -74,7 +74,7 @@ def test_the_record_of_an_evaluation_is_found_whatever_passes_in_it(metric, vers
         {"evaluator_name": "groundedness", "score": 0.4},
     ]
     row = SimpleNamespace(
-        metric=metric, evaluator_version=version, record=None, payload={"evaluations": records}
+        metric=metric, evaluator_version=version, payload={"evaluations": records}
     )
     assert record_of(row)["score"] == score
 

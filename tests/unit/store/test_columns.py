@@ -52,10 +52,8 @@ def test_sample_is_read_without_the_records_beside_it():
     assert sample_of(payload) == sample
 
 
-def test_record_in_the_row_itself_comes_first_and_a_missing_one_is_empty():
-    row = SimpleNamespace(metric="m", evaluator_version="v", record={"score": 1}, payload={})
-    assert record_of(row) == {"score": 1}
-    row.record = None
+def test_record_is_that_of_its_sample_and_a_missing_one_is_empty():
+    row = SimpleNamespace(metric="m", evaluator_version="v", payload={})
     assert record_of(row) == {}
     mine = {"evaluator_name": "m", "evaluator_version": "v", "score": 2}
     assert record_of(row, {"evaluations": [mine]}) == mine

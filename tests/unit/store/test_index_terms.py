@@ -39,6 +39,18 @@ def test_sample_is_found_by_all_that_names_it():
     assert (found.position, found.release) == (7, facet("release", "r"))
 
 
+def test_postgresql_keeps_once_what_a_tag_and_its_segment_say():
+    found = terms(
+        row("m"), session_id="s", trace_id="t", tags={"language": "en", "plan": "pro"},
+        segments=["language=en", "release=r"],
+    )  # fmt: skip
+    assert found.spared & found.facets == {
+        facet("session", "s"), facet("trace", "t"), facet("metric", "m"),
+        facet("tag", "language=en"), facet("segment", "language=en"),
+    }  # fmt: skip
+    assert found.joined == {facet("both", "language=en")}
+
+
 def test_sample_without_a_release_has_none_in_the_index():
     found = terms()
     assert (found.release, found.facets) == (

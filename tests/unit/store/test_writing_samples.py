@@ -218,9 +218,11 @@ def test_position_that_is_taken_is_given_to_no_other_sample(connection):
 
 def test_samples_of_before_the_index_enter_it_newest_first(connection):
     write(connection, *(result(sample_id=name, user_id="u") for name in ("a", "b", "c")))
-    connection.execute(samples.update().values(position=None))
+    for number, name in enumerate("cba"):  # as the upgrade numbers them
+        of = samples.update().where(samples.c.sample_id == name)
+        connection.execute(of.values(position=-1 - number))
     assert index_older(connection, limit=2) == 2
-    left = select(samples.c.sample_id).where(samples.c.position.is_(None))
+    left = select(samples.c.sample_id).where(samples.c.position < 0)
     assert list(connection.execute(left).scalars()) == ["a"]
     assert sorted(samples_of_user(connection, "u")) == ["a", "b", "c"]
     assert index_older(connection) == 1
