@@ -236,12 +236,12 @@ def _with_phrases(
     rows = connection.execute(packed.where(among(connection, samples.c.position, positions)))
     said = {}
     for position, value in rows:
-        plain = str(decompressed(value), "utf-8")
+        plain = str(decompressed(value, with_ids=False), "utf-8")
         lower = plain.lower()
         if r"\u" in lower or all(
             any(pattern.search(lower) for pattern in either) for either in patterns
         ):
-            it = json.loads(plain)["interaction"]
+            it = json.loads(plain, strict=False)["interaction"]
             said[position] = words_of(it.get("query"), it["output"])
     parts, values = _phrase_queries(phrases)
     compared = " AND ".join(f"to_tsvector('simple', said) @@ {part}" for part in parts)

@@ -3,11 +3,13 @@
 import json
 from base64 import b64decode
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from sqlalchemy.dialects import sqlite
 
 from monitor.store.columns import SegmentsColumn, pack, record_of, segments_of, unpack
+from monitor.store.engine import compact_json
 
 SAMPLE = {"sample_id": "s1", "interaction": {"output": "It costs 4 euros."}}
 RECORD = {"evaluation_id": "e1", "score": 0.5}
@@ -77,6 +79,21 @@ def test_the_record_of_an_evaluation_is_found_whatever_passes_in_it(metric, vers
         metric=metric, evaluator_version=version, payload={"evaluations": records}
     )
     assert record_of(row)["score"] == score
+
+
+def test_an_id_takes_sixteen_bytes_and_comes_back_as_it_was_wherever_it_stands():
+    ids = {"sample_id": str(uuid4()), "trace_id": uuid4().hex, "evaluation_id": f"eval_{uuid4()}"}
+    bare = compact_json(dict.fromkeys(ids, ""))
+    # Not an id: in capitals, in a text that looks like JSON, and the characters that stand for one.
+    ids |= {"span_id": uuid4().hex.upper(), "output": f'"id":"{uuid4()}"', "note": "\x010\x020"}
+    assert unpack(pack(compact_json(ids))) == ids | {"evaluations": [], "segments": []}
+    three = {name: ids[name] for name in ("sample_id", "trace_id", "evaluation_id")}
+    assert len(pack(compact_json(three))) - len(pack(bare)) < 3 * 16 + 12
+
+
+def test_more_ids_than_have_a_number_come_back():
+    many = {"spans": [{"id": str(uuid4())} for _ in range(100)]}
+    assert unpack(pack(compact_json(many)))["spans"] == many["spans"]
 
 
 def test_common_words_cost_little():
