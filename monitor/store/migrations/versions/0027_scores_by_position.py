@@ -13,6 +13,7 @@ Revises: 0026
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -116,7 +117,7 @@ def _join_records(connection: sa.Connection) -> None:
     write = sa.text(f"UPDATE {_SAMPLES} SET payload = :packed WHERE sample_id = :of")  # noqa: S608
     after = ""
     while ids := connection.execute(first, {"after": after}).scalars().all():
-        found: dict[str, tuple[dict[str, object], list[str]]] = {}
+        found: dict[str, tuple[dict[str, Any], list[str]]] = {}
         for sample_id, payload, record in connection.execute(
             read, {"first": ids[0], "last": ids[-1]}
         ):
