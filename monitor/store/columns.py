@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
+from pydantic_core import from_json
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -114,7 +115,10 @@ def _without_nul(value: Any) -> Any:
 def unpack(value: bytes | str) -> Any:
     """Return what `pack` was given, or the JSON of a row of before; None where there is nothing."""
     plain = decompressed(value)
-    return json.loads(plain) if plain else None
+    try:
+        return from_json(plain) if plain else None
+    except ValueError:  # older rows may have half of a surrogate pair
+        return json.loads(plain)
 
 
 def decompressed(value: bytes | str, *, with_ids: bool = True) -> bytes:

@@ -94,12 +94,14 @@ def upgrade() -> None:
     )
     op.drop_table(_BEFORE)
     op.create_index(_WORST, _SCORES, ["metric_key", "occurred_at_ms"])
+    # PostgreSQL leaves out a join of which nothing is asked; SQLite would not search through it.
+    join = "LEFT JOIN" if dialect == "postgresql" else "JOIN"
     op.execute(
         f"CREATE VIEW {_VIEW} AS SELECT s.position, e.metric, e.evaluator_version, e.app,"  # noqa: S608
         " coalesce(nullif(s.status, ''), 'completed') AS status, s.score, s.passed,"
         " s.occurred_at_ms, s.reason, nullif(s.judged, -1) AS judged, s.metric_key, p.sample_id"
         f" FROM {_SCORES} s JOIN groundwatch_evaluators e ON e.evaluator_key = s.evaluator_key"
-        f" LEFT JOIN {_SAMPLES} p ON p.position = s.position"
+        f" {join} {_SAMPLES} p ON p.position = s.position"
     )
 
 
