@@ -14,6 +14,7 @@ from monitor.store.drift import bins_by_bucket, read_states
 from monitor.store.engine import among
 from monitor.store.ledger import last_heartbeat
 from monitor.store.query import active_streams
+from monitor.store.sample_index import ended_evaluations
 from monitor.store.samples import unscored
 from monitor.store.tables import samples
 from workers.self_monitoring import read_apps
@@ -67,6 +68,11 @@ READS = {
         lambda connection: unscored(connection, app="a", metric="m", since=NOW),
         "groundwatch_evaluations",
         {"groundwatch_evaluations_worst"},
+    ),
+    "evaluations of samples": (
+        lambda connection: ended_evaluations(connection, ["a", "b"]),
+        "groundwatch_evaluations",
+        {"pk_groundwatch_scores", "PRIMARY KEY (position=?)"},
     ),
     "throttles of a channel": (
         lambda connection: throttled_recipients(connection, "slack", NOW),

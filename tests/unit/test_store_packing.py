@@ -43,6 +43,10 @@ def test_every_form_in_which_samples_were_ever_kept_is_read(stored):
     assert SegmentsColumn().process_result_value(stored, sqlite.dialect()) == []
 
 
+def test_half_of_a_surrogate_pair_in_an_older_row_does_not_hide_its_sample():
+    assert unpack('{"output":"\\ud83d"}') == {"output": "\ud83d"}
+
+
 def test_what_the_third_dictionary_packed_is_read_with_its_segments():
     stored = b64decode(OF_THIRD)
     assert unpack(stored) == WHOLE | {"segments": SEGMENTS[:1]}
