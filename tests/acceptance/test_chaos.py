@@ -13,7 +13,7 @@ TRAFFIC = ("--seconds", "3", "--rate", "60")
 
 
 @pytest.mark.timeout(600)  # many processes start, on a machine that may be busy
-def test_nothing_is_lost_or_doubled_whatever_happens():
+def test_chaos_loses_and_duplicates_no_sample():
     done = subprocess.run(
         [sys.executable, "-m", "support.chaos", "--json", *TRAFFIC, "--fault", *FAULTS],
         cwd=TESTS, capture_output=True, text=True, timeout=580, check=False,

@@ -20,7 +20,7 @@ def demo(tmp_path_factory):
     return done, folder
 
 
-def test_all_that_it_shows_happened(demo):
+def test_every_check_of_the_demo_passes(demo):
     done, _ = demo
     assert done.returncode == 0, done.stdout + done.stderr
     _, checks = done.stdout.split("what had to happen")  # messages may mark an example with ✗
@@ -32,12 +32,12 @@ def test_status_goes_from_healthy_to_critical_and_back(demo):
     assert "healthy → critical → healthy" in demo[0].stdout
 
 
-def test_messages_are_shown_as_the_receivers_got_them(demo):
+def test_demo_shows_messages_as_received(demo):
     for where in ("Slack received", "SMTP server received"):
         assert where in demo[0].stdout
     assert "RESOLVED" in demo[0].stdout
 
 
-def test_nothing_is_left_behind(demo):
+def test_demo_leaves_no_files_behind(demo):
     _, folder = demo
     assert list(Path(folder).iterdir()) == []

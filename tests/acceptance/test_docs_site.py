@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
-def test_site_is_built_without_a_dead_link(tmp_path):
+def test_docs_site_has_no_dead_link(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
@@ -76,7 +76,7 @@ def stack(tmp_path_factory, warm_groundwatch):
         assert up.returncode == 0
 
 
-def test_quick_start_works_as_it_is_written(stack):
+def test_quick_start_works_as_written(stack):
     page = DOCS / "quickstart.md"
     [program] = blocks(page, "python")
     (stack.folder / "app.py").write_text(program.replace("time.sleep(0.05)", "time.sleep(0.005)"))
@@ -99,7 +99,7 @@ def test_quick_start_works_as_it_is_written(stack):
     assert len(stack.slack.messages) == 1
 
 
-def test_commands_of_the_readme_work_as_they_are_written(stack):
+def test_readme_commands_work_as_written(stack):
     record = {"query": "How long?", "contexts": ["Five days."], "output": "Five days."}
     with gzip.open(stack.folder / "records.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(record) + "\n" for _ in range(40))
@@ -112,14 +112,14 @@ def test_commands_of_the_readme_work_as_they_are_written(stack):
     assert "support-bot" in stack.run("groundwatch status", None).stdout
 
 
-def test_guide_to_the_first_alert_works_as_it_is_written(stack):
+def test_first_alert_guide_works_as_written(stack):
     before = len(stack.slack.messages)
     [channel] = blocks(DOCS / "guides" / "first-alert.md", "sh")
     stack.run(channel + "groundwatch alerts route --app shop --severity critical")
     assert len(stack.slack.messages) == before + 1
 
 
-def test_guide_to_a_judge_works_as_it_is_written(stack):
+def test_judge_guide_works_as_written(stack):
     page = DOCS / "guides" / "add-a-judge.md"
     record = {"query": "How long?", "contexts": ["A refund takes 5 days."], "output": "5 days."}
     (stack.folder / "records.jsonl").write_text(json.dumps(record))
@@ -131,7 +131,7 @@ def test_guide_to_a_judge_works_as_it_is_written(stack):
     assert stack.judge.requests
 
 
-def test_guide_to_deploys_from_ci_works_as_it_is_written(stack):
+def test_ci_deploy_guide_works_as_written(stack):
     page = DOCS / "guides" / "deploys-from-ci.md"
     by_hand, make_token, send = blocks(page, "sh")
     stack.run(f"python -c {shlex.quote(*blocks(page, 'python'))}")
@@ -147,7 +147,7 @@ def test_guide_to_deploys_from_ci_works_as_it_is_written(stack):
     assert stack.run("groundwatch deploys --list").stdout.count("smaller prompt") == 2
 
 
-def test_guide_to_migration_works_as_it_is_written(stack):
+def test_migration_guide_works_as_written(stack):
     record = {"query": "How long?", "contexts": ["Five days."], "output": "Five days."}
     (stack.folder / "records.jsonl").write_text(json.dumps(record))
     [trial] = blocks(DOCS / "guides" / "migrate.md", "sh")

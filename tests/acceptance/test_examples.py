@@ -92,7 +92,7 @@ def scored(environment, n=1):
 @pytest.mark.parametrize(
     ("example", "app"), [("langchain_agent", "refund-agent"), ("llama_index_rag", "refund-index")]
 )
-def test_program_with_a_library_is_scored(example, app, environment):
+def test_example_program_with_a_library_is_scored(example, app, environment):
     assert run(example, environment) == "A refund takes five working days."
     [(name, interaction, passed)] = scored(environment)
     assert (name, passed) == (app, 1)
@@ -126,7 +126,7 @@ def test_app_that_only_sends_traces_is_scored(environment):
     assert len(interaction["contexts"]) == 2
 
 
-def test_metrics_of_a_team_score_a_file(environment, warm_groundwatch):
+def test_custom_metrics_score_a_file(environment, warm_groundwatch):
     done = subprocess.run(
         [warm_groundwatch, "score", "records.jsonl", "--metrics", "no_promises,on_brand"],
         cwd=EXAMPLES / "own_metric", env=environment | {"GROUNDWATCH_METRICS_FILE": "metrics.toml"},

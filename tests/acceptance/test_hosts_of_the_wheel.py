@@ -155,19 +155,19 @@ def wait_for(condition, process):
     assert process.poll() is None, process.communicate()[1]
 
 
-def test_uvicorn(host):
+def test_hook_delivers_under_uvicorn(host):
     host.write("app.py", UVICORN)
     host.serve("uvicorn", "app:app", "--port", "{port}")
     assert host.arrived() == 3
 
 
-def test_django_under_gunicorn(host):
+def test_hook_delivers_from_django_under_gunicorn(host):
     host.write("app.py", DJANGO)
     host.serve("gunicorn", "app:app", "--workers", "1", "--bind", "127.0.0.1:{port}")
     assert host.arrived() == 3
 
 
-def test_celery_with_tasks_in_a_package_called_workers(host):
+def test_hook_delivers_from_celery_tasks_in_a_package_called_workers(host):
     host.write("workers/tasks.py", CELERY)
     worker = host.start("-m", "celery", "-A", "workers.tasks", "worker", "-c", "1", "-l", "error")
     try:
@@ -179,13 +179,13 @@ def test_celery_with_tasks_in_a_package_called_workers(host):
     assert host.arrived() == 1
 
 
-def test_watched_functions_go_to_other_processes(host):
+def test_watched_functions_can_be_sent_to_other_processes(host):
     host.write("app.py", POOL)
     host.run("app.py")
     assert host.arrived() == 2
 
 
-def test_doctor_judges_from_the_folder_of_the_caller(host):
+def test_doctor_checks_from_the_callers_folder(host):
     process = subprocess.run(
         [sys.executable, "-m", "groundwatch", "doctor"],
         cwd=host.folder, env=host.environment, capture_output=True, text=True, timeout=200,

@@ -83,7 +83,7 @@ def replay(run, folder, output, n):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_parts_do_the_whole_job(run, parts, servers, tmp_path):
+def test_separately_started_processes_work_together(run, parts, servers, tmp_path):
     judge, slack = servers
     replay(run, tmp_path, GOOD, 40)
     good = json.loads(run("status", "--json").stdout)

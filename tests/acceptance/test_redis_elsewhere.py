@@ -85,7 +85,7 @@ def guarded(redis_server, redis_url, tmp_path):
             admin.execute_command("ACL", "DELUSER", name)
 
 
-def test_a_worker_needs_no_more_than_the_manual_allows_it(guarded, sqlite_url, tmp_path):
+def test_worker_runs_with_the_redis_rights_of_the_manual(guarded, sqlite_url, tmp_path):
     address, admin = guarded
 
     def denied():
@@ -101,7 +101,7 @@ def test_a_worker_needs_no_more_than_the_manual_allows_it(guarded, sqlite_url, t
     assert denied() == []
 
 
-def test_samples_go_on_when_another_redis_becomes_the_master(sqlite_url, tmp_path):
+def test_samples_arrive_after_a_redis_failover(sqlite_url, tmp_path):
     # Patient sentinels: a machine that is busy is not a master that died.
     family = RedisFamily(tmp_path, down_after_ms=3_000)
     with family, worker(family.url, sqlite_url, tmp_path / "home"):

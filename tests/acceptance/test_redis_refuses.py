@@ -25,7 +25,7 @@ def wait_until(happened, process):
         time.sleep(0.05)
 
 
-def test_worker_waits_until_redis_takes_something_again(sqlite_url, tmp_path):
+def test_worker_resumes_once_redis_accepts_writes_again(sqlite_url, tmp_path):
     with RedisServer(tmp_path / "redis", durable=False) as server:
         environment = os.environ | {
             "GROUNDWATCH_HOME": str(tmp_path),

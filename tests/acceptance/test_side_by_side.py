@@ -26,9 +26,7 @@ def stop(process):
     return process.wait(timeout=200)
 
 
-def test_sums_are_exact_although_half_of_them_leave_in_the_middle(
-    redis_url, postgres_url, tmp_path
-):
+def test_sums_stay_exact_when_half_of_the_workers_leave(redis_url, postgres_url, tmp_path):
     keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}
     environment = keep | {
         "GROUNDWATCH_HOME": str(tmp_path),

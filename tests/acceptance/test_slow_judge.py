@@ -46,7 +46,7 @@ def taken(entry):
 
 
 @pytest.mark.parametrize(("answers", "judge_timeout_s"), [(True, "30"), (False, "8")])
-def test_what_a_stopped_worker_had_is_finished_or_handed_back(
+def test_stopped_worker_finishes_or_returns_its_samples(
     answers, judge_timeout_s, redis_url, sqlite_url, tmp_path
 ):
     keep = {key: value for key, value in os.environ.items() if not key.startswith("GROUNDWATCH_")}

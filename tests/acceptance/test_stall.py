@@ -61,7 +61,7 @@ def give_one(redis_url):
     hook.close(1)
 
 
-def test_a_deaf_worker_ends_itself_and_a_slow_one_goes_on(environment, redis_url, redis_urls):
+def test_deaf_worker_exits_and_a_slow_one_continues(environment, redis_url, redis_urls):
     elsewhere = next(redis_urls)
     deaf = ("celery", "-A", "workers", "worker", "-Q", "nobody-writes-here", "--concurrency", "1")
     slow = ("monitor", "worker", "--processes", "1")

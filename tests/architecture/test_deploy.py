@@ -61,7 +61,7 @@ def the(kind, name):
 @pytest.mark.parametrize(
     "item", [o for o in OBJECTS if not o["apiVersion"].startswith("keda.sh/")], ids=identity
 )
-def test_kubernetes_own_schema_accepts_it(item, version):
+def test_manifest_satisfies_the_kubernetes_schema(item, version):
     kubernetes_validate.validate(item, version, strict=True)
 
 
@@ -73,7 +73,7 @@ def test_kustomization_names_every_file_beside_it(folder):
 
 
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
-def test_kubectl_builds_it_and_pods_match_their_selectors():
+def test_kubectl_builds_the_manifests_and_selectors_match():
     done = subprocess.run(
         ["kubectl", "kustomize", KEDA], capture_output=True, text=True, check=False, timeout=200
     )
@@ -89,7 +89,7 @@ def test_kubectl_builds_it_and_pods_match_their_selectors():
 
 
 @every_deployment
-def test_nothing_can_be_changed_or_gained_when_a_pod_is_broken_into(name):
+def test_pods_are_read_only_and_unprivileged(name):
     spec = pod(name)
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -104,20 +104,20 @@ def test_nothing_can_be_changed_or_gained_when_a_pod_is_broken_into(name):
 
 
 @every_deployment
-def test_memory_is_bounded_and_cpu_asked_for(name):
+def test_containers_limit_memory_and_request_cpu(name):
     for container in containers(name):
         assert container["resources"]["limits"]["memory"]
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
 
 
 @every_deployment
-def test_image_is_the_version_of_this_tree(name):
+def test_image_tag_is_the_version_of_this_tree(name):
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert {container["image"] for container in containers(name)} == {f"groundwatch:{version}"}
 
 
 @every_deployment
-def test_commands_exist(name):
+def test_manifest_commands_exist(name):
     group = get_command(app)
     for container in containers(name):
         commands = [container["args"]]
@@ -135,7 +135,7 @@ def test_readiness_is_probed(name):
     assert "readinessProbe" in pod(name)["containers"][0]
 
 
-def test_the_page_is_probed_where_it_answers_without_a_login():
+def test_web_probe_uses_an_endpoint_without_login():
     (container,) = pod("web")["containers"]
     paths = {
         probe: container[probe]["httpGet"]["path"]
@@ -149,13 +149,13 @@ def test_the_page_is_probed_where_it_answers_without_a_login():
 
 
 @every_deployment
-def test_one_pod_at_a_time_may_be_taken_away(name):
+def test_disruption_budget_allows_one_pod_at_a_time(name):
     budget = the("PodDisruptionBudget", f"groundwatch-{name}")["spec"]
     assert budget["maxUnavailable"] == 1
     assert budget["selector"] == DEPLOYMENTS[name]["selector"]
 
 
-def test_a_pod_that_stops_has_the_time_to_finish():
+def test_stopping_pod_has_time_to_finish():
     grace = {name: pod(name)["terminationGracePeriodSeconds"] for name in DEPLOYMENTS}
     assert grace["worker"] >= setting_field("judge_timeout_s").default + 15
     assert grace["scheduler"] >= setting_field("delivery_timeout_s").default + 10
@@ -167,7 +167,7 @@ def settings_of(name):
 
 
 @every_deployment
-def test_every_setting_is_known_and_secrets_come_as_files(name, tmp_path):
+def test_manifest_settings_are_known_and_secrets_come_from_files(name, tmp_path):
     plain, known = {}, {variable(field) for field in TABLE_OF}
     for key, value in settings_of(name).items():
         if key.endswith(FILE_SUFFIX):
@@ -179,7 +179,7 @@ def test_every_setting_is_known_and_secrets_come_as_files(name, tmp_path):
     assert not {"GROUNDWATCH_REDIS_URL", "GROUNDWATCH_DATABASE_URL"} & set(plain)
 
 
-def test_no_secret_is_in_the_files():
+def test_manifests_contain_no_secret():
     assert "Secret" not in {item["kind"] for item in OBJECTS}
     for path in FILES:
         assert "://" not in "".join(
@@ -187,13 +187,13 @@ def test_no_secret_is_in_the_files():
         )
 
 
-def test_nobody_reaches_in_but_to_the_page():
+def test_network_policy_admits_only_the_web_page():
     assert the("NetworkPolicy", "groundwatch")["spec"]["ingress"] == []
     (rule,) = the("NetworkPolicy", "groundwatch-web")["spec"]["ingress"]
     assert [port["port"] for port in rule["ports"]] == [8642]
 
 
-def test_keda_scales_the_worker_by_what_waits_in_our_stream():
+def test_keda_scales_the_worker_by_stream_backlog():
     scaled = the("ScaledObject", "groundwatch-worker")["spec"]
     # As https://keda.sh/docs/latest/reference/scaledobject-spec/ names them.
     assert set(scaled) <= {

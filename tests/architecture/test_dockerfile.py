@@ -46,12 +46,12 @@ def test_base_image_is_pinned_to_a_patch_version_and_written_once():
     assert {rest.split()[0] for rest in values("FROM")} <= {"${PYTHON}", *stages}
 
 
-def test_base_image_is_a_python_that_is_supported():
+def test_base_image_has_a_supported_python():
     assert PROJECT["project"]["requires-python"] == ">=3.11"
     assert "Programming Language :: Python :: 3.12" in PROJECT["project"]["classifiers"]
 
 
-def test_user_is_a_fixed_number_other_than_root_and_the_one_of_compose():
+def test_image_user_is_the_fixed_non_root_id_of_compose():
     (user,) = values("USER", LAST)
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", user)
     assert {COMPOSE["services"][name]["user"] for name in ("worker", "scheduler", "migrate")} == {
@@ -64,12 +64,12 @@ def test_nothing_runs_as_root_after_the_user_is_set():
     assert "RUN" not in names[names.index("USER") :]
 
 
-def test_signals_reach_the_program_because_no_shell_is_in_between():
+def test_signals_reach_the_program_without_a_shell_in_between():
     assert json.loads(values("ENTRYPOINT")[0]) == [PROJECT["project"]["name"]]
     assert isinstance(json.loads(values("CMD")[0]), list)
 
 
-def test_nothing_is_fetched_but_by_pip():
+def test_image_build_fetches_only_through_pip():
     assert not values("ADD")
     assert not re.search(r"curl|wget|https?://|--index-url|--trusted-host", TEXT)
 
@@ -79,33 +79,33 @@ def test_package_lists_are_removed_when_apt_is_used():
         assert "apt-get" not in run or "rm -rf /var/lib/apt/lists" in run
 
 
-def test_final_stage_holds_no_sources_and_no_build_tools():
+def test_final_stage_contains_no_sources_or_build_tools():
     assert all(rest.startswith("--from=") for rest in values("COPY", LAST))
     assert not re.search(r"gcc|build-essential|apt-get", " ".join(values("RUN", LAST)))
 
 
-def test_packages_are_those_of_the_lock_by_their_hashes():
+def test_image_installs_locked_packages_by_hash():
     (install,) = [run for run in values("RUN") if "requirements.lock" in run]
     assert "--require-hashes -r requirements.lock" in install
 
 
-def test_code_that_changes_does_not_invalidate_the_layer_of_packages():
+def test_code_changes_do_not_invalidate_the_package_layer():
     before = ALL[: next(at for at, (_, rest) in enumerate(ALL) if "-r requirements.lock" in rest)]
     assert values("COPY", before) == ["deploy/requirements.lock ./"]
 
 
-def test_output_is_not_held_back():
+def test_output_is_unbuffered():
     assert "PYTHONUNBUFFERED=1" in " ".join(values("ENV", LAST))
 
 
-def test_licence_and_description_are_the_distributions():
+def test_image_labels_match_the_distribution():
     labels = dict(part.split("=", 1) for part in shlex.split(" ".join(values("LABEL"))))
     project = PROJECT["project"]
     assert labels["org.opencontainers.image.licenses"] == project["license"]
     assert project["description"].startswith(labels["org.opencontainers.image.description"])
 
 
-def test_build_context_lets_in_what_is_copied_and_nothing_else():
+def test_build_context_contains_only_what_is_copied():
     copied = {
         source
         for rest in values("COPY")
@@ -117,12 +117,12 @@ def test_build_context_lets_in_what_is_copied_and_nothing_else():
     assert all((ROOT / source).exists() for source in copied)
 
 
-def test_every_package_of_the_wheel_is_copied():
+def test_image_copies_every_package_of_the_wheel():
     packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert {f"{name} {name}" for name in packages} <= set(values("COPY"))
 
 
-def test_wheel_holds_every_file_of_the_packages(tmp_path):
+def test_wheel_contains_every_package_file(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
         check=True, capture_output=True, cwd=ROOT, timeout=200,
@@ -160,7 +160,7 @@ def installed_with(requirements: list[str]) -> set[str]:
     return {name for name, _ in found}
 
 
-def test_server_extra_brings_everything_that_the_processes_import():
+def test_server_extra_covers_every_import_of_the_processes():
     # Celery loads its transport only when it connects, so a missing package stops the worker late.
     project = PROJECT["project"]
     there = installed_with([*project["dependencies"], *project["optional-dependencies"]["server"]])
@@ -185,7 +185,7 @@ import monitor.cli.processes, monitor.cli.alerts, workers.celery, kombu.transpor
     assert done.returncode == 0, done.stderr.splitlines()[-1]
 
 
-def test_hadolint_has_nothing_to_say():
+def test_hadolint_reports_no_findings():
     done = subprocess.run(
         [HADOLINT, ROOT / "Dockerfile"], capture_output=True, text=True, check=False, timeout=100
     )

@@ -50,7 +50,7 @@ def test_code_in_the_readme_runs(redis_url, monkeypatch):
     assert (done.stdout.strip(), done.stderr) == ("3", "")
 
 
-def test_the_first_commands_are_demo_and_test():
+def test_readme_begins_with_make_demo_and_make_test():
     assert re.findall(r"^make (\w+)", blocks("sh")[0], flags=re.MULTILINE) == ["demo", "test"]
 
 
@@ -79,7 +79,7 @@ def lines_of_the_documentation():
     return found
 
 
-def test_every_command_line_of_the_documentation_is_accepted():
+def test_every_documented_command_line_is_accepted():
     lines, refused = lines_of_the_documentation(), {}
     for line, page in lines.items():
         command, words = get_command(app), shlex.split(line)[1:]
@@ -100,7 +100,7 @@ def test_every_command_has_help():
     assert all(group.get_command(None, name).get_short_help_str() for name in COMMANDS)
 
 
-def test_settings_page_is_what_the_program_says():
+def test_settings_page_matches_the_program():
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == manual(), "run: groundwatch config --format md > docs/settings.md"
 
@@ -114,20 +114,20 @@ def test_code_in_the_metrics_page_runs():
     assert (len(values["batch"].evaluations), values["stream"].faithfulness) == (2, 0.5)
 
 
-def test_metrics_page_is_what_the_program_says():
+def test_metrics_page_matches_the_program():
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert page == metrics_manual(), "run: groundwatch metrics --format md > docs/metrics.md"
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
+def test_links_have_an_existing_target(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
     missing = [t for t in targets if not ((ROOT / page).parent / t).exists()]
     assert missing == []
 
 
-def test_a_page_is_read_in_five_minutes():
+def test_every_docs_page_reads_in_five_minutes():
     """At 260 words a minute, without code; reference pages are looked up, not read."""
     reference = {"metrics.md", "settings.md"}
     for page in (ROOT / "docs").rglob("*.md"):
@@ -150,7 +150,7 @@ def test_changelog_begins_with_this_version():
     assert newest == project["version"] == monitor.__version__
 
 
-def test_picture_needs_nothing_from_elsewhere():
+def test_demo_picture_loads_nothing_external():
     picture = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
     assert "CRITICAL" in picture
@@ -165,6 +165,6 @@ def generator():
 
 
 @pytest.mark.parametrize("name", ["cli.md", "http.md"])
-def test_generated_page_is_what_the_program_says(name):
+def test_generated_page_matches_the_program(name):
     written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
     assert written == generator().PAGES[name](), "run: python docs/reference.py"

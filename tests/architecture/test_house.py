@@ -25,7 +25,7 @@ def name_of(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_module_says_what_it_is_for(path):
+def test_every_module_states_its_purpose(path):
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
@@ -39,13 +39,13 @@ def test_no_two_public_classes_share_a_name():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_a_source_is_one_that_readers_can_find():
+def test_cited_sources_are_public():
     """Formulas come from papers, standards or plain descriptions, not from private documents."""
     texts = [*MODULES, ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert [name_of(path) for path in texts if re.search(r"(?i)\bseed 00", path.read_text())] == []
 
 
-def test_the_flow_can_be_read_off_the_folders():
+def test_package_docstrings_number_the_data_flow():
     first_lines = [
         path.read_text(encoding="utf-8").splitlines()[0].strip('"')
         for path in MODULES
@@ -64,7 +64,7 @@ def test_the_flow_can_be_read_off_the_folders():
     ]
 
 
-def test_the_tree_of_errors_in_the_docstring_is_the_tree_of_the_classes():
+def test_documented_error_tree_matches_the_classes():
     drawn = set(re.findall(r"^ *[*+-] (\w+)", errors.__doc__, flags=re.MULTILINE))
     defined = {
         name
@@ -74,7 +74,7 @@ def test_the_tree_of_errors_in_the_docstring_is_the_tree_of_the_classes():
     assert drawn == defined
 
 
-def test_programs_within_texts_import_what_is_there():
+def test_embedded_programs_import_existing_names():
     """Tests hold programs that run in processes of their own, and no linter reads them."""
     ours = r"(?:^|[;\"'])\s*from ((?:groundwatch|monitor|workers|alerts)[\w.]*) import ([\w, ]+)"
     named = {
@@ -92,21 +92,21 @@ def test_programs_within_texts_import_what_is_there():
             import_module(f"{module}.{name}")
 
 
-def test_the_commands_run_as_a_module_too():
+def test_commands_also_run_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "monitor", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("groundwatch ")
 
 
-def test_architecture_names_files_that_exist_and_fits_on_a_few_screens():
+def test_architecture_page_names_existing_files_and_stays_short():
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(re.findall(rf"`((?:{'|'.join(TOPS)})/[\w/.]+)`", page))
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
     assert len(page.splitlines()) <= 250
 
 
-def test_every_row_of_architecture_names_what_is_in_its_files():
+def test_every_architecture_row_names_what_its_files_contain():
     """A name with a dot, an underscore or a capital is a function, a class or a constant."""
     ours = {name_of(path): path for top in TOPS for path in (ROOT / top).rglob("*.*")}
     ours |= {path.name: path for path in ROOT.glob("*.*")}

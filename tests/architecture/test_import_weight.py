@@ -26,12 +26,12 @@ def run(code: str) -> str:
     "first",
     ["import monitor", "import groundwatch", "import groundwatch as g; g.init(app='bot')"],
 )
-def test_nothing_heavy_is_loaded_when_monitor_is_imported(first):
+def test_importing_monitor_loads_nothing_heavy(first):
     shown = run(f"{first}; import sys; print([m for m in {HEAVY!r} if m in sys.modules])")
     assert shown.strip() == "[]"
 
 
-def test_nothing_heavy_is_loaded_when_a_switched_off_hook_is_used():
+def test_using_a_disabled_hook_loads_nothing_heavy():
     code = (
         "import monitor, sys; monitor.init(enabled=False); monitor.sample(output='x');"
         f"monitor.flush(); print([m for m in {HEAVY!r} if m in sys.modules])"
@@ -39,18 +39,18 @@ def test_nothing_heavy_is_loaded_when_a_switched_off_hook_is_used():
     assert run(code).strip() == "[]"
 
 
-def test_version_is_the_distributions():
+def test_version_equals_the_distributions():
     assert monitor.__version__ == version("groundwatch")
 
 
-def test_api_is_a_handful_of_names():
+def test_public_api_is_exactly_its_documented_names():
     assert set(monitor.__all__) == {
         "Hook", "Rule", "__version__", "choose", "feedback", "flush", "init", "interaction",
         "replayable", "sample", "stats", "watch",
     }  # fmt: skip
 
 
-def test_list_of_commands_loads_none_of_them():
+def test_listing_commands_loads_none_of_them():
     code = (
         "import sys; from monitor.cli.app import app\n"
         "try: app(['--help'])\n"
@@ -62,7 +62,7 @@ def test_list_of_commands_loads_none_of_them():
     assert shown.strip().endswith("[]")
 
 
-def test_help_of_no_command_loads_what_only_its_work_needs():
+def test_command_help_loads_no_heavy_dependencies():
     heavy = [*HEAVY[:8], "starlette", "redis", "workers", "monitor.settings"]
     code = (
         "import contextlib, sys; from monitor.cli.app import COMMANDS, app\n"
@@ -74,7 +74,7 @@ def test_help_of_no_command_loads_what_only_its_work_needs():
     assert [line for line in run(code).splitlines() if line.startswith("LOADED")] == []
 
 
-def test_processes_of_the_monitor_load_no_part_of_scipy_but_its_functions():
+def test_scheduler_does_not_load_scipy_optimize_stats_or_sparse():
     code = (
         "import sys, workers.scheduler\n"
         "print([m for m in ('scipy.optimize', 'scipy.stats', 'scipy.sparse') if m in sys.modules])"

@@ -19,21 +19,21 @@ DANGEROUS = re.compile(
 )
 
 
-def test_workers_take_json_alone_and_no_orders():
+def test_workers_accept_only_json_and_no_remote_control():
     conf = make_app(Settings()).conf
     assert list(conf.accept_content) == ["json"]
     assert (conf.task_serializer, conf.worker_enable_remote_control) == ("json", False)
     assert registry.name_to_type["json"] == "application/json"
 
 
-def test_one_task_of_ours_is_registered():
+def test_exactly_one_celery_task_is_registered():
     app = make_app(Settings())
     app.finalize()
     ours = {name for name in app.tasks if not name.startswith("celery.")}
     assert ours == {names.TASK_SCORE} == {celery.score.name}
 
 
-def test_nothing_turns_data_of_others_into_objects_or_code():
+def test_no_code_deserialises_or_executes_foreign_data():
     found = {
         (path.relative_to(ROOT).as_posix(), match[0])
         for package in ("monitor", "workers", "alerts")
@@ -43,7 +43,7 @@ def test_nothing_turns_data_of_others_into_objects_or_code():
     assert found == set()
 
 
-def test_every_test_that_the_threat_model_names_is_there():
+def test_every_test_named_by_the_threat_model_exists():
     named = re.findall(r"`((?:tests/)[\w/.]+)`", MODEL)
     assert len(named) > 20
     assert [name for name in named if not (ROOT / name).exists()] == []

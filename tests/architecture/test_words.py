@@ -68,29 +68,29 @@ def home_made(text):
     return [found[0] for found in HOME_MADE.finditer(PLAIN.sub("", text))]
 
 
-def test_the_guide_and_this_test_name_the_same_words():
+def test_style_guide_and_test_list_the_same_words():
     rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \|$", STYLE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [row for row in rows if row != "avoid"] == list(AVOID)
 
 
 @pytest.mark.parametrize("words", AVOID)
-def test_every_phrase_of_the_guide_is_found(words):
+def test_every_phrase_of_the_style_guide_is_detected(words):
     assert all(home_made(f"It {each} here") for each in words.split(", "))
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_page_is_in_plain_english(page):
+def test_docs_page_uses_plain_english(page):
     assert home_made(page.read_text(encoding="utf-8")) == []
 
 
-def test_templates_are_in_plain_english():
+def test_templates_use_plain_english():
     found = {
         str(p.relative_to(ROOT)): home_made(p.read_text(encoding="utf-8")) for p in templates()
     }
     assert {name: words for name, words in found.items() if words} == {}
 
 
-def test_messages_help_and_docstrings_are_in_plain_english():
+def test_messages_help_and_docstrings_use_plain_english():
     found = [
         f"{module.relative_to(ROOT)}:{line}: {words}"
         for module in modules()
@@ -105,7 +105,7 @@ def test_messages_help_and_docstrings_are_in_plain_english():
     [page for page in pages() if page.parent.name != "reference"],  # which shows what options take
     ids=lambda p: str(p.relative_to(ROOT)),
 )
-def test_rates_have_one_form(page):
+def test_rates_are_written_in_one_form(page):
     prose = re.sub(
         r"```.*?```|`[^`]*`|^    .*?$",
         "",

@@ -77,7 +77,7 @@ def explained(store, change=-0.3, made_at=NOW, deploys=(), inputs=()):
         save_insights(connection, [insight], [of_app])
 
 
-def test_a_deploy_shortly_before_the_fall_is_told_and_others_are_not(store):
+def test_only_a_deploy_shortly_before_the_fall_is_named(store):
     marked(store, "2.1", ago(30), note="new prompt")
     marked(store, "2.0", ago(600))
     marked(store, "9.9", ago(30), app="other")
@@ -85,7 +85,7 @@ def test_a_deploy_shortly_before_the_fall_is_told_and_others_are_not(store):
     assert found.changed == "release 2.1 at 03-01 11:30 UTC (new prompt)"
 
 
-def test_the_onset_says_how_far_back_to_look(store):
+def test_onset_decides_how_far_back_deploys_are_searched(store):
     marked(store, "2.0", ago(300))
     onset = {"onset": ago(200), "onset_earliest": ago(250), "onset_latest": ago(190)}
     found = tell(store, Status.CRITICAL, **onset)
@@ -94,7 +94,7 @@ def test_the_onset_says_how_far_back_to_look(store):
     assert "most likely began 2026-03-01 08:40 UTC (07:50 to 08:50)" in text
 
 
-def test_what_explains_the_fall_is_told_by_its_contribution(store):
+def test_segment_that_explains_the_fall_is_named_with_its_contribution(store):
     deploy = Deploy(release="2.1", at=ago(25), source="tag", verdict="worse")
     moved = InputDrift(
         feature="query_chars", before="40", after="310", n_before=900, n_after=240,
@@ -114,12 +114,12 @@ def test_what_explains_the_fall_is_told_by_its_contribution(store):
 
 
 @pytest.mark.parametrize("changes", [{"made_at": ago(60)}, {"change": 0.2}])
-def test_an_old_explanation_or_one_of_a_rise_is_not_told(store, changes):
+def test_explanation_that_is_old_or_of_a_rise_is_left_out(store, changes):
     explained(store, **changes)
     assert tell(store, Status.CRITICAL).background.segments == ""
 
 
-def test_the_state_of_the_pipeline_is_told(store):
+def test_message_shows_the_state_of_the_pipeline(store):
     start_s = int(ago(5).timestamp())
     counts = [("seen", "", 9000), ("sampled", "", 900), ("scored", "", 880), ("failed", "timeout", 12)]  # fmt: skip  # noqa: E501
     with store.write() as connection:
@@ -130,14 +130,14 @@ def test_the_state_of_the_pipeline_is_told(store):
     )
 
 
-def test_nothing_known_adds_no_line(store):
+def test_message_has_no_background_lines_without_background(store):
     found = tell(store, Status.CRITICAL)
     assert found.background == Background()
     text = render(found, {AlertEvent.FIRED}).text
     assert not {"Changed", "Where", "Monitor"} & set(text.split())
 
 
-def test_the_end_of_an_incident_needs_no_background(store):
+def test_resolved_message_has_no_background(store):
     marked(store, "2.1", ago(30))
     tell(store, Status.CRITICAL)
     over = tell(store, Status.HEALTHY, NOW + timedelta(minutes=1))
@@ -169,7 +169,7 @@ def failed_sample(store, question, score, said):
     return sample
 
 
-def test_the_message_shows_the_worst_sample_and_links_to_it(store):
+def test_message_shows_the_worst_sample_and_links_to_it(store):
     failed_sample(store, "is hail covered", 0.4, "half of it is supported")
     worst = failed_sample(store, "is water\ndamage covered", 0.05, "not in the sources: CEO")
     with store.write() as connection:
@@ -196,13 +196,13 @@ def test_the_message_shows_the_worst_sample_and_links_to_it(store):
     assert message.link.startswith("https://status.example.org/incidents/")
 
 
-def test_what_another_scorer_found_is_no_example(store):
+def test_sample_of_another_scorer_is_not_shown_as_an_example(store):
     failed_sample(store, "is hail covered", 0.4, "half of it is supported")
     told = tell(store, Status.CRITICAL, since=ago(2), evaluator_version="another")
     assert told.example_id == ""
 
 
-def test_a_sample_that_was_deleted_is_not_shown(store):
+def test_sample_that_was_deleted_is_not_shown(store):
     sample = failed_sample(store, "is hail covered", 0.4, "half of it")
     tell(store, Status.CRITICAL, since=ago(2))
     with store.write() as connection:
@@ -213,7 +213,7 @@ def test_a_sample_that_was_deleted_is_not_shown(store):
     assert wire.messages[0].example is None
 
 
-def test_counters_that_came_late_make_no_riddle(store):
+def test_late_counters_do_not_distort_the_pipeline_line(store):
     start_s = int(ago(5).timestamp())
     with store.write() as connection:
         counts = [("seen", 45), ("sampled", 45), ("scored", 85)]

@@ -46,7 +46,7 @@ def events(store, policy, until_h=HOURS):
     return told.events
 
 
-def test_every_policy_tells_of_the_fall_and_of_its_end(kept):
+def test_every_policy_reports_the_fall_and_its_end(kept):
     for policy in POLICY_NAMES:
         found = events(kept, policy)
         kinds = [str(event) for _, event in found]
@@ -57,7 +57,7 @@ def test_every_policy_tells_of_the_fall_and_of_its_end(kept):
         assert 9 < at_h[-1] < 12, policy
 
 
-def test_what_comes_later_changes_nothing_before(kept):
+def test_later_samples_do_not_change_earlier_alerts(kept):
     for policy in ("anytime", "wilson"):
         whole = events(kept, policy)
         part = events(kept, policy, until_h=8)
@@ -65,7 +65,7 @@ def test_what_comes_later_changes_nothing_before(kept):
         assert part == [(at, event) for at, event in whole if at <= limit], policy
 
 
-def test_where_minutes_are_gone_hours_tell_the_same_at_most_an_hour_later(kept):
+def test_hourly_sums_give_the_same_events_at_most_an_hour_later(kept):
     before = events(kept, "anytime")
     late = BEGIN + timedelta(hours=HOURS + 1, seconds=BUCKETS.keep_s)
     roll_up(kept, now_s=late.timestamp(), settle_s=0)

@@ -79,12 +79,12 @@ def refused(channel, receiver, *reactions):
 
 
 @pytest.mark.parametrize("event", list(AlertEvent))
-def test_every_event_is_taken_by_the_vendors_rules(channel, receiver, event):
+def test_every_event_satisfies_the_vendors_rules(channel, receiver, event):
     channel.send(message(event), "delivery-1")
     assert len(receiver.requests) == len(receiver.taken) == 1
 
 
-def test_a_hostile_and_endless_message_is_taken_in_its_full_form(channel, receiver):
+def test_hostile_oversized_message_is_accepted_without_a_fallback(channel, receiver):
     verdict = sample_snapshot(NOW).verdict.model_copy(
         update={"app": HOSTILE * 40, "metric": HOSTILE * 40, "reason": HOSTILE * 400}
     )
@@ -96,26 +96,26 @@ def test_a_hostile_and_endless_message_is_taken_in_its_full_form(channel, receiv
     "reaction",
     [Reaction.SERVER_ERROR, Reaction.UNAVAILABLE, Reaction.RATE_LIMITED],
 )
-def test_trouble_that_passes_is_transient(channel, receiver, reaction):
+def test_temporary_failure_is_transient(channel, receiver, reaction):
     error = refused(channel, receiver, reaction)
     assert (error.transient, error.ambiguous) == (True, False)
     assert len(receiver.requests) == 1
 
 
 @pytest.mark.parametrize("reaction", [Reaction.GONE, Reaction.FORBIDDEN])
-def test_a_no_for_good_is_final(channel, receiver, reaction):
+def test_permanent_refusal_is_final(channel, receiver, reaction):
     error = refused(channel, receiver, reaction)
     assert (error.transient, error.ambiguous) == (False, False)
     assert len(receiver.requests) == 1
 
 
-def test_no_redirect_is_followed_and_it_may_pass_within_an_hour(channel, receiver):
+def test_redirects_are_not_followed_and_are_retried_for_an_hour(channel, receiver):
     error = refused(channel, receiver, Reaction.REDIRECT)
     assert (error.transient, error.ambiguous, error.give_up_after_s) == (True, False, 3600)
     assert len(receiver.requests) == 1
 
 
-def test_a_yes_that_means_no_is_no_yes(channel, receiver):
+def test_success_status_with_an_error_body_is_a_failure(channel, receiver):
     refused(channel, receiver, Reaction.OK_BUT_NO)
 
 
@@ -125,7 +125,7 @@ def test_a_yes_that_means_no_is_no_yes(channel, receiver):
     + [("alertmanager", Reaction.HTML)],
     indirect=["vendor"],
 )
-def test_an_answer_of_somebody_else_is_no_yes(channel, receiver, reaction):
+def test_response_of_another_server_is_a_failure(channel, receiver, reaction):
     assert refused(channel, receiver, reaction).transient
 
 
@@ -133,7 +133,7 @@ def test_an_answer_of_somebody_else_is_no_yes(channel, receiver, reaction):
     "vendor", ["slack-bot", "pagerduty", "alertmanager", "webhook"], indirect=True
 )
 @pytest.mark.parametrize("header", ["40", "Sun, 01 Jan 2040 00:00:00 GMT", "inf", "-5", "soon"])
-def test_how_long_to_wait_is_read_within_bounds(channel, receiver, header):
+def test_retry_after_header_is_read_within_bounds(channel, receiver, header):
     receiver.retry_after = header
     pause_s = refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s
     assert pause_s == {"40": 40, "Sun, 01 Jan 2040 00:00:00 GMT": 3600}.get(header, 30)
@@ -141,18 +141,18 @@ def test_how_long_to_wait_is_read_within_bounds(channel, receiver, header):
 
 @pytest.mark.parametrize(("said", "pause_s"), [("9" * 400, 3600), ("1e999", 3600), ("-7", 1),
                                                ("NaN", 30), ("true", 30)])  # fmt: skip
-def test_how_long_to_wait_is_within_bounds_whatever_number_the_body_says(said, pause_s):
+def test_retry_after_from_the_body_stays_within_bounds(said, pause_s):
     assert pause_of(HttpAnswer(429, f'{{"retry_after": {said}}}'.encode())) == pause_s
 
 
-def test_how_long_to_wait_may_stand_in_the_body():
+def test_retry_after_is_read_from_the_body():
     with VendorReceiver("discord") as receiver:
         receiver.retry_after = "64.57"
         channel = MAKERS["discord"](receiver.url, 5.0)
         assert refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s == 64.57
 
 
-def test_a_form_that_is_refused_is_sent_plainer_or_given_up(vendor, channel, receiver):
+def test_refused_layout_is_resent_as_plain_text_or_given_up(vendor, channel, receiver):
     receiver.script(Reaction.BAD_PAYLOAD)
     if vendor in DEGRADE:
         channel.send(message(), "d")
@@ -164,14 +164,14 @@ def test_a_form_that_is_refused_is_sent_plainer_or_given_up(vendor, channel, rec
 
 
 @pytest.mark.parametrize("reaction", [Reaction.HANG, Reaction.DRIP, Reaction.DROP])
-def test_what_may_have_arrived_is_ambiguous_and_soon_over(vendor, receiver, reaction):
+def test_delivery_without_an_answer_is_ambiguous_and_bounded_in_time(vendor, receiver, reaction):
     started = time.monotonic()
     error = refused(MAKERS[vendor](receiver.url, 0.3), receiver, reaction)
     assert (error.transient, error.ambiguous) == (True, True)
     assert time.monotonic() - started < 40  # without a deadline it would never end
 
 
-def test_a_closed_port_is_not_ambiguous(vendor):
+def test_closed_port_is_not_ambiguous(vendor):
     with VendorReceiver(vendor) as gone:
         channel = MAKERS[vendor](gone.url, 1.0)
     with pytest.raises(DeliveryError) as caught:
@@ -188,7 +188,7 @@ def strings(value):
     return [value] if isinstance(value, str) else []
 
 
-def test_no_text_carries_control_characters(channel, receiver):
+def test_messages_carry_no_control_characters(channel, receiver):
     verdict = sample_snapshot(NOW).verdict.model_copy(update={"reason": HOSTILE})
     channel.send(message(verdict=verdict, samples=(HOSTILE,)), "d")
     told = "".join(strings(receiver.taken[0].json)).replace("\n", "")
@@ -203,14 +203,14 @@ def hostile_texts(vendor, receiver):
     return receiver.taken[0].json
 
 
-def test_nobody_is_mentioned_on_slack():
+def test_slack_message_mentions_nobody():
     with VendorReceiver("slack-bot") as receiver:
         body = hostile_texts("slack-bot", receiver)
     texts = [*strings(body["blocks"]), body["text"]]
     assert not any("<!" in text or "<@" in text or "<https://evil" in text for text in texts)
 
 
-def test_nothing_is_formatted_or_mentioned_on_discord():
+def test_discord_text_contains_no_formatting_or_mentions():
     with VendorReceiver("discord") as receiver:
         body = hostile_texts("discord", receiver)
     assert body["allowed_mentions"] == {"parse": []}
@@ -221,7 +221,7 @@ def test_nothing_is_formatted_or_mentioned_on_discord():
         assert not set("*`<@[_~|") & set(live)
 
 
-def test_no_link_or_format_comes_out_of_text_on_teams():
+def test_teams_text_contains_no_links_or_formatting():
     with VendorReceiver("teams") as receiver:
         body = hostile_texts("teams", receiver)
     card = body["attachments"][0]["content"]
@@ -230,7 +230,7 @@ def test_no_link_or_format_comes_out_of_text_on_teams():
         assert "**b**" not in text
 
 
-def test_slack_answers_in_the_thread_and_keeps_the_first_message_up():
+def test_slack_replies_in_the_thread_and_updates_the_first_message():
     with VendorReceiver("slack-bot") as receiver:
         channel = MAKERS["slack-bot"](receiver.url, 5.0)
         first = channel.send(message(), "d1")
@@ -247,7 +247,7 @@ def test_slack_answers_in_the_thread_and_keeps_the_first_message_up():
     assert answered.json["metadata"]["event_payload"] == {"delivery_id": "d2"}
 
 
-def test_a_root_that_cannot_be_changed_is_no_failure():
+def test_thread_root_that_cannot_be_edited_is_not_a_failure():
     with VendorReceiver("slack-bot") as receiver:
         channel = MAKERS["slack-bot"](receiver.url, 5.0)
         channel.send(message(AlertEvent.RESOLVED, thread="C0123:9.9"), "d")
@@ -256,7 +256,7 @@ def test_a_root_that_cannot_be_changed_is_no_failure():
     ]
 
 
-def test_an_incident_is_one_alert_of_pagerduty():
+def test_incident_is_one_alert_of_pagerduty():
     with VendorReceiver("pagerduty") as receiver:
         channel = MAKERS["pagerduty"](receiver.url, 5.0)
         channel.send(message(level=Severity.WARNING), "d1")
@@ -268,7 +268,7 @@ def test_an_incident_is_one_alert_of_pagerduty():
     assert [event["payload"]["severity"] for event in events[:2]] == ["warning", "critical"]
 
 
-def test_an_alert_of_alertmanager_keeps_its_labels_and_ends():
+def test_alertmanager_alert_keeps_its_labels_and_gets_an_end_time():
     with VendorReceiver("alertmanager") as receiver:
         channel = MAKERS["alertmanager"](receiver.url, 5.0)
         channel.send(message(), "d1")
@@ -289,7 +289,7 @@ def test_alertmanager_can_route_by_the_labels_of_an_app():
     }  # fmt: skip
 
 
-def test_alertmanager_hears_the_end_of_the_severity_before():
+def test_alertmanager_is_sent_the_end_of_the_previous_severity():
     with VendorReceiver("alertmanager") as receiver:
         channel = MAKERS["alertmanager"](receiver.url, 5.0)
         channel.send(message(level=Severity.WARNING), "d1")
@@ -301,7 +301,7 @@ def test_alertmanager_hears_the_end_of_the_severity_before():
     assert datetime.fromisoformat(critical["endsAt"]) > later
 
 
-def test_a_webhook_can_be_verified_by_anybodys_library():
+def test_webhook_signature_verifies_with_the_standard_library():
     standardwebhooks = pytest.importorskip("standardwebhooks")
     with VendorReceiver("webhook") as receiver:
         MAKERS["webhook"](receiver.url, 5.0).send(message(), "delivery-1")
@@ -314,7 +314,7 @@ def test_a_webhook_can_be_verified_by_anybodys_library():
         other.verify(request.body, headers)
 
 
-def test_a_webhooks_id_is_the_same_on_every_attempt_and_the_time_is_not_old():
+def test_webhooks_id_is_the_same_on_every_attempt_and_the_time_is_not_old():
     with VendorReceiver("webhook") as receiver:
         channel = MAKERS["webhook"](receiver.url, 5.0)
         for _ in range(2):
@@ -325,7 +325,7 @@ def test_a_webhooks_id_is_the_same_on_every_attempt_and_the_time_is_not_old():
     assert abs(time.time() - int(first.headers["webhook-timestamp"])) < 60
 
 
-def test_a_webhook_says_all_that_a_program_wants_to_know():
+def test_webhook_carries_the_figures_of_the_alert():
     with VendorReceiver("webhook") as receiver:
         MAKERS["webhook"](receiver.url, 5.0).send(message(), "d")
     document = receiver.taken[0].json
@@ -359,13 +359,13 @@ def test_a_webhook_says_all_that_a_program_wants_to_know():
         "http://[ff02::1]/",
     ],
 )
-def test_a_webhook_to_a_private_address_is_refused_unless_allowed(address):
+def test_webhook_to_a_private_address_is_refused_unless_allowed(address):
     with pytest.raises(DeliveryError) as caught:
         send_test(WebhookChannel(SecretStr(address), timeout_s=1), NOW)
     assert (caught.value.code, caught.value.transient) == ("private_address", False)
 
 
-def test_a_name_that_changes_its_address_after_the_check_is_not_followed(monkeypatch):
+def test_webhook_host_is_pinned_to_its_checked_address(monkeypatch):
     real, asked = socket.getaddrinfo, []
 
     def rebound(host, port, *arguments, **options):
@@ -384,20 +384,20 @@ def test_a_name_that_changes_its_address_after_the_check_is_not_followed(monkeyp
 
 
 @pytest.mark.parametrize("secret", ["whsec_", "hunter2", "whsec_aGk="])
-def test_a_secret_that_is_none_is_refused_without_being_told(secret):
+def test_invalid_secret_is_refused_without_being_printed(secret):
     with pytest.raises(SettingsError) as caught:
         WebhookChannel(SecretStr("https://example.org"), secrets=[SecretStr(secret)])
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_retry_after_as_a_date_is_counted_from_now():
+def test_retry_after_date_is_relative_to_now():
     with VendorReceiver("webhook") as receiver:
         receiver.retry_after = format_datetime(datetime.now(UTC) + timedelta(seconds=100))
         channel = MAKERS["webhook"](receiver.url, 5.0)
         assert 90 < refused(channel, receiver, Reaction.RATE_LIMITED).retry_after_s <= 100
 
 
-def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to():
+def test_server_with_a_mismatched_certificate_name_is_refused():
     import ssl
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -418,14 +418,14 @@ def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to():
     assert (caught.value.code, caught.value.ambiguous) == ("http:ConnectError", False)
 
 
-def test_the_console_writes_the_whole_message():
+def test_console_writes_the_message_without_control_characters():
     stream = io.StringIO()
     ConsoleChannel(stream=stream).send(message(samples=(HOSTILE,)), "d")
     assert stream.getvalue().startswith("CRITICAL  test-app · groundedness")
     assert "\x1b" not in stream.getvalue()
 
 
-def test_a_console_that_is_closed_is_a_failure():
+def test_closed_console_is_a_delivery_failure():
     stream = io.StringIO()
     stream.close()
     with pytest.raises(DeliveryError):
@@ -433,7 +433,7 @@ def test_a_console_that_is_closed_is_a_failure():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_apprise_sends_plain_text_and_says_that_it_cannot_confirm():
+def test_apprise_sends_plain_text_and_says_delivery_is_unconfirmed():
     pytest.importorskip("apprise")
     from alerts.channels.chat import AppriseChannel
 

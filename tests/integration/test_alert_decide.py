@@ -43,14 +43,14 @@ def incident(store):
     return tell(store, Status.CRITICAL, NOW)[0].incident_id
 
 
-def test_an_incident_opens_when_a_breach_fires(store, incident):
+def test_incident_opens_when_a_breach_fires(store, incident):
     with store.read() as connection:
         (found,) = queries.open_incidents(connection)
     assert (found.incident_id, found.level, found.opened_at) == (incident, Severity.CRITICAL, NOW)
     assert found.is_open
 
 
-def test_every_recipient_gets_a_message_of_its_own(store, incident):
+def test_every_recipient_gets_its_own_message(store, incident):
     with store.read() as connection:
         found = queries.deliveries(connection, incident_id=incident)
     assert {(item.channel, item.recipient) for item in found} == {
@@ -60,7 +60,7 @@ def test_every_recipient_gets_a_message_of_its_own(store, incident):
     assert len({item.delivery_id for item in found}) == 2
 
 
-def test_an_incident_closes_when_it_resolves(store, incident):
+def test_incident_closes_when_it_resolves(store, incident):
     later = NOW + timedelta(minutes=5)
     tell(store, Status.HEALTHY, later)
     with store.read() as connection:
@@ -69,7 +69,7 @@ def test_an_incident_closes_when_it_resolves(store, incident):
     assert (found.resolved_at, found.sequence) == (later, 2)
 
 
-def test_the_timeline_tells_the_whole_story(store):
+def test_timeline_records_every_step_of_the_incident(store):
     statuses = [Status.WARNING, Status.CRITICAL, Status.WARNING, Status.HEALTHY]
     for minute, status in enumerate(statuses):
         (event,) = tell(store, status, NOW + timedelta(minutes=minute))
@@ -82,14 +82,14 @@ def test_the_timeline_tells_the_whole_story(store):
     assert story[1].previous_level is Severity.WARNING
 
 
-def test_nobody_is_told_when_it_only_deescalates(store, incident):
+def test_deescalation_sends_no_message(store, incident):
     tell(store, Status.WARNING, NOW + timedelta(minutes=1))
     with store.read() as connection:
         events = {item.event for item in queries.deliveries(connection)}
     assert events == {AlertEvent.FIRED}
 
 
-def test_a_replay_adds_nothing(store, incident):
+def test_repeated_verdict_adds_no_message(store, incident):
     assert tell(store, Status.CRITICAL, NOW) == []
     with store.read() as connection:
         assert queries.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
@@ -102,7 +102,7 @@ def decide_and_fail(store):
         raise RuntimeError
 
 
-def test_nothing_is_left_when_the_transaction_fails(store):
+def test_failed_transaction_leaves_nothing_behind(store):
     with pytest.raises(RuntimeError):
         decide_and_fail(store)
     with store.read() as connection:
@@ -121,14 +121,14 @@ def test_evidence_is_frozen_with_the_worst_samples(store):
     assert snapshot.verdict.pass_rate == pytest.approx(0.62)
 
 
-def test_the_worst_samples_are_not_asked_for_without_news(store, incident):
+def test_worst_samples_are_not_queried_without_an_event(store, incident):
     def unasked(**key):
         raise AssertionError(key)
 
     assert tell(store, Status.CRITICAL, NOW + timedelta(minutes=1), worst_of=unasked) == []
 
 
-def test_a_decider_that_was_overtaken_writes_nothing(store, incident):
+def test_overtaken_decider_writes_nothing(store, incident):
     with store.write() as connection:
         ((state, version, _),) = load(connection, {KEY.app}, NOW).values()
         assert save(connection, [(state, version)], NOW) == [True]
@@ -149,14 +149,14 @@ def test_one_of_several_deciders_fires_when_all_decide_at_once(store):
         assert queries.outbox_counts(connection)[DeliveryStatus.WAITING] == 2
 
 
-def test_many_keys_at_once_are_one_quick_transaction(store):
+def test_many_keys_are_decided_in_one_fast_transaction(store):
     verdicts = [make_verdict(Status.CRITICAL, NOW, app=f"app-{i}") for i in range(500)]
     with store.write() as connection:
         events = decide(connection, verdicts, now=NOW, timers=AT_ONCE, channels=CHANNELS)
     assert len(events) == 500
 
 
-def test_a_blind_monitor_has_an_incident_of_its_own(store, incident):
+def test_blind_monitor_has_its_own_incident(store, incident):
     (fired,) = tell(store, Status.BLIND, NOW + timedelta(minutes=1))
     assert (fired.metric, fired.level) == (BLIND, Severity.WARNING)
     (resolved,) = tell(store, Status.CRITICAL, NOW + timedelta(minutes=2))
@@ -165,7 +165,7 @@ def test_a_blind_monitor_has_an_incident_of_its_own(store, incident):
         assert [found.incident_id for found in queries.open_incidents(connection)] == [incident]
 
 
-def test_nothing_is_remembered_of_a_monitor_that_always_saw(store, incident):
+def test_monitor_that_was_never_blind_stores_no_state(store, incident):
     with store.read() as connection:
         assert connection.execute(select(alert_states.c.metric)).scalars().all() == [KEY.metric]
 
@@ -176,7 +176,7 @@ def decide_on_another_app(store, now):
         return decide(connection, verdicts, now=now, timers=AT_ONCE, channels=CHANNELS)
 
 
-def test_an_incident_that_nobody_evaluates_is_closed_after_a_day(store, incident):
+def test_incident_that_is_no_longer_evaluated_is_closed_after_a_day(store, incident):
     assert decide_on_another_app(store, NOW + timedelta(hours=23)) == []
     later = NOW + timedelta(hours=24)
     (event,) = decide_on_another_app(store, later)
@@ -189,19 +189,19 @@ def test_an_incident_that_nobody_evaluates_is_closed_after_a_day(store, incident
     assert decide_on_another_app(store, later + timedelta(hours=25)) == []
 
 
-def test_an_incident_is_not_closed_while_it_is_evaluated(store, incident):
+def test_incident_is_not_closed_while_it_is_evaluated(store, incident):
     assert tell(store, Status.INSUFFICIENT_DATA, NOW + timedelta(hours=30)) == []
     assert decide_on_another_app(store, NOW + timedelta(hours=53)) == []
 
 
-def test_a_closed_key_may_fire_again(store, incident):
+def test_closed_key_may_fire_again(store, incident):
     decide_on_another_app(store, NOW + timedelta(hours=24))
     (event,) = tell(store, Status.CRITICAL, NOW + timedelta(hours=25))
     assert event.event is AlertEvent.FIRED
     assert event.incident_id != incident
 
 
-def test_a_state_that_cannot_be_read_stops_no_other_app(store, incident):
+def test_unreadable_state_of_one_app_does_not_stop_the_others(store, incident):
     with store.write() as connection:
         connection.execute(update(alert_states).values(state={"phase": "from the future"}))
         later = NOW + timedelta(minutes=1)

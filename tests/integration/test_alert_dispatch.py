@@ -93,14 +93,14 @@ def test_counts_say_how_each_message_ended(world):
 
 
 @pytest.mark.parametrize("answer", [MailAnswer.REFUSED, MailAnswer.LATER])
-def test_one_recipient_that_is_refused_does_not_hold_up_the_other(world, answer):
+def test_refused_recipient_does_not_delay_the_other(world, answer):
     world.tell(Status.CRITICAL)
     world.mail.script(answer)
     world.dispatch()
     assert [mail["To"] for mail in world.mail.messages] == ["bob@example.org"]
 
 
-def test_a_mail_that_is_told_to_come_again_later_comes_once(world):
+def test_mail_deferred_by_the_server_arrives_once(world):
     world.tell(Status.CRITICAL)
     world.mail.script(MailAnswer.LATER)
     for _ in range(4):
@@ -110,7 +110,7 @@ def test_a_mail_that_is_told_to_come_again_later_comes_once(world):
     assert arrived == ["bob@example.org", "ann@example.org"]
 
 
-def test_what_happened_while_a_channel_was_down_is_one_message(world):
+def test_events_during_a_channel_outage_become_one_message(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.SERVER_ERROR)
     world.dispatch()
@@ -135,7 +135,7 @@ def test_retry_after_is_obeyed_for_the_whole_channel(world):
     assert len(world.slack.messages) == 4
 
 
-def test_an_ambiguous_message_is_repeated_under_its_id_and_says_so(world):
+def test_ambiguous_message_is_repeated_under_its_id_and_says_so(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.DROP)
     world.dispatch()
@@ -147,7 +147,7 @@ def test_an_ambiguous_message_is_repeated_under_its_id_and_says_so(world):
     assert "may repeat" not in str(first)
 
 
-def test_a_channel_that_keeps_failing_is_left_alone_until_the_next_run(world):
+def test_failing_channel_is_skipped_until_the_next_run(world):
     for number in range(9):
         world.tell(Status.CRITICAL, app=f"app-{number}")
     world.slack.script(*[SlackAnswer.SERVER_ERROR] * 9)
@@ -155,7 +155,7 @@ def test_a_channel_that_keeps_failing_is_left_alone_until_the_next_run(world):
     assert len(world.slack.requests) == 3
 
 
-def test_the_health_of_a_channel_is_written_down(world):
+def test_channel_health_is_stored(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.RATE_LIMITED)
     world.dispatch()
@@ -166,14 +166,14 @@ def test_the_health_of_a_channel_is_written_down(world):
     assert health["slack"].paused_until == world.now + timedelta(seconds=30)
 
 
-def test_a_channel_that_hangs_does_not_hold_up_the_others(world):
+def test_hanging_channel_does_not_delay_the_others(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.HANG)
     world.settings = world.settings.model_copy(update={"delivery_timeout_s": 3})
     assert world.dispatch() == {"retry": 1, "sent": 2}
 
 
-def test_a_message_without_any_channel_is_kept_then_given_up(world):
+def test_message_without_a_channel_is_kept_and_later_given_up(world):
     world.tell(Status.CRITICAL)
     world.settings = Settings()
     assert world.dispatch() == {}
@@ -181,7 +181,7 @@ def test_a_message_without_any_channel_is_kept_then_given_up(world):
     assert world.dispatch() == {"dead": 3}
 
 
-def test_an_error_nobody_thought_of_is_retried_and_named(world):
+def test_unexpected_error_is_retried_and_named(world):
     class Broken(Channel):
         name, addresses, timeout_s = "slack", ("",), 1.0
 
@@ -215,7 +215,7 @@ def change(world, app, **values):
 
 
 @pytest.mark.parametrize("values", [{"snapshot": {"secret": 1}}, {"tells": "unheard_of"}])
-def test_a_message_that_cannot_be_read_holds_up_no_other(world, values):
+def test_unreadable_message_does_not_delay_others(world, values):
     slack_only(world)
     for app in ("first", "second"):
         world.tell(Status.CRITICAL, app=app)
@@ -225,7 +225,7 @@ def test_a_message_that_cannot_be_read_holds_up_no_other(world, values):
     assert words_about(world.slack, "second") == ["CRITICAL"]
 
 
-def test_a_message_that_cannot_be_rendered_was_never_sent(world, monkeypatch):
+def test_message_that_cannot_be_rendered_was_never_sent(world, monkeypatch):
     slack_only(world)
     world.tell(Status.CRITICAL)
     monkeypatch.delattr("alerts.message.facts_of")
@@ -235,7 +235,7 @@ def test_a_message_that_cannot_be_rendered_was_never_sent(world, monkeypatch):
         assert not queries.deliveries(connection)[0].possible_duplicate
 
 
-def test_a_dispatcher_that_may_not_go_on_stops_before_the_next_message(world):
+def test_stopped_dispatcher_ends_before_the_next_message(world):
     slack_only(world)
     for number in range(3):
         world.tell(Status.CRITICAL, app=f"app-{number}")
@@ -244,7 +244,7 @@ def test_a_dispatcher_that_may_not_go_on_stops_before_the_next_message(world):
     assert world.dispatch() == {"sent": 2}
 
 
-def test_without_a_clock_the_time_is_that_of_the_database(world):
+def test_dispatcher_without_a_clock_uses_the_database_time(world):
     slack_only(world)
     world.now = datetime.now(UTC) + timedelta(hours=1)
     world.tell(Status.CRITICAL)
@@ -266,7 +266,7 @@ def words_about(slack, app):
     return [text[1:].partition("]")[0] for text in about]
 
 
-def test_racing_dispatchers_send_nothing_twice_and_nothing_out_of_order(world):
+def test_racing_dispatchers_send_each_message_once_in_order(world):
     apps = [f"app-{number}" for number in range(15)]
     for app in apps:
         world.tell(Status.WARNING, app=app)

@@ -39,7 +39,7 @@ def refused(url, timeout_s=30.0, address=None, **options):
     return caught.value
 
 
-def test_a_mail_arrives_with_text_and_html(mail):
+def test_mail_arrives_with_text_and_html(mail):
     send_test(channel(mail.url), NOW)
     (received,) = mail.messages
     assert received["To"] == "ann@example.org"
@@ -63,39 +63,39 @@ def test_mails_of_an_incident_are_a_thread(mail):
         (MailAnswer.REFUSED, "smtp_550_recipient", False),
     ],
 )
-def test_a_refusal_is_read_by_its_code(mail, answer, code, transient):
+def test_refusal_is_read_by_its_code(mail, answer, code, transient):
     mail.script(answer)
     error = refused(mail.url)
     assert (error.code, error.transient, error.ambiguous) == (code, transient, False)
     assert mail.messages == []
 
 
-def test_a_mail_that_may_have_arrived_is_ambiguous(mail):
+def test_mail_that_may_have_arrived_is_ambiguous(mail):
     mail.script(MailAnswer.DROP)
     error = refused(mail.url)
     assert (error.transient, error.ambiguous) == (True, True)
     assert len(mail.messages) == 1
 
 
-def test_it_never_goes_on_without_starttls(mail):
+def test_mail_is_never_sent_without_starttls(mail):
     error = refused(mail.url.replace("smtp+plain", "smtp"))
     assert (error.code, error.transient) == ("starttls_missing", False)
     assert "smtps://" in str(error)
     assert mail.messages == []
 
 
-def test_tls_from_the_start_needs_a_server_that_speaks_it(mail):
+def test_implicit_tls_needs_a_server_that_supports_it(mail):
     error = refused(mail.url.replace("smtp+plain", "smtps"), timeout_s=1)
     assert (error.transient, error.ambiguous) == (True, False)
 
 
-def test_a_closed_port_is_not_ambiguous():
+def test_closed_port_is_not_ambiguous():
     with MailReceiver() as gone:
         url = gone.url
     assert refused(url).code == "ConnectionRefusedError_connect"
 
 
-def test_a_server_that_says_nothing_is_given_up():
+def test_silent_server_times_out_as_a_transient_failure():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         error = refused(f"smtp+plain://127.0.0.1:{port}", timeout_s=0.3)
@@ -125,21 +125,21 @@ def secure_url(receiver, password):
     return f"smtp://gw:{password}@127.0.0.1:{receiver.port}"
 
 
-def test_a_mail_goes_through_starttls_and_login(secure_mail, certificate, monkeypatch):
+def test_mail_goes_through_starttls_and_login(secure_mail, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     send_test(channel(secure_url(secure_mail, "pass%3Aword%2F1")), NOW)
     assert secure_mail.logins == [True]
     assert len(secure_mail.messages) == 1
 
 
-def test_a_refused_login_is_tried_again(secure_mail, certificate, monkeypatch):
+def test_refused_login_is_tried_again(secure_mail, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     error = refused(secure_url(secure_mail, "c4n4ry"))
     assert (error.code, error.transient) == ("smtp_535_login", True)
     assert "c4n4ry" not in repr(error)
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(secure_mail):
+def test_untrusted_certificate_is_refused(secure_mail):
     error = refused(secure_url(secure_mail, "pass"))
     assert error.code == "SSLCertVerificationError_starttls"
     assert secure_mail.logins == []
@@ -152,7 +152,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secure_mail):
         (b"421 too busy", "smtp_421_connect", True),
     ],
 )
-def test_a_server_that_does_not_welcome_us_is_understood(greeting, code, transient):
+def test_server_that_refuses_the_greeting_is_handled(greeting, code, transient):
     class Unwelcoming(socketserver.StreamRequestHandler):
         def handle(self):
             self.wfile.write(greeting + b"\r\n")
@@ -174,7 +174,7 @@ def test_a_server_that_does_not_welcome_us_is_understood(greeting, code, transie
         {"sender": "gw\nc4n4ry@example.org"},
     ],
 )
-def test_a_mail_that_cannot_be_written_is_given_up(mail, wrong):
+def test_mail_that_cannot_be_composed_is_a_permanent_failure(mail, wrong):
     error = refused(mail.url, **wrong)
     assert (error.transient, error.ambiguous) == (False, False)
     assert error.code.startswith("unwritable_")
@@ -183,7 +183,9 @@ def test_a_mail_that_cannot_be_written_is_given_up(mail, wrong):
     assert mail.messages == []
 
 
-def test_a_password_that_smtp_cannot_carry_is_given_up(secure_mail, certificate, monkeypatch):
+def test_password_that_smtp_cannot_encode_is_a_permanent_failure(
+    secure_mail, certificate, monkeypatch
+):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     error = refused(secure_url(secure_mail, "c4n4ry%C3%A4"))
     assert (error.code, error.transient) == ("unwritable_login", False)

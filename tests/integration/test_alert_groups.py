@@ -61,20 +61,20 @@ def test_metrics_that_fire_together_are_one_message(world):
     assert world.messages() == [("fired", "critical", ["a", "c"])]
 
 
-def test_a_metric_that_joins_soon_is_no_message_and_one_that_joins_late_is(world):
+def test_only_a_metric_that_joins_late_sends_a_message(world):
     world.tell(0, a=W)
     world.tell(1, a=W, b=W)
     world.tell(6, a=W, b=W, c=W)
     assert world.messages() == [("fired", "warning", []), ("joined", "warning", ["a", "b"])]
 
 
-def test_a_metric_that_joins_as_critical_is_told_at_once(world):
+def test_metric_that_joins_as_critical_is_reported_at_once(world):
     world.tell(0, a=W)
     world.tell(1, a=W, b=C)
     assert world.messages()[1] == ("escalated", "critical", ["a"])
 
 
-def test_it_is_over_when_the_last_of_them_is(world):
+def test_group_resolves_when_its_last_alert_does(world):
     world.tell(0, a=W, b=C)
     world.tell(1, a=W, b=H)
     assert world.events() == ["fired"]
@@ -84,14 +84,14 @@ def test_it_is_over_when_the_last_of_them_is(world):
     assert world.events() == ["fired", "resolved", "fired"]
 
 
-def test_getting_worse_again_after_the_worst_was_over_is_told(world):
+def test_worsening_after_the_worst_alert_resolved_is_reported(world):
     world.tell(0, a=W, b=C)
     world.tell(1, a=W, b=H)
     world.tell(2, a=C, b=H)
     assert world.events() == ["fired", "escalated"]
 
 
-def test_a_reminder_is_one_for_all(world):
+def test_one_reminder_covers_the_whole_group(world):
     world.tell(0, a=C)
     world.tell(30, a=C, b=C)
     for minute in range(31, 125):
@@ -126,7 +126,7 @@ def test_apps_whose_judge_changed_and_that_begin_together_are_one_incident(world
     assert resolved.event == "resolved"
 
 
-def test_a_judge_that_did_not_change_is_not_blamed(world):
+def test_judge_that_did_not_change_is_not_blamed(world):
     decide_on(world, 0, C, "a", "b", "c", "d", changed=False)
     with world.store.read() as connection:
         found = messages(connection)
@@ -135,7 +135,7 @@ def test_a_judge_that_did_not_change_is_not_blamed(world):
     }
 
 
-def test_a_channel_that_is_added_hears_once_of_what_already_fires(world):
+def test_added_channel_gets_one_message_about_what_already_fires(world):
     world.plan = RoutingConfig.everyone([])
     world.tell(0, x__a=C, y__b=W)
     world.plan = RoutingConfig.everyone([Recipient("slack"), Recipient("mail")])
@@ -153,7 +153,7 @@ def test_a_channel_that_is_added_hears_once_of_what_already_fires(world):
     assert "already firing" in fired.note
 
 
-def test_a_channel_that_is_added_hears_what_else_fires_in_the_incident(world):
+def test_added_channel_gets_later_alerts_of_the_incident(world):
     world.plan = RoutingConfig.everyone([])
     world.tell(0, a=W, b=C, c=W)
     world.plan = RoutingConfig.everyone([Recipient("slack")])
@@ -163,7 +163,7 @@ def test_a_channel_that_is_added_hears_what_else_fires_in_the_incident(world):
 
 @pytest.mark.parametrize("evaluated", [True, False])
 @pytest.mark.parametrize("by", ["a silence", "a maintenance window"])
-def test_end_of_a_silence_is_news_with_who_set_it(world, by, evaluated):
+def test_message_at_the_end_of_a_silence_names_who_set_it(world, by, evaluated):
     x, hour = parse_all(["app=x"]), timedelta(hours=1)
     if by == "a silence":
         with world.store.write() as connection:
@@ -183,7 +183,7 @@ def test_end_of_a_silence_is_news_with_who_set_it(world, by, evaluated):
     assert (told.verdict.app, told.note) == ("x", f"it was silenced by {who}")
 
 
-def test_a_channel_that_is_added_hears_nothing_of_what_is_silenced_or_over(world):
+def test_added_channel_gets_nothing_about_silenced_or_resolved_alerts(world):
     world.plan = RoutingConfig.everyone([])
     world.tell(0, x__a=C, y__b=C)
     with world.store.write() as connection:
@@ -202,13 +202,13 @@ def test_two_apps_are_two_incidents(world):
     assert world.events() == ["fired", "fired"]
 
 
-def test_apps_that_begin_at_different_times_are_not_held_to_have_a_common_cause(world):
+def test_apps_that_fall_at_different_times_get_no_common_cause(world):
     for minute, app in enumerate("xyz"):
         world.tell(minute * 11, **{f"{app}__a": C})
     assert world.events() == ["fired"] * 3
 
 
-def test_acknowledging_stops_reminders_and_no_escalation(world):
+def test_acknowledgement_stops_reminders_but_not_escalations(world):
     world.tell(0, a=W, b=H)
     with world.store.write() as connection:
         (incident,) = queries.open_incidents(connection)
@@ -222,7 +222,7 @@ def test_acknowledging_stops_reminders_and_no_escalation(world):
     assert world.events() == ["fired", "escalated", "repeated"]
 
 
-def test_group_keeps_its_beginning_while_it_is_open_and_starts_over_once_it_was_over(world):
+def test_group_keeps_its_start_while_open_and_restarts_after_closing(world):
     def began(minute):
         now = NOW + timedelta(minutes=minute)
         with world.store.read() as connection:
@@ -235,7 +235,7 @@ def test_group_keeps_its_beginning_while_it_is_open_and_starts_over_once_it_was_
     assert began(8) == {NOW + timedelta(minutes=8)}
 
 
-def test_long_words_of_an_acknowledgement_are_cut(world):
+def test_long_acknowledgement_texts_are_cut(world):
     world.tell(0, a=W)
     until = NOW + timedelta(hours=8)
     with world.store.write() as connection:
@@ -245,7 +245,7 @@ def test_long_words_of_an_acknowledgement_are_cut(world):
         assert acknowledgement(connection, key) == Ack("a" * 200, "n" * 500, until)
 
 
-def test_nobody_is_reminded_of_what_is_acknowledged_until_that_runs_out(world):
+def test_acknowledged_incident_has_no_reminder_until_it_expires(world):
     world.tell(0, a=C)
     with world.store.write() as connection:
         (incident,) = queries.open_incidents(connection)
@@ -257,7 +257,7 @@ def test_nobody_is_reminded_of_what_is_acknowledged_until_that_runs_out(world):
     assert world.events() == ["fired", "repeated"]
 
 
-def test_an_alert_that_flaps_is_heard_of_four_times_and_then_when_it_is_stable(world):
+def test_flapping_alert_is_sent_four_times_and_once_when_stable(world):
     minutes = iter(range(10_000))
     for _ in range(12):
         world.tell(next(minutes), a=W)
@@ -273,7 +273,7 @@ def test_an_alert_that_flaps_is_heard_of_four_times_and_then_when_it_is_stable(w
     assert last.resolved_at == NOW + timedelta(minutes=23)
 
 
-def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
+def test_flapping_alert_that_is_no_longer_evaluated_is_closed_and_reported(world):
     for minute in range(0, 8, 2):
         world.tell(minute, a=W, b=H)
         world.tell(minute + 1, a=H, b=H)
@@ -284,7 +284,7 @@ def test_what_flapped_and_is_evaluated_no_more_is_closed_and_told(world):
         assert not open_groups(connection)
 
 
-def test_a_warning_waits_for_others_and_a_critical_does_not(world):
+def test_warning_waits_for_others_and_a_critical_does_not(world):
     world.plan = RoutingConfig(
         routes=world.plan.routes, addresses=world.plan.addresses, group_wait_s=60
     )

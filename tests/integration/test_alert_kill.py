@@ -96,7 +96,7 @@ def test_slack_gets_the_message_under_one_id(store, slack, point, arrivals):
     assert (len(ids), len(set(ids))) == (arrivals, 1)
 
 
-def test_a_mail_is_repeated_under_one_message_id(store, mail):
+def test_mail_is_repeated_under_one_message_id(store, mail):
     settings = Settings(smtp_url=mail.url, email_to="ann@example.org")
     open_incident(store, settings)
     kill_a_dispatcher(store, "after", smtp_url=mail.url, email_to="ann@example.org")

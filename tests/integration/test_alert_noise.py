@@ -38,7 +38,7 @@ def noise(store, minute=600):
     return {item.key.metric: item for item in found}
 
 
-def test_what_ends_by_itself_soon_is_told_from_what_lasts(store, tell):
+def test_short_alerts_are_distinguished_from_lasting_ones(store, tell):
     for minute, status in ((0, C), (4, H), (100, C), (160, H)):
         tell(minute, status)
     found = noise(store)["groundedness"]
@@ -46,7 +46,7 @@ def test_what_ends_by_itself_soon_is_told_from_what_lasts(store, tell):
     assert found.longest == timedelta(minutes=60)
 
 
-def test_what_somebody_looked_after_was_not_for_nothing(store, tell):
+def test_acknowledged_alert_is_not_counted_as_noise(store, tell):
     tell(0, C)
     with store.write() as connection:
         (incident,) = open_incidents(connection)
@@ -57,7 +57,7 @@ def test_what_somebody_looked_after_was_not_for_nothing(store, tell):
     assert (found.acted_on, found.by_itself, found.short) == (1, 0, 0)
 
 
-def test_noisiest_key_comes_first_and_the_open_one_is_open(store, tell):
+def test_noisiest_key_is_first_and_an_open_alert_counts_as_open(store, tell):
     tell(0, W, "relevance")
     for minute, status in ((1, C), (3, H), (120, C), (123, H)):
         tell(minute, status)
@@ -66,6 +66,6 @@ def test_noisiest_key_comes_first_and_the_open_one_is_open(store, tell):
     assert (found["relevance"].still_open, found["relevance"].by_itself) == (1, 0)
 
 
-def test_what_fired_before_is_not_counted(store, tell):
+def test_alerts_before_the_period_are_not_counted(store, tell):
     tell(-60, C)
     assert noise(store) == {}

@@ -59,13 +59,13 @@ def deliveries(store):
         return {item.event: item for item in queries.deliveries(connection)}
 
 
-def test_a_claimed_message_is_not_claimed_again(store, tell):
+def test_claimed_message_is_not_claimed_again(store, tell):
     tell(Status.CRITICAL)
     assert len(claim(store, 10)) == 1
     assert claim(store, 10) == []
 
 
-def test_a_message_is_claimed_again_when_its_lease_ran_out(store, tell):
+def test_message_is_claimed_again_after_its_lease_expired(store, tell):
     tell(Status.CRITICAL)
     (first,) = claim(store, 10)
     (second,) = claim(store, 71)
@@ -73,7 +73,7 @@ def test_a_message_is_claimed_again_when_its_lease_ran_out(store, tell):
     assert (second.attempt, second.possible_duplicate) == (2, True)
 
 
-def test_a_bucket_fills_up_to_its_burst_and_a_clock_set_back_takes_nothing(store):
+def test_token_bucket_fills_to_its_burst_and_survives_a_clock_set_back(store):
     row = {"channel": "slack", "tokens": 1.0, "tokens_at": NOW}
     with store.write() as connection:
         connection.execute(alert_channels.insert(), [row])
@@ -83,7 +83,7 @@ def test_a_bucket_fills_up_to_its_burst_and_a_clock_set_back_takes_nothing(store
     assert held == [2.0, 5.0, 1.0]
 
 
-def test_an_old_token_cannot_finish(store, tell):
+def test_expired_claim_cannot_finish_a_message(store, tell):
     tell(Status.CRITICAL)
     (first,) = claim(store, 10)
     claim(store, 71)
@@ -92,7 +92,7 @@ def test_an_old_token_cannot_finish(store, tell):
     assert deliveries(store)[FIRED].status is DeliveryStatus.WAITING
 
 
-def test_a_resolve_waits_while_its_fire_is_being_sent(store, tell):
+def test_resolved_message_waits_while_fired_is_being_sent(store, tell):
     tell(Status.CRITICAL)
     (fired,) = claim(store, 10)
     tell(Status.HEALTHY)
@@ -102,7 +102,7 @@ def test_a_resolve_waits_while_its_fire_is_being_sent(store, tell):
     assert resolved.tells == {RESOLVED}
 
 
-def test_lanes_of_other_recipients_do_not_wait(store, tell):
+def test_other_recipients_do_not_wait(store, tell):
     tell(Status.CRITICAL, channels=[Recipient("email", "a@b.c"), Recipient("email", "d@e.f")])
     assert {item.recipient for item in claim(store, 10)} == {"a@b.c", "d@e.f"}
 
@@ -123,7 +123,7 @@ def test_fire_and_escalation_become_one_critical_when_both_wait(store, tell):
     assert item.snapshot["level"] == "critical"
 
 
-def test_a_merge_after_a_failure_has_an_id_of_its_own(store, tell):
+def test_message_merged_after_a_failure_has_a_new_id(store, tell):
     tell(Status.CRITICAL)
     (fired,) = claim(store, 10)
     outbox.finish_failed(store, fired, at(11), LATER, 5)
@@ -133,7 +133,7 @@ def test_a_merge_after_a_failure_has_an_id_of_its_own(store, tell):
     assert (both.attempt, both.possible_duplicate) == (2, False)
 
 
-def test_a_resolve_tells_of_the_fire_that_never_arrived(store, tell):
+def test_resolved_message_mentions_the_fired_message_that_never_arrived(store, tell):
     tell(Status.CRITICAL)
     (fired,) = claim(store, 10)
     outbox.finish_failed(store, fired, at(11), NEVER, 0)
@@ -142,7 +142,7 @@ def test_a_resolve_tells_of_the_fire_that_never_arrived(store, tell):
     assert item.tells == {FIRED, RESOLVED}
 
 
-def test_a_failed_message_waits_for_its_delay(store, tell):
+def test_failed_message_waits_for_its_delay(store, tell):
     tell(Status.CRITICAL)
     (item,) = claim(store, 10)
     outbox.finish_failed(store, item, at(10), LATER, 15)
@@ -150,21 +150,21 @@ def test_a_failed_message_waits_for_its_delay(store, tell):
     assert claim(store, 25)[0].attempt == 2
 
 
-def test_a_permanent_refusal_is_dead_at_once(store, tell):
+def test_permanently_refused_message_is_a_dead_letter_at_once(store, tell):
     tell(Status.CRITICAL)
     outbox.finish_failed(store, claim(store, 10)[0], at(10), NEVER, 5)
     found = deliveries(store)[FIRED]
     assert (found.status, found.error_code) == (DeliveryStatus.DEAD, "no_service")
 
 
-def test_it_gives_up_after_a_day(store, tell):
+def test_delivery_gives_up_after_a_day(store, tell):
     tell(Status.CRITICAL)
     (item,) = claim(store, 86_399)
     assert outbox.finish_failed(store, item, at(86_400), LATER, 5) is DeliveryStatus.DEAD
     assert deliveries(store)[FIRED].error_code == "gave_up_after_24h:http_503"
 
 
-def test_an_error_may_shorten_the_time_until_it_gives_up(store, tell):
+def test_error_can_shorten_the_time_until_giving_up(store, tell):
     tell(Status.CRITICAL)
     stranger = DeliveryError("?", code="http_302", give_up_after_s=3600)
     (item,) = claim(store, 10)
@@ -174,7 +174,7 @@ def test_an_error_may_shorten_the_time_until_it_gives_up(store, tell):
     assert deliveries(store)[FIRED].error_code == "gave_up_after_1h:http_302"
 
 
-def test_a_time_below_an_hour_is_not_written_as_none(store, tell):
+def test_retry_time_below_an_hour_is_not_shown_as_zero(store, tell):
     tell(Status.CRITICAL)
     stranger = DeliveryError("?", code="http_302", give_up_after_s=1800)
     (item,) = claim(store, 2000)
@@ -182,7 +182,7 @@ def test_a_time_below_an_hour_is_not_written_as_none(store, tell):
     assert deliveries(store)[FIRED].error_code == "gave_up_after_30min:http_302"
 
 
-def test_an_ambiguous_failure_marks_a_possible_duplicate(store, tell):
+def test_ambiguous_failure_marks_a_possible_duplicate(store, tell):
     tell(Status.CRITICAL)
     error = DeliveryError("?", code="timeout", ambiguous=True)
     outbox.finish_failed(store, claim(store, 10)[0], at(10), error, 1)
@@ -205,14 +205,14 @@ def test_critical_messages_go_first(store, tell):
     assert claim(store, 10, limit=1)[0].snapshot["verdict"]["app"] == "second"
 
 
-def test_what_waits_for_an_unknown_channel_is_buried_after_a_day(store, tell):
+def test_message_for_an_unknown_channel_is_given_up_after_a_day(store, tell):
     tell(Status.CRITICAL)
     assert outbox.give_up_undeliverable(store, at(86_399), ["email"]) == 0
     assert outbox.give_up_undeliverable(store, at(86_400), ["email"]) == 1
     assert deliveries(store)[FIRED].error_code == "channel_not_configured"
 
 
-def test_what_kills_its_dispatchers_is_buried_after_a_day(store, tell):
+def test_message_that_kills_dispatchers_is_given_up_after_a_day(store, tell):
     tell(Status.CRITICAL)
     for attempt in range(5):
         claim(store, 86_000 + 61 * attempt)
@@ -220,7 +220,7 @@ def test_what_kills_its_dispatchers_is_buried_after_a_day(store, tell):
     assert deliveries(store)[FIRED].error_code == "dispatcher_died"
 
 
-def test_all_news_fit_into_one_message(store, tell):
+def test_outbox_row_can_hold_every_event_at_once(store, tell):
     tell(Status.WARNING, Status.CRITICAL)
     with store.write() as connection:
         fired = outbox_table.c.event == FIRED
@@ -232,7 +232,7 @@ def test_all_news_fit_into_one_message(store, tell):
     assert again.tells == set(AlertEvent)
 
 
-def test_a_message_that_cannot_be_read_is_claimed_all_the_same(store, tell):
+def test_unreadable_message_is_still_claimed(store, tell):
     tell(Status.CRITICAL)
     with store.write() as connection:
         connection.execute(update(outbox_table).values(snapshot={}, tells="unheard_of"))
@@ -240,7 +240,7 @@ def test_a_message_that_cannot_be_read_is_claimed_all_the_same(store, tell):
     assert (item.snapshot, "unheard_of" in item.tells) == ({}, True)
 
 
-def test_due_and_lease_go_by_the_clock_of_the_database(store):
+def test_due_time_and_lease_use_the_database_clock(store):
     fast = datetime.now(UTC) + timedelta(hours=1)
     with store.write() as connection:
         verdicts = [make_verdict(Status.CRITICAL, fast)]

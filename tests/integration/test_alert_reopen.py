@@ -64,7 +64,7 @@ def world(store):
     return World(store)
 
 
-def test_what_fires_again_soon_is_told_in_the_same_thread(world):
+def test_alert_refired_soon_is_sent_in_the_same_thread(world):
     for minute, status in enumerate((C, H, W)):
         world.tell(minute, a=status)
     fired, resolved, again = world.messages()
@@ -73,7 +73,7 @@ def test_what_fires_again_soon_is_told_in_the_same_thread(world):
     assert again.well_since == NOW + timedelta(minutes=1)
 
 
-def test_the_incident_goes_on_with_its_first_times_and_its_worst_level(world):
+def test_reopened_incident_keeps_its_start_time_and_worst_level(world):
     for minute, status in enumerate((C, H, W, H)):
         world.tell(minute, a=status)
         (incident,) = world.incidents()
@@ -85,7 +85,7 @@ def test_the_incident_goes_on_with_its_first_times_and_its_worst_level(world):
     )
 
 
-def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):
+def test_refired_alert_joins_the_incident_now_open_in_its_app(world):
     world.tell(0, a=W, b=H)
     world.tell(1, a=H, b=H)
     world.tell(2, a=H, b=W)
@@ -97,7 +97,7 @@ def test_what_fires_again_joins_what_fires_in_its_app_by_then(world):
         assert not open_groups(connection)
 
 
-def test_an_app_of_a_common_cause_goes_on_in_it(world):
+def test_app_refiring_in_a_common_cause_incident_stays_in_it(world):
     apps = ("x__a", "y__a", "z__a")
     world.tell(0, changed="xyz", **dict.fromkeys(apps, C))
     world.tell(1, x__a=H, y__a=C, z__a=C)
@@ -109,7 +109,7 @@ def test_an_app_of_a_common_cause_goes_on_in_it(world):
     assert world.messages()[-1].cause == "the judge changed to g@1"
 
 
-def test_a_metric_that_joins_what_was_reopened_just_now_is_no_message(world):
+def test_metric_that_joins_a_just_reopened_incident_sends_no_message(world):
     world.tell(0, a=W, b=H)
     world.tell(9, a=H, b=H)
     world.tell(10, a=W, b=H)
@@ -117,7 +117,7 @@ def test_a_metric_that_joins_what_was_reopened_just_now_is_no_message(world):
     assert [m.event.value for m in world.messages()] == ["fired", "resolved", "fired"]
 
 
-def test_a_silence_that_was_over_before_it_fired_again_is_not_told_of(world):
+def test_expired_silence_is_not_mentioned_when_the_alert_fires_again(world):
     with world.store.write() as connection:
         add_silence(
             connection, parse_all(["app=bot"]), now=NOW, ends_at=NOW + timedelta(minutes=5),
@@ -143,7 +143,7 @@ def test_a_silence_that_was_over_before_it_fired_again_is_not_told_of(world):
         ),
     ],
 )
-def test_what_is_judged_in_another_way_is_closed_and_begins_anew(world, changes, words):
+def test_change_of_evaluation_basis_closes_the_incident_and_opens_a_new_one(world, changes, words):
     world.tell(0, a=C)
     (event,) = world.tell(1, a=C, **changes)
     assert (event.event, event.reason) == (AlertEvent.RESOLVED, "superseded")
@@ -154,7 +154,7 @@ def test_what_is_judged_in_another_way_is_closed_and_begins_anew(world, changes,
     assert (other.sequence, other.well_since) == (1, None)
 
 
-def test_the_end_of_what_was_superseded_is_told_when_other_metrics_are_over(world):
+def test_superseded_alert_is_resolved_when_the_other_metrics_resolve(world):
     world.tell(0, a=C, b=W)
     world.tell(1, evaluator="g@2", a=H, b=H)
     assert [m.event for m in world.messages()] == [AlertEvent.FIRED, AlertEvent.RESOLVED]

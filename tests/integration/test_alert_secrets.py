@@ -149,9 +149,7 @@ CHANNELS = {
 
 
 @pytest.mark.parametrize("vendor", CHANNELS)
-def test_no_secret_of_any_channel_in_logs_or_errors_however_it_fails(
-    vendor, everything_logged, capfd
-):
+def test_no_channel_secret_in_logs_or_errors_after_any_failure(vendor, everything_logged, capfd):
     with VendorReceiver(vendor) as receiver:
         channel, told = CHANNELS[vendor](receiver.url), ""
         for reaction in Reaction:
@@ -165,7 +163,7 @@ def test_no_secret_of_any_channel_in_logs_or_errors_however_it_fails(
     assert CANARY not in repr(vars(channel))
 
 
-def test_no_secret_of_the_routes_file_in_its_mistakes(tmp_path, monkeypatch):
+def test_no_secret_in_routes_file_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("A_SECRET", f"not an address {CANARY}")
     path = tmp_path / "alerts.toml"
     path.write_text(
@@ -300,7 +298,7 @@ def in_redis(settings):
         return [repr((key, client.dump(key))) for key in keys]
 
 
-def test_no_secret_in_what_the_command_config_prints(secretive, monkeypatch):
+def test_no_secret_in_the_output_of_config(secretive, monkeypatch):
     from typer.testing import CliRunner
 
     from monitor.cli.app import app

@@ -37,13 +37,13 @@ def add(connection, **changes):
         ({"ends_at": NOW + 30 * DAY + timedelta(seconds=1)}, "30 days at most"),
     ],
 )
-def test_silence_that_cannot_be_is_refused_and_not_stored(connection, wrong, message):
+def test_invalid_silence_is_refused_and_not_stored(connection, wrong, message):
     with pytest.raises(SettingsError, match=message):
         add(connection, **wrong)
     assert silences_after(connection, NOW - DAY) == []
 
 
-def test_silence_may_last_for_thirty_days_and_begin_later(connection):
+def test_silence_may_last_thirty_days_and_start_later(connection):
     made = add(connection, starts_at=NOW + DAY, ends_at=NOW + 31 * DAY)
     assert silence_named(connection, made.silence_id) == made
 
@@ -96,15 +96,15 @@ def alerting(connection):
         ("metric=g", ["x"], "every alert matches"),
     ],
 )
-def test_preview_says_what_a_silence_would_cover_and_what_is_odd(alerting, matcher, held, warning):
+def test_silence_preview_lists_its_alerts_and_warnings(alerting, matcher, held, warning):
     found = preview(alerting, PLAN, parse_all([matcher]))
     assert (found.firing, [alert.app for alert in found.held]) == (1, held)
     assert found.warning == warning
 
 
-def test_preview_is_of_the_apps_that_one_may_see(alerting):
+def test_silence_preview_shows_only_permitted_apps(alerting):
     assert preview(alerting, PLAN, parse_all(["metric=g"]), apps={"y"}).firing == 0
 
 
-def test_preview_has_no_warning_where_nothing_is_evaluated(connection):
+def test_silence_preview_has_no_warning_without_evaluations(connection):
     assert preview(connection, PLAN, parse_all(["app=x"])) == (0, [], "")

@@ -33,7 +33,7 @@ def refused(slack, *answers, timeout_s=30.0):
     return caught.value
 
 
-def test_a_test_message_arrives_once(slack):
+def test_channel_test_message_arrives_once(slack):
     receipt = send_test(channel(slack), NOW)
     assert receipt.answer == "200 ok"
     (message,) = slack.requests
@@ -49,7 +49,7 @@ def test_a_test_message_arrives_once(slack):
         (SlackAnswer.REDIRECT, "http_302", True),
     ],
 )
-def test_an_answer_is_read_as_slack_means_it(slack, answer, code, transient):
+def test_slack_responses_are_classified_as_documented(slack, answer, code, transient):
     error = refused(slack, answer)
     assert (error.code, error.transient, error.ambiguous) == (code, transient, False)
     assert len(slack.requests) == 1
@@ -65,7 +65,7 @@ def test_an_answer_is_read_as_slack_means_it(slack, answer, code, transient):
         (HttpAnswer(403, b"invalid_token"), True),
     ],
 )
-def test_only_slacks_own_words_are_final_at_once(answer, final):
+def test_only_documented_slack_refusals_are_final_at_once(answer, final):
     error = webhook_refusal(answer)
     assert error.transient != final
     assert (error.give_up_after_s is None) == final
@@ -93,19 +93,19 @@ def test_blocks_that_slack_refuses_are_sent_as_text(slack):
 
 
 @pytest.mark.parametrize("answer", [SlackAnswer.HANG, SlackAnswer.DRIP, SlackAnswer.DROP])
-def test_a_message_that_may_have_arrived_is_ambiguous(slack, answer):
+def test_message_that_may_have_arrived_is_ambiguous(slack, answer):
     error = refused(slack, answer, timeout_s=0.3)
     assert (error.transient, error.ambiguous) == (True, True)
     assert len(slack.messages) == 1
 
 
-def test_a_slow_drip_does_not_stretch_the_deadline(slack):
+def test_slow_drip_response_does_not_extend_the_deadline(slack):
     started = time.monotonic()
     refused(slack, SlackAnswer.DRIP, timeout_s=0.3)
     assert time.monotonic() - started < 40  # without a deadline it would never end
 
 
-def test_a_closed_port_is_not_ambiguous():
+def test_closed_port_is_not_ambiguous():
     with SlackReceiver() as gone:
         target = channel(gone)
     with pytest.raises(DeliveryError) as caught:

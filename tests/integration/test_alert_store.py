@@ -55,13 +55,13 @@ def key(app, metric="groundedness", segment="*", window_s=3600):
 
 
 @pytest.mark.parametrize("app", APPS)
-def test_state_that_is_read_is_that_of_the_key(firing, app):
+def test_alert_state_is_read_by_its_exact_key(firing, app):
     assert store.read_state(firing, key(app)).key == key(app)
     for other in (key(app, "b"), key(app, segment="x"), key(app, window_s=60), key("dog")):
         assert store.read_state(firing, other) is None
 
 
-def test_states_are_loaded_of_the_apps_that_are_named_and_of_what_is_forgotten(firing):
+def test_load_returns_states_of_named_apps_and_stale_states(firing):
     tell(firing, 5, bee=Status.HEALTHY, cat=Status.WARNING)
     day = 24 * 60
     assert store.load(firing, ["bee"], at(5)).keys() == {key("bee")}
@@ -76,13 +76,13 @@ def test_states_are_loaded_of_the_apps_that_are_named_and_of_what_is_forgotten(f
     assert (well.forgotten, well.state.phase) == (False, Phase.OK)
 
 
-def test_what_is_forgotten_is_closed_though_no_verdict_is_about_it(firing):
+def test_stale_alert_is_closed_without_a_verdict(firing):
     events = tell(firing, 24 * 60, bee=Status.WARNING)
     assert [(event.app, event.reason) for event in events] == [("ant", "no_longer_evaluated")]
 
 
 @pytest.mark.parametrize("app", APPS)
-def test_acknowledging_is_of_one_incident_that_is_open(firing, groups, app):
+def test_acknowledgement_applies_to_one_open_incident(firing, groups, app):
     note = {"by": "ann", "note": "on it", "now": at(5), "until": at(60)}
     chosen = groups[app].group_id
     assert store.acknowledge(firing, chosen, **note)
@@ -97,7 +97,7 @@ def test_acknowledging_is_of_one_incident_that_is_open(firing, groups, app):
     assert store.acknowledgements(firing) == {}
 
 
-def test_groups_close_one_by_one_and_reopen_with_a_new_beginning(firing, groups):
+def test_groups_close_one_by_one_and_reopen_with_a_new_start_time(firing, groups):
     ids = {app: group.group_id for app, group in groups.items()}
     store.close_groups(firing, [ids["bee"]], at(5))
     assert store.open_groups(firing).keys() == {ids["ant"], ids["cat"]}
@@ -110,7 +110,7 @@ def test_groups_close_one_by_one_and_reopen_with_a_new_beginning(firing, groups)
     }  # fmt: skip
 
 
-def test_members_are_those_of_their_group_firing_or_over(firing, groups):
+def test_members_are_read_by_group_firing_or_resolved(firing, groups):
     tell(firing, 5, bee=Status.HEALTHY)
     ids = [group.group_id for group in groups.values()]
     found = store.members_of(firing, ids)
@@ -123,7 +123,7 @@ def test_members_are_those_of_their_group_firing_or_over(firing, groups):
     assert fires.keys() == {groups[app].group_id for app in ("ant", "cat")}
 
 
-def test_recipients_and_first_evidence_are_those_of_each_group(firing, groups):
+def test_recipients_and_first_evidence_are_read_by_group(firing, groups):
     ids = {group.group_id for group in groups.values()}
     told = store.notified_recipients(firing, ids)
     assert told == {group_id: {Recipient("slack", "#a"): None} for group_id in ids}
@@ -134,12 +134,12 @@ def test_recipients_and_first_evidence_are_those_of_each_group(firing, groups):
     assert (last.level, last.sequence) == (Severity.CRITICAL, 2)
 
 
-def test_evidence_has_three_samples_at_most_and_no_empty_one(firing):
+def test_evidence_has_at_most_three_samples_and_no_empty_one(firing):
     (snapshot, *_) = firing.execute(select(alert_events.c.snapshot)).scalars()
     assert snapshot["samples"] == [QUOTES["ant"]] * 3
 
 
-def test_quotes_are_forgotten_where_they_stand_and_nowhere_else(firing):
+def test_deleted_quotes_are_removed_everywhere_and_others_stay(firing):
     tables = (alert_events, outbox_table)
 
     def kept():
@@ -158,7 +158,7 @@ def test_quotes_are_forgotten_where_they_stand_and_nowhere_else(firing):
     assert kept() == (["(deleted)", QUOTES["ant"], QUOTES["cat"]], 6)
 
 
-def test_silences_are_those_that_have_not_ended_the_first_to_end_first(connection):
+def test_active_silences_are_listed_by_end_time(connection):
     made = [
         add_silence(
             connection, store.parse_all([f"app={app}"]), now=NOW, ends_at=at(minutes),
@@ -173,7 +173,7 @@ def test_silences_are_those_that_have_not_ended_the_first_to_end_first(connectio
     assert store.silence_named(connection, "nobody") is None
 
 
-def test_states_are_written_unless_another_was_faster(firing):
+def test_alert_states_are_saved_unless_another_writer_was_first(firing):
     found = store.load(firing, APPS, at(3))
     changes = [(stored.state.but(reason=None), stored.version) for stored in found.values()]
     assert store.save(firing, changes, at(4)) == [True, True, True]
@@ -197,7 +197,7 @@ def sent(connection, n, *, level=Severity.WARNING, minute=0, recipient="#a", num
 
 
 @pytest.mark.parametrize(("n", "throttled"), [(MOST_AN_HOUR - 1, False), (MOST_AN_HOUR, True)])
-def test_thirty_messages_an_hour_are_the_most_that_one_recipient_reads(connection, n, throttled):
+def test_recipient_is_throttled_after_thirty_messages_an_hour(connection, n, throttled):
     sent(connection, n)
     sent(connection, 5, recipient="#b")
     found = outbox.throttled_recipients(connection, "slack", at(59))
@@ -210,7 +210,7 @@ def test_thirty_messages_an_hour_are_the_most_that_one_recipient_reads(connectio
     ("count", "alone"), [(MOST_CRITICAL_AN_HOUR - 1, {"critical", "other"}),
                          (MOST_CRITICAL_AN_HOUR, {"other"})]
 )  # fmt: skip
-def test_what_is_critical_goes_on_up_to_sixty(connection, count, alone):
+def test_critical_messages_pass_the_throttle_up_to_sixty(connection, count, alone):
     throttle = outbox.RecipientThrottle("slack", "#a", count, NOW)
     rows = [
         waiting_row((name, 1), "fired", level, {}, Recipient("slack", to), now=NOW)
@@ -224,7 +224,7 @@ def test_what_is_critical_goes_on_up_to_sixty(connection, count, alone):
     assert set(connection.execute(query).scalars()) == alone
 
 
-def test_what_waits_and_what_was_given_up_is_counted_from_its_time_on(firing):
+def test_oldest_waiting_and_dead_letters_are_counted_by_time(firing):
     sent(firing, 2)
     assert outbox.oldest_waiting(firing) == {"slack": at(0)}
     rows = [

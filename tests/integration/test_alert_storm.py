@@ -73,7 +73,7 @@ def names(n):
     return [f"app-{number:03}" for number in range(n)]
 
 
-def test_a_channel_gets_no_more_than_its_rate(world):
+def test_channel_gets_no_more_than_its_rate(world):
     world.wire.rate = ChannelRate(per_minute=60, burst=5)
     world.tell(Status.CRITICAL, *names(12))
     assert world.dispatch() == {"sent": 5}
@@ -82,14 +82,14 @@ def test_a_channel_gets_no_more_than_its_rate(world):
     assert world.dispatch(after_s=100) == {"sent": 4}
 
 
-def test_the_rate_is_shared_by_all_dispatchers(world):
+def test_rate_is_shared_by_all_dispatchers(world):
     world.tell(Status.CRITICAL, *names(12))
     rate = ChannelRate(per_minute=60, burst=4)
     taken = [outbox.claim(world.store, world.now, 60, "slack", rate) for _ in range(9)]
     assert [each is not None for each in taken] == [True] * 4 + [False] * 5
 
 
-def test_a_storm_ends_in_a_digest_and_nothing_is_dropped(world):
+def test_storm_ends_in_a_digest_and_nothing_is_dropped(world):
     world.tell(Status.WARNING, *names(100))
     world.dispatch()
     assert len(world.wire.messages) == MOST_AN_HOUR
@@ -106,7 +106,7 @@ def test_a_storm_ends_in_a_digest_and_nothing_is_dropped(world):
     assert counts[DeliveryStatus.SENT] + counts[DeliveryStatus.MERGED] == 100
 
 
-def test_critical_goes_first_and_goes_on_for_longer(world):
+def test_critical_messages_go_first_up_to_a_higher_limit(world):
     world.tell(Status.WARNING, *names(40))
     world.tell(Status.CRITICAL, *(f"critical-{n}" for n in range(100)))
     world.dispatch()
@@ -119,7 +119,7 @@ def test_critical_goes_first_and_goes_on_for_longer(world):
 
 
 @pytest.mark.parametrize("status", [Status.WARNING, Status.CRITICAL])
-def test_daily_digest_goes_out_in_a_storm(world, status):
+def test_daily_digest_is_sent_during_a_storm(world, status):
     world.tell(status, *names(100))
     world.dispatch()
     with world.store.write() as connection:
@@ -131,7 +131,7 @@ def test_daily_digest_goes_out_in_a_storm(world, status):
     assert claimed.tells == {DIGEST}
 
 
-def test_what_was_told_in_a_digest_is_resolved_like_the_rest(world):
+def test_alert_sent_in_a_digest_is_resolved_like_the_rest(world):
     world.tell(Status.WARNING, *names(40))
     world.dispatch()
     world.dispatch(after_s=900)
@@ -143,7 +143,7 @@ def test_what_was_told_in_a_digest_is_resolved_like_the_rest(world):
     assert not any("may not have reached you" in message.text for message in resolved)
 
 
-def test_a_digest_that_fails_is_tried_again_whole(world):
+def test_failed_digest_is_retried_whole(world):
     world.tell(Status.WARNING, *names(40))
     world.dispatch()
     world.wire.refusal = DeliveryError("busy", code="http_503")
@@ -167,7 +167,7 @@ def with_fallback(matchers=()):
     return RoutingConfig(routes=[route], addresses={"slack": ("",), "mail": ("",)})
 
 
-def test_what_a_channel_refuses_for_good_goes_to_the_fallback(world):
+def test_permanently_refused_message_goes_to_the_fallback(world):
     world.plan = with_fallback()
     world.tell(Status.WARNING, "shop")
     world.wire.refusal = DeliveryError("gone", code="no_service", transient=False)
@@ -178,7 +178,7 @@ def test_what_a_channel_refuses_for_good_goes_to_the_fallback(world):
     assert world.dispatch() == {}
 
 
-def test_what_is_critical_goes_to_the_fallback_after_five_minutes(world):
+def test_critical_message_goes_to_the_fallback_after_five_minutes(world):
     world.plan = with_fallback()
     world.tell(Status.WARNING, "warns")
     world.tell(Status.CRITICAL, "burns")
@@ -190,7 +190,7 @@ def test_what_is_critical_goes_to_the_fallback_after_five_minutes(world):
     assert [message.app for message in world.other.messages] == ["burns"]
 
 
-def test_who_heard_of_it_by_the_fallback_hears_of_its_end(world):
+def test_fallback_recipient_gets_the_resolved_message_too(world):
     world.plan = with_fallback()
     world.tell(Status.CRITICAL, "shop")
     world.wire.refusal = DeliveryError("gone", code="no_service", transient=False)
@@ -201,7 +201,7 @@ def test_who_heard_of_it_by_the_fallback_hears_of_its_end(world):
     assert [message.word for message in world.other.messages] == ["CRITICAL", "RESOLVED"]
 
 
-def test_a_message_with_a_new_severity_goes_where_the_routes_say_and_where_it_began(world):
+def test_escalation_goes_to_its_route_and_to_the_first_recipients(world):
     pages = Route(name="p", channels=("mail",), matchers=parse_all(["severity=critical"]))
     rest = Route(name="d", channels=("slack",))
     world.plan = RoutingConfig(routes=[pages, rest], addresses={"slack": ("",), "mail": ("",)})
@@ -212,7 +212,7 @@ def test_a_message_with_a_new_severity_goes_where_the_routes_say_and_where_it_be
     assert [m.word for m in world.other.messages] == ["CRITICAL", "RESOLVED"]
 
 
-def test_the_bucket_of_a_channel_survives_a_clock_that_is_set_back(world):
+def test_channel_rate_limit_survives_a_clock_set_back(world):
     world.wire.rate = ChannelRate(per_minute=60, burst=2)
     world.tell(Status.CRITICAL, *names(6))
     assert world.dispatch() == {"sent": 2}
@@ -220,7 +220,7 @@ def test_the_bucket_of_a_channel_survives_a_clock_that_is_set_back(world):
     assert world.dispatch() == {}
 
 
-def test_rows_of_one_message_have_one_content(world):
+def test_outbox_rows_of_one_message_share_its_content(world):
     world.tell(Status.CRITICAL, "shop")
     with world.store.write() as connection:
         (snapshot,) = messages(connection)

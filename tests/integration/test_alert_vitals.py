@@ -55,20 +55,20 @@ def heartbeat(store, app, at):
         absorb(connection, [counters], bucket_s=60)
 
 
-def test_an_app_that_is_well_has_no_condition(store, reader):
+def test_healthy_app_has_no_condition(store, reader):
     heartbeat(store, "shop", NOW)
     booked(store, "shop", NOW, seen=100, sampled=30, sent=30, scored=30)
     assert {key for key in ill(reader) if key[0] == "shop"} == set()
 
 
-def test_a_hook_that_is_missed_is_an_alert_of_its_app(store, reader):
+def test_missing_hook_raises_an_alert_of_its_app(store, reader):
     heartbeat(store, "shop", NOW - timedelta(minutes=20))
     for hour in range(1, 14):
         booked(store, "shop", NOW - timedelta(hours=hour), seen=5)
     assert "20 min old" in ill(reader)["shop", "monitor:hook_silent"]
 
 
-def test_the_hook_of_a_job_that_runs_now_and_then_is_not_missed(store, reader):
+def test_hook_of_an_occasional_job_is_not_reported_missing(store, reader):
     heartbeat(store, "job", NOW - timedelta(minutes=20))
     assert ("job", "monitor:hook_silent") not in ill(reader)
 
@@ -81,7 +81,7 @@ def test_traffic_that_stopped_is_compared_with_a_week_ago(store, reader):
     assert "70 at this time" in ill(reader)["shop", "monitor:traffic_stopped"]
 
 
-def test_answers_without_passages_are_told(store, reader):
+def test_answers_without_passages_raise_an_alert(store, reader):
     from monitor.models import Evaluation
 
     skipped = [
@@ -104,11 +104,11 @@ def test_answers_without_passages_are_told(store, reader):
     assert "monitor:contexts_missing" in found
 
 
-def test_a_redis_that_may_lose_samples_is_told(store, reader):
+def test_redis_that_may_lose_samples_raises_an_alert(store, reader):
     assert "no append-only file" in ill(reader)["groundwatch", "monitor:store_unsafe"]
 
 
-def test_a_pause_between_evaluations_is_told_for_a_while(reader):
+def test_pause_between_evaluations_is_reported_for_a_while(reader):
     ill(reader)
     late = NOW + timedelta(minutes=5)
     reader.clocks.passed_s = 300.0
@@ -119,20 +119,20 @@ def test_a_pause_between_evaluations_is_told_for_a_while(reader):
     assert ("groundwatch", "monitor:evaluator_stale") not in found
 
 
-def test_a_calendar_that_jumps_is_no_pause(reader):
+def test_clock_jump_is_not_reported_as_a_pause(reader):
     ill(reader)
     found = ill(reader, NOW + timedelta(hours=1))
     assert ("groundwatch", "monitor:evaluator_stale") not in found
 
 
-def test_what_was_found_is_repeated_as_news_between_two_looks(store, reader):
+def test_vitals_are_cached_between_reads_with_a_new_time(store, reader):
     first = reader(NOW)
     again = reader(NOW + timedelta(seconds=5))
     assert [v.metric for v in first] == [v.metric for v in again]
     assert {v.evaluated_at for v in again} == {NOW + timedelta(seconds=5)}
 
 
-def test_the_switch_is_called_only_while_the_chain_is_whole(redis_url, sqlite_url):
+def test_dead_mans_switch_is_called_only_while_the_chain_works(redis_url, sqlite_url):
     with VendorReceiver("webhook", "/ping/secret") as receiver:
         receiver._rules = type("Ping", (), {
             "take": lambda *_: (200, {}, b"OK"), "says": lambda *_: None
@@ -153,7 +153,7 @@ def test_the_switch_is_called_only_while_the_chain_is_whole(redis_url, sqlite_ur
         context.close()
 
 
-def test_the_scheduler_calls_it_once_everything_works(redis_url, sqlite_url):
+def test_scheduler_calls_the_dead_mans_switch_once_everything_works(redis_url, sqlite_url):
     import threading
 
     with VendorReceiver("webhook") as receiver:

@@ -28,7 +28,7 @@ def write(store, n):
             record(connection, [result("shop") for _ in range(5)], now=NOW, bucket_s=60)
 
 
-def test_copy_made_while_others_write_is_whole_and_readable_by_its_owner(sqlite_url, tmp_path):
+def test_copy_made_during_writes_is_complete_and_private(sqlite_url, tmp_path):
     store, path = Store(sqlite_url), tmp_path / "copy.db"
     write(store, 4)
     writer = threading.Thread(target=write, args=(store, 40))
@@ -44,7 +44,7 @@ def test_copy_made_while_others_write_is_whole_and_readable_by_its_owner(sqlite_
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_copy_goes_on_as_a_store(sqlite_url, tmp_path):
+def test_copy_works_as_an_independent_store(sqlite_url, tmp_path):
     store, path = Store(sqlite_url), tmp_path / "copy.db"
     write(store, 2)
     copy_to(store, path)
@@ -53,7 +53,7 @@ def test_copy_goes_on_as_a_store(sqlite_url, tmp_path):
     assert (rows(store), rows(copy)) == ((10, 10), (15, 15))
 
 
-def test_file_that_is_there_is_not_overwritten(sqlite_url, tmp_path):
+def test_existing_file_is_not_overwritten(sqlite_url, tmp_path):
     path = tmp_path / "copy.db"
     path.write_text("mine")
     with pytest.raises(SettingsError, match="exists already"):
@@ -61,11 +61,11 @@ def test_file_that_is_there_is_not_overwritten(sqlite_url, tmp_path):
     assert path.read_text() == "mine"
 
 
-def test_folder_that_is_missing_is_named(sqlite_url, tmp_path):
+def test_missing_folder_is_named(sqlite_url, tmp_path):
     with pytest.raises(SettingsError, match="cannot write"):
         copy_to(Store(sqlite_url), tmp_path / "none" / "copy.db")
 
 
-def test_postgresql_is_left_to_its_own_tool(postgres_url, tmp_path):
+def test_postgresql_backup_names_its_own_tool(postgres_url, tmp_path):
     with pytest.raises(SettingsError, match="pg_dump"):
         copy_to(Store(postgres_url), tmp_path / "copy.db")

@@ -12,7 +12,7 @@ NO, YES = (
 )
 
 
-def test_every_worker_hears_what_another_learnt(redis_url):
+def test_verdict_history_is_shared_between_workers(redis_url):
     client = redis.Redis.from_url(redis_url)
     here, there = VerdictHistory(client, "v1"), VerdictHistory(client, "v1")
     here.add("shop", "groundedness", NO)
@@ -22,7 +22,7 @@ def test_every_worker_hears_what_another_learnt(redis_url):
     assert there.read("shop", "groundedness")[1] == 2
 
 
-def test_apps_metrics_and_versions_are_apart(redis_url):
+def test_verdict_history_is_separate_for_each_app_metric_and_version(redis_url):
     client = redis.Redis.from_url(redis_url)
     VerdictHistory(client, "v1").add("shop", "groundedness", NO)
     assert not VerdictHistory(client, "v2").read("shop", "groundedness")[0]
@@ -30,7 +30,7 @@ def test_apps_metrics_and_versions_are_apart(redis_url):
     assert not VerdictHistory(client, "v1").read("shop", "relevance")[0]
 
 
-def test_what_is_kept_is_bounded_and_ends(redis_url):
+def test_verdict_history_is_bounded_and_expires(redis_url):
     client = redis.Redis.from_url(redis_url)
     memory = VerdictHistory(client, "v1")
     for _ in range(KEPT + 300):
@@ -41,7 +41,7 @@ def test_what_is_kept_is_bounded_and_ends(redis_url):
     assert 0 < client.ttl(key) <= 90 * 86_400
 
 
-def test_a_redis_that_goes_away_leaves_the_last_expectations(redis_url):
+def test_expectations_survive_a_redis_outage(redis_url):
     client = redis.Redis.from_url(redis_url)
     memory = VerdictHistory(client, "v1")
     for _ in range(50):

@@ -120,7 +120,7 @@ def test_status_ends_with_the_open_incident_and_its_command(world):
     assert last.endswith(f", acknowledged by ann: {command}")
 
 
-def test_an_incident_is_listed_shown_and_acknowledged(world):
+def test_incident_is_listed_shown_and_acknowledged(world):
     world.tell(Status.CRITICAL)
     name = world.incident().incident_id[:8]
     listed = world.says("ls")
@@ -133,7 +133,7 @@ def test_an_incident_is_listed_shown_and_acknowledged(world):
         assert part in shown
 
 
-def test_an_incident_about_which_no_message_exists_says_that_nobody_was_notified(world):
+def test_incident_without_messages_says_nobody_was_notified(world):
     world.tell(Status.CRITICAL)
     assert "nobody was notified" not in world.says("ls")
     with world.store.write() as connection:
@@ -141,7 +141,7 @@ def test_an_incident_about_which_no_message_exists_says_that_nobody_was_notified
     assert "nobody was notified" in world.says("ls")
 
 
-def test_what_is_told_together_is_acknowledged_together_and_named(world):
+def test_alerts_of_one_incident_are_acknowledged_and_named_together(world):
     world.tell(Status.CRITICAL)
     world.tell(Status.CRITICAL, metric="relevance")
     world.dispatch()
@@ -149,7 +149,7 @@ def test_what_is_told_together_is_acknowledged_together_and_named(world):
     assert "acknowledged: shop groundedness, shop relevance" in said
 
 
-def test_why_nobody_was_notified_is_true_whatever_is_set_up_later(world, monkeypatch):
+def test_reason_for_no_notification_stays_true_after_later_setup(world, monkeypatch):
     url = os.environ["GROUNDWATCH_SLACK_WEBHOOK_URL"]
     monkeypatch.delenv("GROUNDWATCH_SLACK_WEBHOOK_URL")
     world.tell(Status.CRITICAL)
@@ -163,7 +163,7 @@ def test_why_nobody_was_notified_is_true_whatever_is_set_up_later(world, monkeyp
     assert "set up since: slack" in shown
 
 
-def test_what_is_silenced_when_it_fires_says_by_what(world):
+def test_alert_silenced_when_it_fires_names_the_silence(world):
     world.says("silence add app=shop --for 2h --by ann --comment deploy")
     world.tell(Status.CRITICAL, after_s=60)
     incident = world.incident()
@@ -171,7 +171,7 @@ def test_what_is_silenced_when_it_fires_says_by_what(world):
     assert f"no notification: silenced by {incident.silenced_by}" in shown
 
 
-def test_an_incident_that_did_not_recover_is_not_listed_as_resolved(world):
+def test_superseded_incident_is_not_listed_as_resolved(world):
     world.tell(Status.CRITICAL)
     world.tell(Status.CRITICAL, after_s=60, evaluator_version="another-1 pass 0.7")
     listed = world.says("ls")
@@ -179,7 +179,7 @@ def test_an_incident_that_did_not_recover_is_not_listed_as_resolved(world):
     assert "resolved" not in listed
 
 
-def test_ids_are_whole_however_narrow_the_terminal_is(world, monkeypatch):
+def test_ids_are_not_cut_on_a_narrow_terminal(world, monkeypatch):
     world.tell(Status.CRITICAL)
     monkeypatch.setattr(console.out, "_width", 30)
     listed = world.says("ls")
@@ -188,20 +188,20 @@ def test_ids_are_whole_however_narrow_the_terminal_is(world, monkeypatch):
     assert "…" not in listed
 
 
-def test_who_is_not_there_cannot_be_shown_or_acknowledged(world):
+def test_unknown_incident_cannot_be_shown_or_acknowledged(world):
     for line in ("show nobody", "ack nobody"):
         with pytest.raises(GroundwatchError, match="no incident is named 'nobody'"):
             world.run(line)
 
 
-def test_what_is_over_cannot_be_acknowledged(world):
+def test_closed_incident_cannot_be_acknowledged(world):
     world.tell(Status.CRITICAL)
     world.tell(Status.HEALTHY, after_s=1)
     with pytest.raises(GroundwatchError, match="over already"):
         world.run(f"ack {world.incident().incident_id}")
 
 
-def test_a_silence_holds_messages_back_and_nothing_else(world):
+def test_silence_blocks_messages_and_nothing_else(world):
     world.tell(Status.HEALTHY)
     said = world.says("silence add app=shop severity=warning --for 2h --by ann --comment deploy")
     assert "mutes 0 of 0" in said
@@ -214,14 +214,14 @@ def test_a_silence_holds_messages_back_and_nothing_else(world):
     assert world.messages() == ["fired", "resolved"]
 
 
-def test_the_end_of_what_nobody_heard_of_is_not_told(world):
+def test_alert_never_sent_sends_no_resolved_message(world):
     world.says("silence add app=shop --for 2h --by ann --comment deploy")
     world.tell(Status.CRITICAL, after_s=60)
     world.tell(Status.HEALTHY, after_s=3 * 3600)
     assert world.messages() == []
 
 
-def test_what_still_fires_when_its_silence_ends_is_told(world):
+def test_alert_still_firing_when_its_silence_ends_is_sent(world):
     world.says("silence add app=shop --for 2h --by ann --comment deploy")
     world.tell(Status.CRITICAL, after_s=60)
     world.tell(Status.CRITICAL, after_s=3600)
@@ -234,7 +234,7 @@ def test_what_still_fires_when_its_silence_ends_is_told(world):
     assert world.messages() == ["unsilenced", "resolved"]
 
 
-def test_a_silence_over_something_that_fires_says_so_and_can_be_ended(world):
+def test_silence_over_a_firing_alert_says_so_and_can_be_ended(world):
     world.tell(Status.CRITICAL)
     said = world.says("silence preview app=shop")
     assert "mutes 1 of 1" in said
@@ -257,12 +257,12 @@ def test_a_silence_over_something_that_fires_says_so_and_can_be_ended(world):
         ("silence add app --for 1h --by a --comment b", "Invalid matcher"),
     ],
 )
-def test_a_silence_that_cannot_be_is_refused(world, line, message):
+def test_invalid_silence_is_refused(world, line, message):
     with pytest.raises(GroundwatchError, match=message):
         world.run(line)
 
 
-def test_a_silence_that_matches_nothing_or_everything_warns(world, capsys):
+def test_silence_that_matches_nothing_or_everything_warns(world, capsys):
     world.tell(Status.HEALTHY)
     for matcher, warning in (
         ("app=shoop", "no app or metric matches"),
@@ -306,7 +306,7 @@ def routes(tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_ALERTS_FILE", str(path))
 
 
-def test_route_says_where_an_alert_would_go_and_why(world, routes):
+def test_route_shows_where_an_alert_would_go_and_why(world, routes):
     at_night = "--at 2026-06-01T22:00+00:00"
     assert world.says(f"route --app shop --severity critical {at_night}").splitlines() == [
         "web: matches",
@@ -320,7 +320,7 @@ def test_route_says_where_an_alert_would_go_and_why(world, routes):
     ]
 
 
-def test_a_channel_may_be_told_without_explanations(world, tmp_path, monkeypatch):
+def test_channel_can_leave_out_explanations(world, tmp_path, monkeypatch):
     path = tmp_path / "private.toml"
     for line, told in (("", True), ("explanations = false", False)):
         text = '[channels.c]\ntype = "console"\n{}\n[[routes]]\nchannels = "c"\n'
@@ -331,13 +331,13 @@ def test_a_channel_may_be_told_without_explanations(world, tmp_path, monkeypatch
         assert ("where the reason for a bad score would stand" in said) is told
 
 
-def test_route_says_what_maintenance_holds_back(world, routes):
+def test_route_shows_what_maintenance_blocks(world, routes):
     said = world.says("route --app shop --at 2026-06-01T03:00+02:00")
     assert "but it is silenced now: maintenance:reindex" in said
     assert "reindex (" in world.says("silence ls")
 
 
-def test_maintenance_holds_messages_back(world, routes):
+def test_maintenance_blocks_messages(world, routes):
     world.now = datetime(2026, 6, 1, 1, 0, tzinfo=UTC)
     world.tell(Status.CRITICAL)
     assert world.messages() == []
@@ -345,7 +345,7 @@ def test_maintenance_holds_messages_back(world, routes):
     assert world.messages() == ["unsilenced"]
 
 
-def test_a_drill_goes_the_whole_way_and_says_so(world):
+def test_drill_sends_every_step_marked_as_a_test(world):
     said = world.says("drill shop")
     assert [line.split()[0] for line in said.splitlines()[1:]] == ["fired", "escalated", "resolved"]
     texts = [message["text"] for message in world.slack.messages]
@@ -355,12 +355,12 @@ def test_a_drill_goes_the_whole_way_and_says_so(world):
         assert queries.open_incidents(connection) == []
 
 
-def test_a_drill_stands_as_a_test_in_the_list(world):
+def test_drill_is_listed_as_a_test(world):
     world.says("drill shop")
     assert "TEST critical" in world.says("ls")
 
 
-def test_a_drill_names_the_silence_that_would_hold_an_alert_and_is_sent(world):
+def test_drill_is_sent_and_names_the_silence_that_would_mute_alerts(world):
     made = world.says("silence add app=shop --for 2h --by ann --comment deploy")
     name = made.split("silence ")[1].split()[0]
     done = world.run("drill shop")
@@ -370,7 +370,7 @@ def test_a_drill_names_the_silence_that_would_hold_an_alert_and_is_sent(world):
     assert len(world.slack.messages) == 3
 
 
-def test_a_drill_that_does_not_get_through_fails(world):
+def test_undelivered_drill_fails(world):
     world.slack.script(SlackAnswer.NO_SERVICE)
     done = world.run("drill shop")
     assert done.exit_code == 1
@@ -396,7 +396,7 @@ def test_render_shows_a_message_without_sending_it(world, form, part):
     assert world.slack.requests == []
 
 
-def test_a_dead_letter_is_listed_retried_and_let_go(world):
+def test_dead_letter_is_listed_retried_and_then_final(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.NO_SERVICE)
     world.dispatch()
@@ -412,7 +412,7 @@ def test_a_dead_letter_is_listed_retried_and_let_go(world):
         world.run(f"outbox drop {name}")
 
 
-def test_an_old_message_does_not_follow_newer_news(world):
+def test_old_message_is_not_retried_after_a_newer_one(world):
     world.tell(Status.CRITICAL)
     world.slack.script(SlackAnswer.NO_SERVICE)
     world.dispatch()
@@ -456,7 +456,7 @@ def test_backtest_counts_what_rules_would_have_sent(world, tmp_path):
         ("=", "TOML"),
     ],
 )
-def test_rules_that_are_wrong_are_told(world, tmp_path, rules, message):
+def test_invalid_rules_are_reported(world, tmp_path, rules, message):
     path = tmp_path / "rules.toml"
     path.write_text(rules)
     with pytest.raises(GroundwatchError, match=message):

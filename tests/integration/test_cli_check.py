@@ -48,7 +48,7 @@ def sides(shown):
     return re.findall(r"This is from (before|after)", shown)
 
 
-def test_everybody_good_is_no_change_and_says_what_would_have_been_seen(bot):
+def test_check_without_failures_reports_no_change_and_its_resolution(bot):
     done = run(keys="p" * 60)
     assert done.exit_code == 0, done.output
     said = " ".join(done.stdout.split())
@@ -56,13 +56,13 @@ def test_everybody_good_is_no_change_and_says_what_would_have_been_seen(bot):
     assert set(sides(done.stdout)) == {"before", "after"}
 
 
-def test_sides_come_in_an_order_that_tells_nothing(bot):
+def test_order_of_the_sides_reveals_nothing(bot):
     shown = sides(run(keys="p" * 60).stdout)
     firsts = shown[0::2]
     assert 0 < firsts.count("before") < len(firsts)
 
 
-def test_worse_is_found_at_the_first_look(bot):
+def test_clear_decline_is_found_at_the_first_look(bot):
     order = sides(run("--json", keys="q").stdout)
     keys = ""
     while len(keys) < 20:  # learn the side of the next sample, then answer it
@@ -73,7 +73,7 @@ def test_worse_is_found_at_the_first_look(bot):
     assert "worse: 10 of 10 good before, 0 after (p 0.000)" in done.stdout
 
 
-def test_it_goes_on_where_it_stopped_and_labels_are_kept(bot):
+def test_interrupted_check_continues_and_keeps_its_labels(bot):
     done = run("--annotator", "ann", keys="pppq")
     assert done.exit_code == 2
     assert "go on" in done.stdout
@@ -92,7 +92,7 @@ def test_it_goes_on_where_it_stopped_and_labels_are_kept(bot):
      (["bot", "groundedness", "--since", "soon"], "Invalid time"),
      (["shop", "groundedness", "--since", "1h"], "unknown app")],
 )  # fmt: skip
-def test_mistake_is_named_and_ends_with_three(bot, words, message):
+def test_error_is_named_and_exits_with_three(bot, words, message):
     done = CliRunner().invoke(app, ["check", *words])
     assert message in f"{done.output} {done.exception}"
     assert getattr(done.exception, "exit_code", done.exit_code) == 3

@@ -77,7 +77,7 @@ def test_any_tag_can_be_compared_from_the_samples(store):
         assert not read_parts(connection, by="nothing", **given).of
 
 
-def test_sums_of_segments_and_single_samples_say_the_same(store):
+def test_segment_sums_equal_the_sums_of_single_samples(store):
     fill(store, [({"tags": {"variant": "A"}, "release": "v1"}, 0.8)], 60)
     given = {"app": "shop", "since": NOW - timedelta(days=1), "now": NOW, "bucket_s": 60}
     with store.read() as connection:
@@ -87,7 +87,7 @@ def test_sums_of_segments_and_single_samples_say_the_same(store):
     assert part.counts.passed.tolist() == other.counts.passed.tolist()
 
 
-def test_one_variant_alone_is_refused_with_what_to_do(shop):
+def test_single_variant_is_refused_with_what_to_do(shop):
     fill(shop, [({"tags": {"variant": "A"}}, 0.9)], 20)
     found = run("compare")
     assert found.exit_code == 2
@@ -101,14 +101,14 @@ def test_release_that_fell_is_worse(shop):
     assert "groundedness  worse: pass rate 9" in found.stdout
 
 
-def test_release_with_few_samples_is_not_judged_yet(shop):
+def test_release_with_few_samples_is_undecided(shop):
     fill(shop, [({"release": "v11"}, 0.9), ({"release": "v12"}, 0.9)], 25)
     found = run("gate", "--release", "v12", "--against", "v11")
     assert found.exit_code == 2
     assert "more samples decide" in found.stdout
 
 
-def test_release_that_nobody_heard_of_is_not_comparable(shop):
+def test_unknown_release_is_not_comparable(shop):
     fill(shop, [({"release": "v11"}, 0.9)], 25)
     found = run("gate", "--release", "v99", "--against", "v98")
     assert found.exit_code == 3
@@ -124,7 +124,7 @@ def test_releases_scored_by_different_evaluators_are_not_comparable(shop):
 
 
 @pytest.mark.parametrize("share", ["0", "3", "x%", "-1%"])
-def test_drop_that_is_no_share_is_refused(shop, share):
+def test_drop_outside_zero_to_one_is_refused(shop, share):
     found = run("gate", "--release", "v12", "--against", "v11", "--max-drop", share)
     assert found.exit_code == 3
     assert "Invalid share" in found.stderr
@@ -156,7 +156,7 @@ def test_files_of_different_evaluators_are_not_compared(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["not json", '{"results": [{}]}', "[1]", ""])
-def test_file_that_is_no_run_is_refused_in_one_line(tmp_path, text):
+def test_file_that_holds_no_run_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_text(text)
     found = run("compare", str(path), str(path))

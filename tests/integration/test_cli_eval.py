@@ -43,7 +43,7 @@ def evaluate(*arguments):
     return CliRunner().invoke(app, ["eval", *arguments], env={"TERMINAL_WIDTH": "300"})
 
 
-def test_process_that_is_killed_goes_on_and_asks_nothing_twice(project):
+def test_killed_run_resumes_without_repeating_a_call(project):
     command = [sys.executable, "-m", "groundwatch", "eval", "golden.jsonl"]
     options = ["--app", "shop_bot:answer", "-o", "run.json", "--concurrency", "1"]
     first = subprocess.run([*command, *options], capture_output=True, check=False)
@@ -75,7 +75,7 @@ def test_recorded_answers_are_evaluated_and_reported(recorded):
     assert result["evaluations"][0]["evaluator_name"] == "groundedness"
 
 
-def test_bad_lines_are_told_counted_and_not_hidden_by_the_exit_code(recorded):
+def test_bad_lines_are_reported_counted_and_fail_the_exit_code(recorded):
     with (recorded / "good.jsonl").open("a") as file:
         file.write('{"category": "x"}\n')
     done = evaluate("good.jsonl")
@@ -94,7 +94,7 @@ def test_bad_lines_are_told_counted_and_not_hidden_by_the_exit_code(recorded):
         (["shop_bot.py"], RecordError, "no test case"),
     ],
 )
-def test_mistake_is_one_line_and_leaves_no_file(recorded, arguments, error, said):
+def test_error_is_one_line_and_leaves_no_file(recorded, arguments, error, said):
     before = set(recorded.iterdir())
     done = evaluate(*arguments)
     assert isinstance(done.exception, error)
@@ -103,13 +103,13 @@ def test_mistake_is_one_line_and_leaves_no_file(recorded, arguments, error, said
     assert made <= {"home"}
 
 
-def test_report_with_an_unknown_ending_is_refused_before_the_app_is_asked(recorded):
+def test_unknown_report_extension_is_refused_before_the_app_is_called(recorded):
     done = evaluate("good.jsonl", "--report", "r.pdf")
     assert done.exit_code == 2
     assert not (recorded / "run.json").exists()
 
 
-def test_run_of_this_version_is_a_cache_of_answers(project):
+def test_second_run_of_the_same_version_calls_the_app_for_nothing(project):
     options = ("golden.jsonl", "--app", "shop_bot:answer", "--app-version", "v1")
     (project / "killed").touch()
     for _ in range(2):
@@ -129,7 +129,7 @@ def answered(project, monkeypatch, server, **settings):
     return evaluate("golden.jsonl", "--app", "shop_bot:answer", "--judge", "judge")
 
 
-def test_judge_that_is_away_ends_the_run_and_nothing_is_paid_twice(project, monkeypatch):
+def test_judge_outage_ends_the_run_and_nothing_is_paid_twice(project, monkeypatch):
     with JudgeServer() as server:
         server.script(["ok"] * 5)
         server.always = "401"
@@ -144,7 +144,7 @@ def test_judge_that_is_away_ends_the_run_and_nothing_is_paid_twice(project, monk
     assert len(calls) == len(set(calls)) == 25
 
 
-def test_budget_of_the_judge_holds_for_test_sets(project, monkeypatch, redis_url):
+def test_judge_budget_applies_to_test_sets(project, monkeypatch, redis_url):
     with JudgeServer() as server:
         stopped = answered(
             project, monkeypatch, server, REDIS_URL=redis_url, BUDGET_USD_PER_DAY="0.00001"
@@ -153,7 +153,7 @@ def test_budget_of_the_judge_holds_for_test_sets(project, monkeypatch, redis_url
         assert server.requests == []
 
 
-def test_evaluation_that_failed_is_made_again_and_its_answer_kept(project, monkeypatch):
+def test_failed_evaluation_is_repeated_with_its_stored_answer(project, monkeypatch):
     with JudgeServer() as server:
         server.always = "malformed"
         options = ("golden.jsonl", "--app", "shop_bot:answer", "--app-version", "v1")

@@ -54,7 +54,7 @@ def label(store, sample_id, **votes):
         take_labels(connection, given, annotator="me", now=NOW)
 
 
-def test_failure_becomes_a_test_case_with_what_should_have_been_answered(shop, tmp_path):
+def test_failure_becomes_a_test_case_with_the_expected_answer(shop, tmp_path):
     found = run("add", "s2", "--answer", "Five euros.", "--tag", "price", "--critical")
     assert found.stdout == "1 case added to golden.jsonl, which has 1 case\n"
     (case,) = TestSet.read(tmp_path / "golden.jsonl")
@@ -66,21 +66,21 @@ def test_failure_becomes_a_test_case_with_what_should_have_been_answered(shop, t
     assert case.metadata["production"]["release"] == "v7"
 
 
-def test_sample_is_added_once_and_others_stay(shop, tmp_path):
+def test_sample_is_added_once_and_others_are_kept(shop, tmp_path):
     run("add", "s1")
     found = run("add", "s1", "s2")
     assert "s1 is in golden.jsonl already" in found.stderr
     assert [case.id for case in TestSet.read(tmp_path / "golden.jsonl")] == ["s1", "s2"]
 
 
-def test_sample_that_is_not_there_leaves_the_set_as_it_was(shop, tmp_path):
+def test_unknown_sample_leaves_the_set_unchanged(shop, tmp_path):
     run("add", "s1")
     before = (tmp_path / "golden.jsonl").read_bytes()
     assert run("add", "s2", "nope").exit_code != 0
     assert (tmp_path / "golden.jsonl").read_bytes() == before
 
 
-def test_majority_makes_the_set_and_ties_are_left_out(shop, tmp_path):
+def test_majority_labels_form_the_set_without_ties(shop, tmp_path):
     label(shop, "s1", ann=True, bob=True, cleo=False)
     label(shop, "s2", ann=True, bob=False)
     found = run("export", "--app", "shop", "--annotators", "2")
@@ -100,13 +100,13 @@ def test_people_overrule_the_evaluator(shop, tmp_path):
     assert "answer" not in case.expected
 
 
-def test_app_without_labels_is_told_what_to_do(shop):
+def test_app_without_labels_says_what_to_do(shop):
     found = run("export", "--app", "shop")
     assert found.exit_code == 1
     assert "groundwatch label" in str(found.exception)
 
 
-def test_each_label_has_a_record_beside_the_evaluator(shop):
+def test_each_label_is_exported_with_the_evaluators_score(shop):
     label(shop, "s1", ann=True)
     label(shop, "s2", ann=True)
     lines = run("records", "--app", "shop").stdout.splitlines()

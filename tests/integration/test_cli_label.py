@@ -53,7 +53,7 @@ def stored(sqlite_url):
     return found
 
 
-def test_keys_label_skip_and_end(bot, sqlite_url):
+def test_label_keys_work_for_pass_fail_skip_and_quit(bot, sqlite_url):
     done = run("--annotator", "ann", keys="pfsq")
     assert done.exit_code == 0, done.output
     assert "labelled 2, skipped 1" in done.stdout
@@ -64,7 +64,7 @@ def test_keys_label_skip_and_end(bot, sqlite_url):
     assert {item.judge_passed for item in found} == {True, False}
 
 
-def test_verdict_of_the_evaluator_is_hidden_until_the_key(bot):
+def test_evaluators_verdict_is_hidden_until_the_label_is_given(bot):
     shown, _, after = run(keys="pq").stdout.partition("the evaluator said")
     assert "refund" in shown
     assert "0.9" not in shown
@@ -72,7 +72,7 @@ def test_verdict_of_the_evaluator_is_hidden_until_the_key(bot):
     assert "as you did" in after or "unlike you" in after
 
 
-def test_texts_cannot_steer_the_terminal(bot):
+def test_texts_cannot_send_terminal_control_codes(bot):
     assert "\x1b[31m" not in run(keys="q").stdout
 
 
@@ -86,7 +86,7 @@ def test_export_can_be_imported_again_and_changes_nothing(bot, sqlite_url, tmp_p
     assert stored(sqlite_url) == before
 
 
-def test_import_names_what_it_refuses_and_keeps_it(bot, sqlite_url, tmp_path):
+def test_import_reports_refused_labels_and_keeps_them(bot, sqlite_url, tmp_path):
     file, kept = tmp_path / "in.jsonl", tmp_path / "refused.jsonl"
     lines = [
         {"sample_id": bot[0], "label": 1, "annotator": "vendor"},
@@ -128,7 +128,7 @@ def test_complaints_are_offered_with_the_users_words_and_are_not_drawn(bot, sqli
     assert "labelled 0" in run("--complaints", keys="f").stdout
 
 
-def test_app_that_is_unknown_is_named(bot):
+def test_unknown_app_is_named(bot):
     done = run("--app", "shop", keys="q")
     assert done.exit_code != 0
     assert "shop" in str(done.exception)

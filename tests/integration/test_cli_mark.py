@@ -26,21 +26,21 @@ def marks(sqlite_url):
     return found
 
 
-def test_deploy_is_marked_now_and_listed(run, sqlite_url):
+def test_deploy_is_recorded_now_and_listed(run, sqlite_url):
     assert run("bot", "--release", "v12", "--note", "bigger model").exit_code == 0
     (mark,) = marks(sqlite_url)
     assert (mark.app, mark.release, mark.note) == ("bot", "v12", "bigger model")
     assert datetime.now(UTC) - mark.at < timedelta(minutes=1)
 
 
-def test_app_that_was_never_seen_is_marked_with_a_hint(run, sqlite_url):
+def test_deploy_of_an_unknown_app_is_recorded_with_a_hint(run, sqlite_url):
     found = run("nope", "--release", "v1")
     assert found.exit_code == 0
     assert "nothing of nope has been scored yet" in found.stdout
     assert len(marks(sqlite_url)) == 1
 
 
-def test_app_that_was_judged_is_marked_without_a_hint(run, sqlite_url):
+def test_deploy_of_a_known_app_is_recorded_without_a_hint(run, sqlite_url):
     run("bot", "--release", "v1")
     store = Store(sqlite_url)
     with store.write() as connection:
@@ -50,7 +50,7 @@ def test_app_that_was_judged_is_marked_without_a_hint(run, sqlite_url):
     assert "judged so far" not in run("bot", "--release", "v2").stdout
 
 
-def test_time_may_be_given_in_three_ways(run, sqlite_url):
+def test_deploy_time_is_accepted_in_three_formats(run, sqlite_url):
     for at in ("2026-01-02T03:04", "2026-01-02T05:04+02:00", "30m"):
         assert run("bot", "--release", "v1", "--at", at).exit_code == 0
     first, second, third = (mark.at for mark in marks(sqlite_url))
@@ -72,7 +72,7 @@ def test_list_is_empty_at_first(run):
         (["bot", "--release", "v1", "--at", "2999-01-01"], "still to come"),
     ],
 )
-def test_mistake_is_told(run, sqlite_url, words, message):
+def test_mistake_is_reported_in_one_line(run, sqlite_url, words, message):
     result = run(*words)
     assert result.exit_code == 2
     assert message in " ".join(result.output.replace("│", " ").split())

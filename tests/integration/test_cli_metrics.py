@@ -29,7 +29,7 @@ def test_every_metric_is_listed(run):
     assert [name for name in METRICS if name not in shown] == []
 
 
-def test_metric_of_ones_own_is_listed_too(run, tmp_path, monkeypatch):
+def test_custom_metric_is_listed_too(run, tmp_path, monkeypatch):
     path = tmp_path / "metrics.toml"
     path.write_text('[tone]\ncriteria = "Is the tone friendly?"\n', encoding="utf-8")
     monkeypatch.setenv("GROUNDWATCH_METRICS_FILE", str(path))

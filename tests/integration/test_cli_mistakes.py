@@ -82,7 +82,7 @@ def good_file(tmp_path):
     return "good.jsonl"
 
 
-def test_mistake_is_one_line_when_the_command_starts_afresh(tmp_path):
+def test_misspelt_setting_is_reported_in_one_line_by_a_new_process(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "monitor", "status"],
         env={"GROUNDWATCH_SAMPEL_RATE": "1", "GROUNDWATCH_HOME": str(tmp_path / "home")},
@@ -102,7 +102,7 @@ def test_mistake_is_one_line_when_the_command_starts_afresh(tmp_path):
     )
 
 
-def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
+def test_each_wrong_setting_is_reported_on_its_own_line(groundwatch):
     result = groundwatch(
         "config", GROUNDWATCH_SAMPLE_RATE="lots", GROUNDWATCH_MIN_N="x", GROUNDWATCH_SCORER="jugde"
     )
@@ -161,16 +161,14 @@ def test_each_wrong_setting_is_a_line_when_there_are_several(groundwatch):
         ),
     ],
 )
-def test_setting_is_named_when_it_stops_a_command(
-    groundwatch, good_file, command, environment, said
-):
+def test_setting_that_stops_a_command_is_named(groundwatch, good_file, command, environment, said):
     result = groundwatch(*command.split(), **environment)
 
     assert said in only_line(result)
     assert result.left == []
 
 
-def test_up_says_how_to_go_on_when_the_redis_given_does_not_answer(groundwatch):
+def test_up_says_what_to_do_when_the_given_redis_does_not_answer(groundwatch):
     result = groundwatch("up", GROUNDWATCH_REDIS_URL="redis://:SECRET@127.0.0.1:1/0")
 
     assert "or unset it to have one run for you" in only_line(result)
@@ -178,7 +176,7 @@ def test_up_says_how_to_go_on_when_the_redis_given_does_not_answer(groundwatch):
 
 
 @pytest.mark.parametrize("command", ["status", "report", "migrate", "up", "alerts ls", "worker"])
-def test_database_is_named_without_its_password_when_unreachable(groundwatch, command):
+def test_unreachable_database_is_named_without_its_password(groundwatch, command):
     url = "postgresql+psycopg://me:SECRET@127.0.0.1:1/db"
     line = only_line(groundwatch(*command.split(), GROUNDWATCH_DATABASE_URL=url))
 
@@ -193,12 +191,12 @@ def test_database_is_named_without_its_password_when_unreachable(groundwatch, co
         ("mysql://me:SECRET@host/db", "mysql is not supported; use sqlite:///FILE or"),
     ],
 )
-def test_form_of_a_database_address_is_shown_when_it_is_wrong(groundwatch, url, said):
+def test_wrong_database_address_shows_the_expected_form(groundwatch, url, said):
     assert said in only_line(groundwatch("status", GROUNDWATCH_DATABASE_URL=url))
 
 
 @pytest.mark.parametrize("command", ["migrate", "up", "worker", "scheduler"])
-def test_data_folder_is_named_when_it_cannot_be_made(groundwatch, tmp_path, command):
+def test_data_folder_that_cannot_be_created_is_named(groundwatch, tmp_path, command):
     (tmp_path / "file").write_text("in the way")
     home = tmp_path / "file" / "home"
 
@@ -210,7 +208,7 @@ def test_data_folder_is_named_when_it_cannot_be_made(groundwatch, tmp_path, comm
     )
 
 
-def test_database_is_named_when_its_folder_may_not_be_written_to(groundwatch, tmp_path):
+def test_database_in_a_read_only_folder_is_named(groundwatch, tmp_path):
     home = tmp_path / "home"
     home.mkdir(mode=0o500)
     if os.geteuid() == 0:
@@ -224,14 +222,14 @@ def test_database_is_named_when_its_folder_may_not_be_written_to(groundwatch, tm
 @pytest.mark.parametrize(
     "command", ["status", "status --json", "report", "alerts ls", "alerts outbox"]
 )
-def test_looking_makes_no_store_when_there_is_none(groundwatch, command):
+def test_read_only_commands_create_no_store(groundwatch, command):
     result = groundwatch(*command.split())
 
     assert "yet; start everything with: groundwatch up" in only_line(result)
     assert result.left == []
 
 
-def test_status_says_what_to_set_when_nothing_was_sampled(groundwatch, tmp_path):
+def test_status_says_which_setting_is_missing_when_nothing_was_sampled(groundwatch, tmp_path):
     groundwatch("migrate")
     store = Store(f"sqlite:///{tmp_path}/home/groundwatch.db")
     with contextlib.closing(store), store.write() as connection:
@@ -255,7 +253,7 @@ def test_status_is_unknown_when_the_store_is_empty(groundwatch):
 @pytest.mark.parametrize(
     "command", ["status --app shop", "report --app shop", "export --to csv -o x --app shop"]
 )
-def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path, command):
+def test_unknown_app_is_reported_and_not_shown_as_silent(groundwatch, tmp_path, command):
     groundwatch("migrate")
     with contextlib.closing(Store(f"sqlite:///{tmp_path}/home/groundwatch.db")) as store:
         verdict = make_verdict(Status.HEALTHY, datetime.now(UTC), app="bot")
@@ -284,7 +282,7 @@ def test_app_that_nobody_heard_of_is_not_taken_for_silence(groundwatch, tmp_path
         ("statsu", "No such command 'statsu'"),
     ],
 )
-def test_usage_is_told_when_a_command_is_written_wrongly(groundwatch, good_file, command, said):
+def test_usage_is_shown_when_a_command_is_mistyped(groundwatch, good_file, command, said):
     assert said in usage(groundwatch(*command.split()))
 
 
@@ -295,7 +293,7 @@ def test_usage_is_told_when_a_command_is_written_wrongly(groundwatch, good_file,
         ("backup no/such.db", "cannot write no/such.db: No such file or directory"),
     ],
 )
-def test_mistake_is_said_with_what_to_do(groundwatch, command, said):
+def test_error_says_what_to_do(groundwatch, command, said):
     groundwatch("migrate")
 
     result = groundwatch(*command.split())
@@ -305,7 +303,7 @@ def test_mistake_is_said_with_what_to_do(groundwatch, command, said):
 
 
 @pytest.mark.parametrize("command", ["web", "otlp"])
-def test_port_that_is_taken_is_named(groundwatch, command):
+def test_port_in_use_is_named(groundwatch, command):
     groundwatch("migrate")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -318,22 +316,20 @@ def test_port_that_is_taken_is_named(groundwatch, command):
 
 
 @pytest.mark.parametrize("app", ["", "a\x1b[31m", "a\x9b31m", "a\x7f", "x" * 201])
-def test_app_is_refused_when_it_is_no_name(groundwatch, good_file, redis_url, app):
+def test_invalid_app_name_is_refused(groundwatch, good_file, redis_url, app):
     result = groundwatch("replay", good_file, "--app", app, GROUNDWATCH_REDIS_URL=redis_url)
 
     assert "app: should be a name of 1 to 200 characters" in usage(result)
 
 
-def test_file_that_is_read_is_untouched_when_it_is_named_as_output(
-    groundwatch, good_file, tmp_path
-):
+def test_input_file_named_as_output_is_left_unchanged(groundwatch, good_file, tmp_path):
     groundwatch("evaluate", good_file, "-o", f"./{good_file}")
 
     assert (tmp_path / good_file).read_bytes() == record("r1") + b"\n"
 
 
 @pytest.mark.parametrize("command", ["evaluate good.jsonl -o", "report -o", "export --to xlsx -o"])
-def test_output_that_quotes_answers_is_readable_by_its_owner_alone(
+def test_output_that_quotes_answers_is_readable_only_by_its_owner(
     groundwatch, good_file, tmp_path, command
 ):
     groundwatch("migrate")
@@ -344,7 +340,7 @@ def test_output_that_quotes_answers_is_readable_by_its_owner_alone(
 
 
 @pytest.mark.parametrize("command", ["evaluate good.jsonl -o", "report -o", "export --to xlsx -o"])
-def test_output_is_named_when_it_cannot_be_written(groundwatch, good_file, command):
+def test_unwritable_output_is_named(groundwatch, good_file, command):
     groundwatch("migrate")
 
     line = only_line(groundwatch(*command.split(), "no/such/folder.txt"))
@@ -366,9 +362,7 @@ def test_output_is_named_when_it_cannot_be_written(groundwatch, good_file, comma
         ),
     ],
 )
-def test_nothing_is_sent_or_written_when_a_file_is_useless(
-    groundwatch, redis_url, tmp_path, name, data, said
-):
+def test_unusable_file_sends_and_writes_nothing(groundwatch, redis_url, tmp_path, name, data, said):
     (tmp_path / name).write_bytes(data)
 
     replayed = groundwatch("replay", name, "--app", "a", GROUNDWATCH_REDIS_URL=redis_url)
@@ -408,9 +402,7 @@ def mixed_file(tmp_path):
     return "mixed.jsonl", good
 
 
-def test_every_good_line_is_delivered_when_bad_ones_are_among_them(
-    groundwatch, redis_url, mixed_file
-):
+def test_every_valid_line_is_delivered_from_a_mixed_file(groundwatch, redis_url, mixed_file):
     name, good = mixed_file
 
     result = groundwatch("replay", name, "--app", "a", GROUNDWATCH_REDIS_URL=redis_url)
@@ -435,7 +427,7 @@ def test_records_are_sent_when_the_hook_of_the_app_is_switched_off(
     assert redis.Redis.from_url(redis_url).xlen(names.SAMPLES) == 1
 
 
-def test_nothing_is_sent_when_nobody_is_there_to_wait_for(groundwatch, redis_url, good_file):
+def test_replay_sends_nothing_when_no_worker_is_alive(groundwatch, redis_url, good_file):
     groundwatch("migrate")
 
     wait = ("--wait", "--worker-within", "1s")
@@ -450,7 +442,9 @@ def test_nothing_is_sent_when_nobody_is_there_to_wait_for(groundwatch, redis_url
     assert not redis.Redis.from_url(redis_url).exists(names.SAMPLES)
 
 
-def test_first_mistakes_are_told_with_their_lines_when_a_file_has_many(groundwatch, mixed_file):
+def test_first_mistakes_are_reported_with_line_numbers_when_a_file_has_many(
+    groundwatch, mixed_file
+):
     told = groundwatch("evaluate", mixed_file[0], "-o", "scores.jsonl").err.splitlines()
 
     assert [line.split(": ")[0] for line in told if "passed over" in line] == [
@@ -459,9 +453,7 @@ def test_first_mistakes_are_told_with_their_lines_when_a_file_has_many(groundwat
     assert any("further bad lines are counted" in line for line in told)
 
 
-def test_output_has_exactly_the_good_lines_when_a_mixed_file_is_scored(
-    groundwatch, mixed_file, tmp_path
-):
+def test_output_has_exactly_the_valid_lines_of_a_mixed_file(groundwatch, mixed_file, tmp_path):
     name, good = mixed_file
 
     result = groundwatch("evaluate", name, "-o", "scores.jsonl")
@@ -473,7 +465,7 @@ def test_output_has_exactly_the_good_lines_when_a_mixed_file_is_scored(
     assert result.code == 1
 
 
-def test_channel_is_named_without_its_secret_when_nobody_listens(groundwatch):
+def test_unreachable_channel_is_named_without_its_secret(groundwatch):
     url = "http://127.0.0.1:1/services/T/B/SECRET"
 
     result = groundwatch("alerts", "test", "slack", GROUNDWATCH_SLACK_WEBHOOK_URL=url)
@@ -485,7 +477,7 @@ def test_channel_is_named_without_its_secret_when_nobody_listens(groundwatch):
     )
 
 
-def test_refusal_is_quoted_when_the_webhook_is_gone(groundwatch):
+def test_refusal_of_a_deleted_webhook_is_quoted(groundwatch):
     with SlackReceiver(path="/services/T/B/SECRET") as slack:
         slack.script(SlackAnswer.NO_SERVICE)
         result = groundwatch("alerts", "test", "slack", GROUNDWATCH_SLACK_WEBHOOK_URL=slack.url)
@@ -497,7 +489,7 @@ def test_refusal_is_quoted_when_the_webhook_is_gone(groundwatch):
     )
 
 
-def test_settings_are_shown_without_secrets_and_markup_when_listed(groundwatch):
+def test_listed_settings_contain_no_secret_and_no_markup(groundwatch):
     result = groundwatch(
         "config",
         GROUNDWATCH_APP="[/red]\x1b[31m",
@@ -511,7 +503,7 @@ def test_settings_are_shown_without_secrets_and_markup_when_listed(groundwatch):
 
 
 @pytest.mark.parametrize("command", ["web", "up"])
-def test_missing_package_is_named_with_what_to_install(tmp_path, command):
+def test_missing_package_names_what_to_install(tmp_path, command):
     code = (
         "import sys; sys.modules['jinja2'] = None; from monitor.cli import main;"
         f" sys.argv = ['groundwatch', {command!r}]; main()"

@@ -41,7 +41,7 @@ def run(host, *arguments, module="groundwatch", **environment):
 
 
 @pytest.mark.parametrize("environment", [{}, BESIDE_US], ids=["folder", "PYTHONPATH"])
-def test_doctor_names_the_modules_that_hide_ours(host, environment):
+def test_doctor_names_the_modules_that_shadow_ours(host, environment):
     done = run(host, "doctor", **environment)
     assert f"✗ package monitor: {host / 'monitor/__init__.py'}" in done.stdout
     assert "import groundwatch" in done.stdout
@@ -50,7 +50,7 @@ def test_doctor_names_the_modules_that_hide_ours(host, environment):
     assert done.returncode == 1
 
 
-def test_the_other_way_to_call_us_names_them_as_well(host):
+def test_python_m_monitor_names_shadowing_modules_too(host):
     shutil.rmtree(host / "monitor")  # which Python runs, where there is one
     done = run(host, "doctor", module="monitor", PYTHONPATH=str(ROOT))
     assert f"– package workers: {host / 'workers/__init__.py'}" in done.stdout
@@ -58,13 +58,13 @@ def test_the_other_way_to_call_us_names_them_as_well(host):
     assert "Traceback" not in done.stderr
 
 
-def test_doctor_outside_such_a_folder_finds_ours(tmp_path):
+def test_doctor_outside_the_host_folder_finds_our_package(tmp_path):
     done = run(tmp_path, "doctor")
     assert f"✓ package monitor: {ROOT / 'monitor/__init__.py'}" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["status", "config", "migrate"])
-def test_commands_run_our_code_in_such_a_folder(host, command):
+def test_commands_run_our_code_in_a_folder_with_our_module_names(host, command):
     done = run(host, command, **BESIDE_US)
     assert "the host was imported" not in done.stderr
     assert "Traceback" not in done.stderr

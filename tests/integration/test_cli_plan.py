@@ -57,14 +57,14 @@ def run(sqlite_url, monkeypatch):
     return lambda *words: CliRunner().invoke(app, ["plan", "support-bot", *words])
 
 
-def test_rates_are_compared_and_one_is_proposed(run):
+def test_plan_compares_rates_and_proposes_one(run):
     text = run("--detect", "40 points in 1h").stdout
     assert "200 requests an hour" in text
     assert "5.0 % (now)" in text
     assert "Set GROUNDWATCH_SAMPLE_RATE=" in text
 
 
-def test_programs_get_delays_and_the_rate(run):
+def test_json_plan_has_detection_delays_and_the_proposed_rate(run):
     found = json.loads(run("--detect", "40 points in 1h", "--json").stdout)
     by_rate = {each["sample_rate"]: each for each in found["rates"]}
     assert by_rate[found["sample_rate"]]["median_s"] <= 3_600
@@ -73,7 +73,7 @@ def test_programs_get_delays_and_the_rate(run):
     )
 
 
-def test_app_and_metric_may_be_left_out_and_the_budget_has_a_period(run):
+def test_app_and_metric_are_optional_and_the_budget_has_a_period(run):
     done = CliRunner().invoke(
         app, ["plan", "--app", "support-bot", "--detect", "40 points in 1h", "--budget", "1/day"]
     )
@@ -81,7 +81,7 @@ def test_app_and_metric_may_be_left_out_and_the_budget_has_a_period(run):
     assert "judge a month" in done.stdout
 
 
-def test_budget_alone_says_which_falls_it_finds(run):
+def test_plan_from_a_budget_names_the_falls_it_finds(run):
     found = json.loads(run("--budget", "20/month", "--json").stdout)
     assert found["sample_rate"] == 1.0
     falls = [each["fall"] for each in found["rates"]]
@@ -117,7 +117,7 @@ def known(store):
         return read_sample_rates(connection)["support-bot"]
 
 
-def test_a_tuned_rate_follows_the_evidence_and_is_shown(run, tuned):
+def test_tuned_rate_follows_the_evidence_and_is_shown(run, tuned):
     store, client, tune = tuned
     planned = float(client.get(names.rate("support-bot")))
     assert tune() == 1
@@ -130,7 +130,7 @@ def test_a_tuned_rate_follows_the_evidence_and_is_shown(run, tuned):
     assert known(store)[0].own == 1.0  # of the samples
 
 
-def test_a_tuned_rate_ends_without_a_scheduler(tuned):
+def test_tuned_rate_ends_without_a_scheduler(tuned):
     store, client, tune = tuned
     tune()
     assert 0 < client.ttl(names.rate("support-bot")) <= LEASE_S
@@ -139,7 +139,7 @@ def test_a_tuned_rate_ends_without_a_scheduler(tuned):
     assert "(the app's own)" in sample_rate_sentence(asked, asked.until)
 
 
-def test_what_a_person_resets_is_tuned_no_more(run, tuned):
+def test_rate_reset_by_a_person_is_no_longer_tuned(run, tuned):
     store, client, tune = tuned
     assert run("--reset").exit_code == 0
     assert tune() == 0
@@ -147,7 +147,7 @@ def test_what_a_person_resets_is_tuned_no_more(run, tuned):
     assert f"reset by {getuser()}" in sample_rate_sentence(known(store)[0], datetime.now(UTC))
 
 
-def test_a_round_that_a_person_overtakes_leaves_what_they_set(run, tuned, monkeypatch):
+def test_tuning_round_keeps_a_rate_that_a_person_set_meanwhile(run, tuned, monkeypatch):
     store, client, tune = tuned
     decide = RateTuner._decide
 
@@ -165,7 +165,7 @@ def test_without_apply_nothing_is_tuned(run):
     assert "--auto changes the rate: add --apply" in run("--auto").output
 
 
-def test_too_little_traffic_is_said(run):
+def test_too_little_traffic_is_reported(run):
     assert "too little traffic" in run("--detect", "20 points in 1m").stdout
 
 
@@ -178,7 +178,7 @@ def test_too_little_traffic_is_said(run):
         (["relevance"], "no scores of the last day"),
     ],
 )
-def test_what_cannot_be_planned_says_why(run, words, reason):
+def test_plan_that_cannot_be_made_says_why(run, words, reason):
     done = run(*words)
     assert done.exit_code != 0
     assert reason in f"{done.output}{done.exception}"

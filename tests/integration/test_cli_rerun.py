@@ -73,7 +73,7 @@ def rerun(sqlite_url, tmp_path, monkeypatch):
     store.close()
 
 
-def test_the_retriever_explains_the_fall_and_the_tone_does_not(rerun):
+def test_rerun_names_the_retriever_as_cause_and_not_the_tone(rerun):
     done = rerun("--with", "retriever=v11", "--with", "tone=kind", "--json")
     assert done.exit_code == 0, done.output
     found = {each["change"]: each for each in json.loads(done.stdout)["changes"]}
@@ -82,14 +82,14 @@ def test_the_retriever_explains_the_fall_and_the_tone_does_not(rerun):
     assert found["retriever=v11"]["fixed"] < 20  # it stops once it knows
 
 
-def test_too_few_questions_are_undecided_and_say_how_many_are_missing(rerun):
+def test_too_few_questions_are_undecided_and_name_the_missing_number(rerun):
     done = rerun("--with", "retriever=v11", "--most", "2")
     assert done.exit_code == 2
     assert "retriever=v11 is undecided: fixed 2 of 2 questions that failed again" in done.stdout
     assert "would decide it (38 are left, see --most)" in done.stdout
 
 
-def test_what_the_app_raises_is_counted(rerun):
+def test_rerun_counts_errors_of_the_app(rerun):
     done = rerun("--with", "tone=broken", "--most", "3")
     assert "no result: 3 (app error: ValueError 3)" in done.output
 
@@ -103,13 +103,13 @@ def test_what_the_app_raises_is_counted(rerun):
         (["--with", "a=b", "--reply", "no_such_shop"], "there is no module 'no_such_shop'"),
     ],
 )
-def test_what_cannot_be_asked_again_says_why(rerun, words, reason):
+def test_rerun_that_is_impossible_says_why(rerun, words, reason):
     done = rerun(*words)
     assert done.exit_code != 0
     assert reason in f"{done.output}{done.exception}"
 
 
-def test_a_change_keeps_what_follows_the_first_equals_sign():
+def test_change_value_keeps_later_equals_signs():
     assert read_changes(["prompt=a=b"])[0].value == "a=b"
 
 

@@ -57,13 +57,13 @@ def test_options_narrow_the_list_for_programs(run, words, users):
     assert [item["user_id"] for item in found["items"]] == users
 
 
-def test_next_page_goes_on_where_the_last_one_ended(run):
+def test_next_page_continues_where_the_last_one_ended(run):
     first = json.loads(run("--limit", "2", "--json").stdout)
     rest = json.loads(run("--cursor", first["next"], "--json").stdout)
     assert [len(first["items"]), len(rest["items"]), rest["next"]] == [2, 1, None]
 
 
-def test_file_is_for_its_owner_alone_and_runs_no_formula(run, tmp_path):
+def test_export_file_is_private_and_contains_no_formula(run, tmp_path):
     file = tmp_path / "found.csv"
     assert run("-o", str(file)).exit_code == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -76,7 +76,7 @@ def test_file_is_for_its_owner_alone_and_runs_no_formula(run, tmp_path):
     [["--failed", "--passed"], ["--min-score", "0.5"], ["--sort", "lowest"], ["-o", "x.txt"],
      ["--since", "yesterday"], ["--label", "good"], ["--cursor", "x"]],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_in_one_line(run, words):
+def test_invalid_option_is_refused_in_one_line(run, words):
     done = run(*words)
     assert done.exit_code == 2
     assert "Traceback" not in done.output

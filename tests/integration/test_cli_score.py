@@ -55,7 +55,7 @@ def test_one_line_a_record_in_the_order_of_the_file(records, scores):
     assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
 
 
-def test_run_that_was_cut_off_is_gone_on_with(records, scores):
+def test_interrupted_run_is_continued(records, scores):
     score(records, scores)
     whole = scores.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -66,7 +66,7 @@ def test_run_that_was_cut_off_is_gone_on_with(records, scores):
     assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
 
 
-def test_run_that_is_complete_changes_nothing(records, scores):
+def test_completed_run_changes_nothing(records, scores):
     score(records, scores)
     before = scores.read_bytes()
     assert "20 records are scored already" in score(records, scores).output
@@ -80,7 +80,7 @@ def test_run_that_is_complete_changes_nothing(records, scores):
         ("my diary\n", "line 1 is not a score"),
     ],
 )
-def test_file_of_something_else_is_left_alone(records, scores, before, said):
+def test_output_file_with_other_content_is_left_unchanged(records, scores, before, said):
     scores.write_text(before)
     result = score(records, scores)
     assert result.exit_code == 2
@@ -88,7 +88,7 @@ def test_file_of_something_else_is_left_alone(records, scores, before, said):
     assert scores.read_text() == before
 
 
-def test_scores_of_other_records_are_not_gone_on_with(records, scores):
+def test_scores_of_other_records_are_not_continued(records, scores):
     score(records, scores)
     other = records.with_name("other.jsonl")
     other.write_text(records.read_text().replace('"r3"', '"x3"'))
@@ -96,20 +96,20 @@ def test_scores_of_other_records_are_not_gone_on_with(records, scores):
     assert "line 4 is about another record" in " ".join(re.findall(r"[^\s│]+", result.output))
 
 
-def test_overwriting_begins_anew(records, scores):
+def test_overwrite_starts_from_scratch(records, scores):
     scores.write_text("my diary\n")
     assert score(records, scores, "--overwrite").exit_code == 0
     assert len(rows(scores)) == 20
 
 
-def test_half_characters_are_written_as_they_came(tmp_path):
+def test_lone_surrogates_are_written_unchanged(tmp_path):
     target = ScoreOutput(tmp_path / "o", not_over=tmp_path / "i")
     target.write('{"id": "\ud800"}')
     target.close()
     assert json.loads((tmp_path / "o").read_bytes()) == {"id": "\ud800"}
 
 
-def test_processes_give_the_lines_that_one_would():
+def test_several_processes_write_the_same_lines_as_one():
     asked = [make_interaction(query=f"How long {n}?") for n in range(300)]
     settings = Settings()
     found = score_on_all_cores(iter(asked), settings, make_scorer(settings))
@@ -132,7 +132,7 @@ def test_judge_is_chosen_on_the_command_line(records, scores, monkeypatch, judge
     assert all(version.startswith(judge) for version in versions)
 
 
-def test_judge_that_is_away_ends_the_run_and_the_next_goes_on(records, scores, monkeypatch):
+def test_judge_outage_ends_the_run_and_the_next_continues(records, scores, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_JUDGE_CONCURRENCY", "2")
     with JudgeServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -158,7 +158,7 @@ def test_missing_scores_are_explained_at_the_end(records, scores, monkeypatch):
     assert "20 x precision_at_k skipped: no_expected_relevant" in failed.stderr
 
 
-def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
+def test_budget_applies_to_files_too(records, scores, redis_url, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "0.00001")
     with JudgeServer() as server:
@@ -168,7 +168,7 @@ def test_budget_holds_for_files_too(records, scores, redis_url, monkeypatch):
     assert server.requests == []
 
 
-def test_run_waits_for_budget_that_calls_under_way_hold(records, scores, redis_url, monkeypatch):
+def test_run_waits_for_budget_reserved_by_running_calls(records, scores, redis_url, monkeypatch):
     monkeypatch.setattr("monitor.scoring.limits.meter._BUSY_WAIT_S", 0.001)
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "1")
@@ -182,7 +182,7 @@ def test_run_waits_for_budget_that_calls_under_way_hold(records, scores, redis_u
     assert len(rows(scores)) == 20
 
 
-def test_budget_holds_for_metrics_with_questions_of_their_own(
+def test_budget_applies_to_metrics_with_their_own_questions(
     records, scores, redis_url, monkeypatch
 ):
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
@@ -200,7 +200,7 @@ def test_records_come_through_a_pipe(records, scores):
     assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
 
 
-def test_pipe_is_gone_on_with_like_a_file(records, scores):
+def test_run_from_a_pipe_is_continued_like_one_from_a_file(records, scores):
     score(records, scores)
     whole = scores.read_bytes()
     scores.write_bytes(whole[: len(whole) // 2])
@@ -208,16 +208,16 @@ def test_pipe_is_gone_on_with_like_a_file(records, scores):
     assert [row["id"] for row in rows(scores)] == [f"r{n}" for n in range(20)]
 
 
-def test_empty_pipe_is_named_for_people(scores):
+def test_empty_pipe_is_reported(scores):
     result = CliRunner().invoke(app, ["score", "-", "-o", str(scores)], input=b"")
     assert str(result.exception).startswith("stdin: empty")
 
 
-def test_scores_go_to_what_is_no_file(records):
+def test_scores_can_be_written_to_a_device(records):
     assert score(records, "/dev/null").exit_code == 0
 
 
-def test_full_disk_is_named_and_no_traceback(records):
+def test_full_disk_is_reported_without_a_traceback(records):
     result = score(records, "/dev/full")
     assert isinstance(result.exception, GroundwatchError)
     assert "No space left on device; make room and run it again" in str(result.exception)

@@ -53,18 +53,18 @@ def test_cause_and_change_are_named(run):
     assert "Changed: release v12, from 0.0 % to 100.0 % of the samples" in text
 
 
-def test_the_fall_of_the_status_is_explained_where_no_time_is_given(run):
+def test_current_status_fall_is_explained_by_default(run):
     assert json.loads(run("support-bot", "--json").stdout)["n_before"] == 80
 
 
-def test_programs_get_the_same_figures(run):
+def test_json_output_has_the_same_figures(run):
     found = json.loads(run("support-bot", "--since", "1h", "--json").stdout)
     assert (found["n_before"], found["n_after"], found["n_failed"]) == (80, 80, 40)
     assert found["blame"]["cause"] == "retrieval"
     assert found["components"][0]["value"] == "v12"
 
 
-def test_answer_is_that_of_the_page(run, sqlite_url):
+def test_why_gives_the_same_answer_as_the_page(run, sqlite_url):
     found = json.loads(run("support-bot", "--json").stdout)
     store, since = Store(sqlite_url), datetime.now(UTC) - timedelta(hours=1)
     page = read_faults(store, "support-bot", "groundedness", since=since)
@@ -78,30 +78,30 @@ def test_metric_of_a_first_day_is_drawn_from_its_first_score(run):
     assert "pass rate, last 5 h " in text
 
 
-def test_examples_of_the_modes_become_a_test_set(run, tmp_path):
+def test_failure_mode_examples_become_a_test_set(run, tmp_path):
     file = tmp_path / "modes.jsonl"
     assert run("support-bot", "--since", "1h", "--test-set", str(file)).exit_code == 0
     assert all("unicorn" in case.metadata["production"]["output"] for case in TestSet.read(file))
 
 
-def test_a_beginning_after_the_fall_is_refused(run):
+def test_start_after_the_fall_is_refused(run):
     done = run("support-bot", "--since", "24h", "--before", "1h")
     assert done.exit_code == 2
     assert "--before 1h is not before --since 24h" in done.output
 
 
-def test_a_metric_that_was_never_scored_is_refused_with_those_there_are(run):
+def test_unscored_metric_is_refused_with_the_available_ones(run):
     done = run("support-bot", "nothing")
     assert done.exit_code == 2
     assert "there is groundedness" in " ".join(done.output.replace("│", "").split())
 
 
-def test_too_few_samples_are_said(run):
+def test_too_few_samples_are_reported(run):
     said = run("support-bot", "--since", "24h").stdout
     assert "Cause: too few samples (0 before, 160 after; 30 needed)" in said
 
 
-def test_a_watched_status_is_written_again_at_each_look(run, monkeypatch):
+def test_watched_status_is_written_again_at_each_look(run, monkeypatch):
     written = []
 
     def sleep(_):

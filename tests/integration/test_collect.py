@@ -44,12 +44,12 @@ def test_ledger_equals_the_hook_to_the_unit(redis_url, collect):
     assert totals[Booking(Kind.SAMPLED, "")] == stats["sampled"] == stats["sent"]
 
 
-def test_collecting_again_adds_nothing(redis_url, collect):
+def test_collecting_twice_adds_nothing(redis_url, collect):
     interact(redis_url, "bot", 50, 1.0)
     assert collect() == collect()
 
 
-def test_hooks_of_two_apps_are_told_apart(redis_url, collect):
+def test_hooks_of_two_apps_are_counted_separately(redis_url, collect):
     interact(redis_url, "a", 10, 1.0)
     interact(redis_url, "b", 20, 1.0)
     totals = collect()
@@ -57,7 +57,7 @@ def test_hooks_of_two_apps_are_told_apart(redis_url, collect):
 
 
 @pytest.mark.parametrize("shift_ms", [-86_400_000, 180_000, 700_000_000])
-def test_clock_that_is_wrong_hides_no_other_hook(redis_url, collect, shift_ms):
+def test_hook_with_a_wrong_clock_hides_no_other_hook(redis_url, collect, shift_ms):
     interact(redis_url, "bot", 10, 1.0)
     client = connect(redis_url)
     at_ms = int(client.time()[0] * 1000) + shift_ms
@@ -70,7 +70,7 @@ def test_clock_that_is_wrong_hides_no_other_hook(redis_url, collect, shift_ms):
     assert collect()["bot"][Booking(Kind.SEEN, "")] == 20
 
 
-def test_hook_that_is_long_gone_is_forgotten_and_its_counts_stay(redis_url, collect):
+def test_long_gone_hook_is_deleted_and_its_counts_stay(redis_url, collect):
     with connect(redis_url) as client:
         long_ago_ms = int(client.time()[0] * 1000) - 8 * 86_400_000
         counters = {
@@ -84,7 +84,7 @@ def test_hook_that_is_long_gone_is_forgotten_and_its_counts_stay(redis_url, coll
         assert client.zrange(names.HOOKS, 0, -1) == []
 
 
-def test_hash_that_is_not_ours_is_passed_over(redis_url, collect):
+def test_hash_of_another_program_is_ignored(redis_url, collect):
     interact(redis_url, "bot", 10, 1.0)
     client = connect(redis_url)
     client.zadd(names.HOOKS, {"stranger": 9e12})
@@ -105,7 +105,7 @@ def test_hash_that_is_not_ours_is_passed_over(redis_url, collect):
         {"heartbeat_at_ms": 10**30},
     ],
 )
-def test_odd_hash_of_one_hook_costs_no_other_hook_its_counters(redis_url, collect, odd):
+def test_malformed_hash_of_one_hook_does_not_affect_other_hooks(redis_url, collect, odd):
     interact(redis_url, "bot", 10, 1.0)
     counters = {"app": "odd", "host": "h", "pid": 1, "heartbeat_at_ms": 1, "seen": 5}
     with connect(redis_url) as client:
@@ -114,7 +114,7 @@ def test_odd_hash_of_one_hook_costs_no_other_hook_its_counters(redis_url, collec
     assert collect()["bot"][Booking(Kind.SEEN, "")] == 10
 
 
-def test_hook_whose_clock_is_behind_is_heard_of_now(redis_url, store, collect):
+def test_hook_with_a_slow_clock_is_recorded_as_seen_now(redis_url, store, collect):
     client = connect(redis_url)
     now_ms = int(client.time()[0] * 1000)
     for beat in range(2):

@@ -42,7 +42,7 @@ def test_entry_that_is_taken_is_not_acknowledged(client):
     assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
 
 
-def test_acknowledged_entry_is_gone(client):
+def test_acknowledged_entry_is_deleted(client):
     put(client)
     reader = consumer(client)
     reader.acknowledge([entry.entry_id for entry in reader.take(1)])
@@ -57,7 +57,7 @@ def test_abandoned_entry_is_taken_over_with_its_count(client):
     assert (entry.entry_id, entry.deliveries) == (sent, 2)
 
 
-def test_only_the_entry_that_is_tried_has_its_count_raised(client):
+def test_only_the_claimed_entry_has_its_delivery_count_raised(client):
     put(client, 3)
     consumer(client, "dead").take(3)
     consumer(client, "alive").take_abandoned(10, idle_ms=0)
@@ -65,7 +65,7 @@ def test_only_the_entry_that_is_tried_has_its_count_raised(client):
     assert [item["times_delivered"] for item in pending] == [2, 1, 1]
 
 
-def test_entry_in_work_is_not_abandoned_while_it_is_kept(client):
+def test_entry_kept_alive_by_its_worker_is_not_taken_over(client):
     (sent,) = put(client)
     worker = consumer(client, "slow")
     worker.take(1)
@@ -73,7 +73,7 @@ def test_entry_in_work_is_not_abandoned_while_it_is_kept(client):
     assert consumer(client, "other").take_abandoned(10, idle_ms=10_000) == []
 
 
-def test_keeping_does_not_raise_the_count(client):
+def test_keepalive_does_not_raise_the_delivery_count(client):
     (sent,) = put(client)
     worker = consumer(client)
     worker.take(1)
@@ -82,7 +82,7 @@ def test_keeping_does_not_raise_the_count(client):
     assert pending["times_delivered"] == 1
 
 
-def test_entry_that_was_trimmed_while_pending_is_let_go(client):
+def test_entry_trimmed_while_pending_is_released(client):
     put(client)
     consumer(client, "dead").take(1)
     client.xtrim(names.SAMPLES, maxlen=0, approximate=False)
@@ -90,7 +90,7 @@ def test_entry_that_was_trimmed_while_pending_is_let_go(client):
     assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 0
 
 
-def test_entries_given_back_are_taken_together_and_count_nothing(client):
+def test_returned_entries_are_taken_together_without_a_delivery_count(client):
     sent = put(client, 3)
     failed = consumer(client, "failed")
     failed.give_back(failed.take(3))
@@ -98,7 +98,7 @@ def test_entries_given_back_are_taken_together_and_count_nothing(client):
     assert [(entry.entry_id, entry.deliveries) for entry in found] == [(e, 1) for e in sent]
 
 
-def test_worker_that_loses_the_race_lets_the_winner_keep_the_entry(client):
+def test_worker_that_loses_a_claim_race_leaves_the_entry(client):
     (sent,) = put(client)
     consumer(client, "dead").take(1)
     client.xclaim(names.SAMPLES, names.GROUP, "dead", 0, [sent], idle=60_000, justid=True)
@@ -123,7 +123,7 @@ class WinsBetween:
         return getattr(self._client, name)
 
 
-def test_full_redis_can_be_emptied(client):
+def test_full_redis_can_be_drained(client):
     reader = consumer(client)
     put(client, 50)
     entries = reader.take(50)
@@ -136,14 +136,14 @@ def test_full_redis_can_be_emptied(client):
     assert (found.waiting, found.lost) == (0, 0)
 
 
-def test_group_is_made_again_when_redis_came_back_empty(client):
+def test_consumer_group_is_recreated_when_redis_returns_empty(client):
     reader = consumer(client)
     client.flushall()
     put(client)
     assert len(reader.take(1)) == 1
 
 
-def test_backlog_counts_what_waits_and_what_was_lost(client):
+def test_backlog_counts_waiting_and_lost_entries(client):
     reader = consumer(client)
     put(client, 4)
     reader.acknowledge([entry.entry_id for entry in reader.take(1)])
@@ -153,13 +153,13 @@ def test_backlog_counts_what_waits_and_what_was_lost(client):
     assert 0 <= found.oldest_age_s < 60
 
 
-def test_all_that_was_trimmed_is_lost_before_the_first_acknowledgement(client):
+def test_trimmed_entries_count_as_lost_before_any_acknowledgement(client):
     put(client, 5)
     client.xtrim(names.SAMPLES, maxlen=2, approximate=False)
     assert (backlog(client).waiting, backlog(client).lost) == (2, 3)
 
 
-def test_entry_in_work_is_news_until_something_is_left_for_later(client):
+def test_entry_in_work_has_a_news_age_until_entries_are_left_for_later(client):
     put(client)
     consumer(client).take(1)
     found = backlog(client)
@@ -168,7 +168,7 @@ def test_entry_in_work_is_news_until_something_is_left_for_later(client):
     assert backlog(client).news_age_s is None
 
 
-def test_other_readers_of_the_stream_change_nothing(client):
+def test_other_consumer_groups_do_not_change_the_backlog(client):
     put(client, 2)
     client.xgroup_create(names.SAMPLES, "another", id="$")
     client.xgroup_create(names.SAMPLES, names.GROUP, id="0")
@@ -191,7 +191,7 @@ def test_acknowledging_twice_counts_once(client):
     assert client.get(names.ACKNOWLEDGED) == b"1"
 
 
-def test_what_is_deleted_is_counted_in_the_same_step(client):
+def test_deleted_entries_are_counted_in_the_same_transaction(client):
     """Else a worker, or a Redis, that dies between the two leaves entries that seem lost."""
     reader = consumer(client)
     put(client, 1)
@@ -206,9 +206,7 @@ def test_what_is_deleted_is_counted_in_the_same_step(client):
     assert seen["XDEL"] == seen["INCRBY"] == "lua"
 
 
-def test_nothing_counts_as_lost_when_the_answer_to_an_acknowledgement_is(
-    client, redis_url, forgetful
-):
+def test_lost_reply_to_an_acknowledgement_counts_no_entry_as_lost(client, redis_url, forgetful):
     first, second = put(client, 2)
     with connect(forgetful(redis_url, second.encode())) as broken:
         reader = consumer(broken)
@@ -229,27 +227,27 @@ def test_consumer_with_pending_entries_is_not_forgotten(client):
     assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
 
 
-def test_worker_that_is_silent_is_not_alive(client):
+def test_worker_without_a_recent_heartbeat_is_not_alive(client):
     client.zadd(names.WORKERS, {"old": 100.0, "new": 195.0})
     assert live_workers(client, now_s=200.0) == ["new"]
     assert live_workers(client, now_s=205.0) == ["new"]
     assert live_workers(client, now_s=205.1) == []
 
 
-def test_workers_that_ended_themselves_are_counted_and_the_last_is_named(client):
+def test_stalled_workers_are_counted_and_the_last_is_named(client):
     assert read_stalls(client) == Stalls()
     note_stall(client, "a", "no progress", now_s=100.0)
     note_stall(client, "b", "no memory", now_s=200.5)
     assert read_stalls(client) == Stalls(count=2, at_s=200.5, worker="b", why="no memory")
 
 
-def test_unreachable_redis_is_one_clear_line():
+def test_unreachable_redis_is_reported_in_one_line():
     client = connect(f"redis://127.0.0.1:{free_port()}/0")
     with pytest.raises(QueueUnavailableError, match="GROUNDWATCH_REDIS_URL"):
         Consumer(client, "a").ensure_group()
 
 
-def test_wrong_address_is_one_clear_line():
+def test_wrong_redis_address_is_reported_in_one_line():
     with pytest.raises(QueueUnavailableError, match="redis://host:6379/0"):
         connect("http://localhost")
 
@@ -259,7 +257,7 @@ def redis_time(client: redis.Redis) -> float:
     return seconds + microseconds / 1e6
 
 
-def test_entry_that_is_kept_seems_as_fresh_as_when_it_was_taken(client):
+def test_keepalive_resets_the_idle_time_of_an_entry(client):
     (sent,) = put(client)
     worker = consumer(client, "slow")
     worker.take(1)
@@ -270,7 +268,7 @@ def test_entry_that_is_kept_seems_as_fresh_as_when_it_was_taken(client):
     assert not client.xpending_range(names.SAMPLES, names.GROUP, "-", "+", 1, idle=50_000)
 
 
-def test_of_several_abandoned_the_oldest_that_is_still_there_is_taken(client):
+def test_oldest_remaining_abandoned_entry_is_taken(client):
     first, second = put(client, 2)
     consumer(client, "dead").take(2)
     client.xdel(names.SAMPLES, first)
@@ -279,7 +277,7 @@ def test_of_several_abandoned_the_oldest_that_is_still_there_is_taken(client):
     assert client.xpending(names.SAMPLES, names.GROUP)["pending"] == 1
 
 
-def test_entry_says_when_redis_took_it(client):
+def test_entry_has_the_time_redis_received_it(client):
     (sent,) = put(client, id="1700000000123-4")
     (entry,) = consumer(client).take(1)
     assert (entry.entry_id, entry.added_at_s, entry.deliveries) == (sent, 1_700_000_000.123, 1)
@@ -321,14 +319,14 @@ def test_age_of_the_oldest_is_by_the_clock_of_redis(client):
     assert backlog(client).oldest_age_s == 0
 
 
-def test_redis_that_refuses_is_one_clear_line(client):
+def test_redis_refusal_is_reported_in_one_line(client):
     client.set(names.SAMPLES, "no stream")
     for ask in (lambda: backlog(client), lambda: Consumer(client, "a").take(1)):
         with pytest.raises(QueueUnavailableError, match="Redis refuses: "):
             ask()
 
 
-def test_what_came_at_the_edge_is_news_and_only_what_came_before_is_left(client):
+def test_entry_at_the_cutoff_is_new_and_earlier_ones_are_left(client):
     reader = consumer(client)
     for at_ms in (1_699_999_999_999, 1_700_000_000_000):
         put(client, id=f"{at_ms}-5")

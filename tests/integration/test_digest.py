@@ -102,7 +102,7 @@ def lite(sqlite_store):
         yield World(sqlite_store, slack, mail)
 
 
-def test_a_digest_arrives_once_each_with_a_picture_that_shows(world):
+def test_digest_arrives_once_per_channel_with_its_chart(world):
     world.job().run(world.lease, now=NOW - DAY)
     fill(world.store, rates=(0.94, 0.7))
     for _ in range(3):  # restarts
@@ -123,7 +123,7 @@ def test_a_digest_arrives_once_each_with_a_picture_that_shows(world):
     assert "support-bot: 1,200 seen, 1,200 sampled, 1,200 scored" in text
 
 
-def test_the_first_start_sends_nothing_and_the_next_period_does(lite):
+def test_first_digest_is_sent_after_the_first_full_period(lite):
     job = lite.job()
     assert job.run(lite.lease, now=NOW) == 0
     assert job.run(lite.lease, now=NOW + DAY - timedelta(minutes=6)) == 0
@@ -131,14 +131,14 @@ def test_the_first_start_sends_nothing_and_the_next_period_does(lite):
     assert job.run(lite.lease, now=NOW + DAY) == 0
 
 
-def test_a_scheduler_that_lost_its_lease_makes_none(world):
+def test_scheduler_without_its_lease_makes_no_digest(world):
     world.job().run(world.lease, now=NOW - DAY)
     with pytest.raises(LeaseLostError):
         world.job().run(Lease("scheduler", "another", 99), now=NOW)
     assert world.job().run(world.lease, now=NOW) == 3
 
 
-def test_two_that_try_at_once_make_one(world):
+def test_two_concurrent_schedulers_make_one_digest(world):
     digest = read_digest(world.store, world.settings, window_before(NOW, 86_400), now=NOW)
     to = recipients_of_digests(world.channels, ())
 
@@ -157,9 +157,7 @@ TICKS = st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.integers(1, 100_
     max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(st.sampled_from(Cadence), st.integers(0, 23), TICKS)
-def test_any_two_schedulers_with_restarts_make_one_digest_a_period(
-    sqlite_store, cadence, hour, ticks
-):
+def test_two_restarting_schedulers_make_one_digest_per_period(sqlite_store, cadence, hour, ticks):
     """Around the end of summer time, in the zone where it ends."""
     store, now = sqlite_store, datetime(2026, 10, 20, tzinfo=UTC)
     with store.write() as connection:
@@ -186,7 +184,7 @@ def test_any_two_schedulers_with_restarts_make_one_digest_a_period(
     assert sent == dict.fromkeys(expected - {first}, 1)
 
 
-def test_a_digest_is_not_lost_in_a_storm_of_alerts_and_carries_none_of_them(lite):
+def test_digest_survives_an_alert_storm_and_contains_no_alert(lite):
     digest = read_digest(lite.store, lite.settings, window_before(NOW, 3600), now=NOW)
     to = recipients_of_digests(lite.channels, ["slack"])
     with lite.store.write() as connection:
@@ -202,7 +200,7 @@ def test_a_digest_is_not_lost_in_a_storm_of_alerts_and_carries_none_of_them(lite
         assert queries.outbox_counts(connection)[DeliveryStatus.SENT] == 32
 
 
-def test_channels_that_only_wake_people_get_none_and_say_so_when_they_are_named(lite):
+def test_alert_only_channels_get_no_digest_and_refuse_one_by_name(lite):
     pager = PagerDutyChannel("k", name="pager")  # type: ignore[arg-type]
     channels = lite.channels | {"pager": pager}
     assert {to.channel for to in recipients_of_digests(channels, ())} == {"slack", "email"}
@@ -212,14 +210,14 @@ def test_channels_that_only_wake_people_get_none_and_say_so_when_they_are_named(
         recipients_of_digests(lite.channels, ["nobody"])
 
 
-def test_a_digest_asked_for_in_between_has_the_newest_scores(lite):
+def test_digest_on_demand_has_the_newest_scores(lite):
     fill(lite.store, rates=(0.94, 0.7), now=NOW + timedelta(hours=1))  # up to the next full hour
     found = read_digest(lite.store, lite.settings, window_before(NOW, 24 * 3600), now=NOW)
     (course,) = found.courses
     assert course.n == 24 * 50
 
 
-def test_the_command_sends_it_and_shows_what_became_of_it(
+def test_digest_command_sends_and_prints_the_digest(
     lite, sqlite_url, monkeypatch, warm_groundwatch
 ):
     fill(lite.store, rates=(0.9, 0.9), now=datetime.now(UTC))

@@ -35,7 +35,7 @@ def test_every_command_of_the_page_runs(line, sqlite_url, monkeypatch):
     assert done.exit_code == 0, done.output
 
 
-def test_the_routes_file_of_the_page_is_read(tmp_path, monkeypatch):
+def test_routes_file_of_the_page_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     monkeypatch.setenv("SMTP_URL", "smtp://mail.example.org:587")
     (text,) = blocks("toml", ROUTES)
@@ -47,7 +47,7 @@ def test_the_routes_file_of_the_page_is_read(tmp_path, monkeypatch):
     assert [route.name for route in plan.routes] == ["pages", "office hours", "route 3"]
 
 
-def test_the_pages_name_every_condition_and_channel():
+def test_pages_name_every_condition_and_channel():
     pages = PAGE + (DOCS / "channels.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^\| `([\w:-]+)`", pages, flags=re.MULTILINE))
     kinds = {each.model_fields["type"].annotation.__args__[0]

@@ -45,9 +45,7 @@ def production(store):
         record(connection, results, now=NOW, bucket_s=60)
 
 
-def test_the_way_from_a_failure_to_a_release_works_as_it_is_written(
-    sqlite_url, tmp_path, monkeypatch
-):
+def test_failure_to_release_guide_works_as_written(sqlite_url, tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_DATABASE_URL", sqlite_url)
     monkeypatch.chdir(tmp_path)
     store = Store(sqlite_url)
@@ -71,7 +69,7 @@ def test_the_way_from_a_failure_to_a_release_works_as_it_is_written(
     assert "How long does a refund take?" in (tmp_path / "gate.md").read_text()
 
 
-def test_code_for_pytest_and_python_on_the_page_is_code(tmp_path, monkeypatch):
+def test_pytest_and_python_code_on_the_page_compiles(tmp_path, monkeypatch):
     bot, _, suite, program = blocks("python")
     (tmp_path / "bot.py").write_text(bot)
     (tmp_path / "golden.jsonl").write_text('{"query": "How long does a refund take?"}\n')
@@ -81,7 +79,7 @@ def test_code_for_pytest_and_python_on_the_page_is_code(tmp_path, monkeypatch):
     assert values["summary"]["pass_rate"] == 1.0
 
 
-def test_policy_on_the_page_is_one(tmp_path):
+def test_policy_on_the_page_is_valid(tmp_path):
     from monitor.testsets.gate import GatePolicy
 
     (tmp_path / "gate.toml").write_text(blocks("toml")[0])

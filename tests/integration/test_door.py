@@ -76,7 +76,7 @@ def host(tmp_path):
     # with ours in front, the host's own modules are hidden, as by any installed package
     + [(name, True) for name in PROGRAMS if "import monitor" not in PROGRAMS[name]],
 )
-def test_hook_of_a_host_with_our_names_delivers(host, redis_url, program, behind):
+def test_hook_delivers_in_a_host_with_packages_of_our_names(host, redis_url, program, behind):
     (host / "app.py").write_text(PROGRAMS[program])
     path = [str(ROOT), str(host)] if behind else [str(host), str(ROOT)]
     done = subprocess.run(
@@ -93,6 +93,6 @@ def test_hook_of_a_host_with_our_names_delivers(host, redis_url, program, behind
         assert client.xlen(names.SAMPLES) == 1
 
 
-def test_door_has_the_names_of_the_hook():
+def test_groundwatch_package_exports_the_names_of_monitor():
     assert groundwatch.__all__ == monitor.__all__
     assert groundwatch.__version__ == monitor.__version__

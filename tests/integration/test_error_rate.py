@@ -87,7 +87,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize("fails", FAILING.values(), ids=FAILING)
-def test_failure_is_raised_as_it_was_and_counted_once(hook, fails):
+def test_failure_is_raised_unchanged_and_counted_once(hook, fails):
     with pytest.raises(AwayError):
         fails(hook)
     stats = hook.stats()
@@ -97,26 +97,26 @@ def test_failure_is_raised_as_it_was_and_counted_once(hook, fails):
 @pytest.mark.parametrize(
     "fails", [answered_block, lambda hook: request(hook, None)], ids=["answered", "no question"]
 )
-def test_what_is_no_failed_answer_is_not_counted(hook, fails):
+def test_excluded_errors_are_not_counted(hook, fails):
     with pytest.raises(AwayError):
         fails(hook)
     assert hook.stats()["errored"] == {}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_interrupts_are_no_failures(hook, error):
+def test_interrupts_are_not_counted_as_failures(hook, error):
     hook.fail(error())
     assert hook.stats()["errored"] == {}
 
 
-def test_names_of_errors_are_bounded(hook):
+def test_number_of_error_names_is_bounded(hook):
     for number in range(100):
         hook.fail(f"Error{number}")
     errored = hook.stats()["errored"]
     assert (len(errored), errored["other"], sum(errored.values())) == (21, 80, 100)
 
 
-def test_error_rate_is_on_status(hook, redis_url, store):
+def test_status_shows_the_error_rate(hook, redis_url, store):
     for n in range(50):
         if n % 5 == 0:
             with pytest.raises(AwayError):
@@ -169,7 +169,7 @@ class Shop:
             return [(m.event, m.key.metric, m.verdict.reason) for m in messages(connection)][::-1]
 
 
-def test_an_error_rate_that_rises_alerts_with_its_errors_and_resolves(store):
+def test_error_rate_that_rises_alerts_with_its_errors_and_resolves(store):
     shop = Shop(store, datetime(2026, 3, 1, tzinfo=UTC))
     shop.counted(1, 1, evaluate=False)
     shop.counted(60, 0, evaluate=False)
@@ -191,7 +191,7 @@ def test_an_error_rate_that_rises_alerts_with_its_errors_and_resolves(store):
     assert shop.told()[-1][0] is AlertEvent.RESOLVED
 
 
-def test_requests_that_all_succeed_are_not_judged(store):
+def test_app_without_errors_has_no_error_rate_status(store):
     shop = Shop(store, datetime(2026, 3, 1, tzinfo=UTC))
     shop.counted(3, 0)
     assert shop.evaluator._errors.apps == {}

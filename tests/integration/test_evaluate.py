@@ -84,7 +84,7 @@ def test_every_window_gets_a_verdict(world):
     assert windows == {300, 3600, 86_400}
 
 
-def test_verdict_rests_on_what_is_in_the_window(world):
+def test_verdict_uses_only_samples_in_the_window(world):
     world.scored(0.1, n=12)
     world.evaluate(after_s=7200)
     world.scored(0.9, n=12)
@@ -118,7 +118,7 @@ def test_incident_that_began_before_the_reference_is_left_out(world):
     assert world.verdict().drift is None
 
 
-def test_two_judges_side_by_side_do_not_take_turns(world):
+def test_concurrent_judges_do_not_alternate_in_the_status(world):
     for _ in range(4):
         for version in ("old", "new"):
             world.write([make_evaluation(score=0.1, evaluator_version=version) for _ in range(12)])
@@ -128,7 +128,7 @@ def test_two_judges_side_by_side_do_not_take_turns(world):
     assert sorted(incident.is_open for incident in world.incidents()) == [False, True]
 
 
-def test_judge_that_is_replaced_speaks_until_it_is_silent(world):
+def test_replaced_judge_gives_the_status_until_its_samples_stop(world):
     for version in ("old", "new"):
         world.write([make_evaluation(evaluator_version=version) for _ in range(12)])
     world.evaluate(after_s=4000)
@@ -147,7 +147,7 @@ def test_only_the_status_window_has_a_reference(world):
     assert found[(*KEY[:3], 86_400)].drift is None
 
 
-def test_change_of_status_is_noted_once(world):
+def test_status_change_is_recorded_once(world):
     world.scored(0.9, n=12)
     assert [change.after for change in world.evaluate()] == [Status.HEALTHY] * 3
     assert world.evaluate() == []
@@ -186,14 +186,14 @@ def test_failing_judge_fires_no_quality_alert(world):
     assert [incident.metric for incident in world.incidents()] == ["monitor:blind"]
 
 
-def test_traffic_that_stops_leaves_the_key_with_too_little_data(world):
+def test_stopped_traffic_leads_to_insufficient_data(world):
     world.scored(0.9, n=12)
     world.evaluate()
     world.evaluate(after_s=4000)
     assert world.verdict().status is Status.INSUFFICIENT_DATA
 
 
-def test_vitals_that_cannot_be_read_cost_no_verdict_and_are_told(world):
+def test_unreadable_vitals_are_reported_and_cost_no_verdict(world):
     world.evaluator.conditions = lambda _: {}["a kind of a newer program"]
     world.scored(0.1, n=20)
     for _ in range(3):
@@ -214,7 +214,7 @@ def test_evaluator_that_lost_the_lease_writes_nothing(world):
     assert world.incidents() == []
 
 
-def test_a_message_draws_the_course_of_the_pass_rate(world):
+def test_message_carries_the_pass_rate_trend(world):
     world.scored(0.9, n=20)
     world.now += timedelta(minutes=30)
     world.scored(0.2, n=40)

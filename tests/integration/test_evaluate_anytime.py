@@ -85,7 +85,7 @@ def test_fall_fires_and_recovery_resolves_once_without_timers(world):
     assert events >= {"fired", "resolved"}
 
 
-def test_fall_within_a_minute_begins_where_its_shown_figures_do(world):
+def test_onset_of_a_sudden_fall_matches_its_shown_figures(world):
     world.minutes(5, passing=1.0)
     world.scored(40, passing=1.0)
     world.evaluate(20.0)
@@ -96,7 +96,7 @@ def test_fall_within_a_minute_begins_where_its_shown_figures_do(world):
     assert broken.pass_rate == 0.0
 
 
-def test_fall_within_the_first_minute_of_all_begins_where_its_shown_figures_do(world):
+def test_onset_of_a_fall_in_the_first_minute_matches_its_shown_figures(world):
     world.scored(60, passing=1.0)
     world.evaluate(20.0)
     world.scored(100, passing=0.0)
@@ -105,7 +105,7 @@ def test_fall_within_the_first_minute_of_all_begins_where_its_shown_figures_do(w
     assert broken.onset == broken.since
 
 
-def test_fall_is_not_in_the_reference_from_its_onset_on(world):
+def test_reference_excludes_a_fall_from_its_onset(world):
     world.minutes(30, passing=0.95)
     world.scored(60, passing=0.0)
     broken = world.evaluate()
@@ -120,7 +120,7 @@ def test_fall_is_not_in_the_reference_from_its_onset_on(world):
     assert before.passed / before.n > 0.9
 
 
-def test_thousands_of_old_records_at_once_have_a_status(world):
+def test_thousands_of_old_records_imported_at_once_get_a_status(world):
     world.scored(900, passing=0.95)
     good = world.evaluate()
     assert good.status is Status.HEALTHY
@@ -130,7 +130,7 @@ def test_thousands_of_old_records_at_once_have_a_status(world):
     assert good.window_low < good.window_pass_rate < good.window_high
 
 
-def test_bad_records_at_once_are_critical(world):
+def test_bad_records_imported_at_once_are_critical(world):
     world.scored(600, passing=0.4)
     assert world.evaluate().status is Status.CRITICAL
 
@@ -141,13 +141,13 @@ def test_few_records_say_how_many_are_missing(world):
     assert (few.status, few.more_n) == (Status.INSUFFICIENT_DATA, 18)
 
 
-def test_healthy_stream_says_what_it_would_see(world):
+def test_healthy_stream_names_the_fall_it_would_detect(world):
     verdict = world.minutes(5, passing=0.95)
     assert 0.3 < verdict.resolution < 0.85
     assert f"below {100 * verdict.resolution:.1f} % would be seen" in verdict.reason
 
 
-def test_restart_goes_on_from_what_is_remembered(world):
+def test_restart_continues_from_the_stored_state(world):
     world.minutes(3, passing=0.95)
     with world.store.read() as connection:
         before = read_states(connection)
@@ -157,7 +157,7 @@ def test_restart_goes_on_from_what_is_remembered(world):
         assert read_states(connection) == before
 
 
-def test_pause_of_the_scheduler_loses_nothing(world):
+def test_scheduler_pause_loses_no_evidence(world):
     world.minutes(3, passing=0.95)
     for _ in range(10):
         world.scored(20, passing=0.2)
@@ -171,7 +171,7 @@ def test_late_samples_count_when_they_arrive(world):
     assert world.evaluate().status in {Status.WARNING, Status.CRITICAL}
 
 
-def test_samples_older_than_the_window_are_no_news_when_they_arrive(world):
+def test_samples_older_than_the_window_raise_no_alert_when_they_arrive(world):
     world.minutes(3, passing=0.95)
     world.scored(600, passing=0.0, at=world.now - timedelta(hours=3))
     assert world.minutes(3, passing=0.95).status is Status.HEALTHY
@@ -181,24 +181,24 @@ def test_samples_older_than_the_window_are_no_news_when_they_arrive(world):
         assert incidents_since(connection, NOW - timedelta(days=1)) == []
 
 
-def test_backlog_is_no_news_of_a_stream_that_nobody_has_looked_at(world):
+def test_old_backlog_of_a_new_stream_raises_no_alert(world):
     world.scored(300, passing=0.0, at=world.now - timedelta(minutes=70))
     world.scored(20, passing=1.0)
     assert world.evaluate().status not in {Status.WARNING, Status.CRITICAL}
 
 
-def test_forgotten_states_begin_with_the_last_day(world):
+def test_stream_without_state_starts_from_the_last_day(world):
     world.scored(500, passing=0.1, at=world.now - timedelta(days=3))
     world.scored(200, passing=0.95, at=world.now - timedelta(minutes=5))
     assert world.evaluate().status is Status.HEALTHY
 
 
-def test_sparse_sampling_counts_no_more_than_its_samples(world):
+def test_sparse_samples_count_only_once_each(world):
     world.scored(4, passing=0.0, sample_rate=0.01)
     assert world.evaluate().status is Status.INSUFFICIENT_DATA
 
 
-def test_another_policy_for_one_metric(store):
+def test_status_rules_choose_a_policy_for_one_app(store):
     rules = '[{"app": "support-bot", "policy": "point_min_n"}]'
     chosen = SETTINGS.status_rules.model_copy(update={"status_policies": rules})
     world = World(store, SETTINGS.model_copy(update={"status_rules": chosen}))
@@ -267,7 +267,7 @@ def test_cascade_finds_a_fall_that_only_its_judge_sees(store):
     assert (again.status, agrees(again)) == (Status.CRITICAL, True)
 
 
-def test_each_sample_of_a_cascade_is_looked_at_once(store):
+def test_each_cascade_sample_is_evaluated_once(store):
     world = CascadeWorld(store)
     for minute in range(6):
         world.scored(10, passing=0.95)
@@ -284,7 +284,7 @@ def test_status_and_shown_interval_agree_from_calm_to_incident_and_back(world):
             assert agrees(world.minutes(1, passing=passing, n=12))
 
 
-def test_cascade_is_replayed_sample_by_sample_as_it_went(store):
+def test_replayed_cascade_gives_the_same_status_sample_by_sample(store):
     """What a tenth of judged samples finds live, the backtest finds in what was kept of them."""
     world = CascadeWorld(store)
     world.minutes(40, passing=0.95, n=20)
@@ -303,7 +303,7 @@ def test_cascade_is_replayed_sample_by_sample_as_it_went(store):
     assert abs(fired - live) <= timedelta(minutes=5)
 
 
-def test_judge_is_asked_more_while_evidence_builds_up_and_no_longer(store):
+def test_judge_share_rises_only_while_evidence_builds_up(store):
     world = CascadeWorld(store)
     world.minutes(12, passing=0.95, n=40)
     shares = [JudgeShare(store, 0.1)("support-bot")]

@@ -90,7 +90,7 @@ def told(receiver, *results, **options):
     return events.counts()
 
 
-def test_an_evaluation_is_an_event_of_the_convention_in_its_trace(receiver):
+def test_evaluation_is_an_event_of_the_convention_in_its_trace(receiver):
     evaluation = make_evaluation(score=0.4, explanation="secret words")
     metadata = {"span_id": SPAN, "response_id": "resp-1"}
     found = result(evaluation, id="i-1", app="shop", trace_id=TRACE, metadata=metadata)
@@ -111,13 +111,13 @@ def test_an_evaluation_is_an_event_of_the_convention_in_its_trace(receiver):
     }
 
 
-def test_explanations_go_only_when_they_are_asked_for(receiver):
+def test_explanations_are_exported_only_on_request(receiver):
     found = result(make_evaluation(explanation="it is so"))
     told(receiver, found, explanations=True)
     assert attributes(receiver.records()[0])["gen_ai.evaluation.explanation"] == "it is so"
 
 
-def test_a_failure_has_an_error_and_no_score_and_what_was_skipped_is_no_event(receiver):
+def test_failed_evaluation_event_has_an_error_and_skipped_ones_none(receiver):
     error = ErrorInfo(type="Timeout", message="", code="judge_timeout")
     common = {"target_event_id": "x", "evaluator_name": "groundedness", "evaluator_version": "1"}
     found = result(
@@ -130,18 +130,18 @@ def test_a_failure_has_an_error_and_no_score_and_what_was_skipped_is_no_event(re
 
 
 @pytest.mark.parametrize("trace_id", [None, "", "not-hex" + "0" * 25, "12"])
-def test_a_trace_id_that_is_none_is_left_out(receiver, trace_id):
+def test_invalid_trace_id_is_left_out(receiver, trace_id):
     told(receiver, result(make_evaluation(), trace_id=trace_id))
     assert receiver.records()[0].trace_id == b""
 
 
-def test_events_go_in_batches(receiver):
+def test_events_are_sent_in_batches(receiver):
     told(receiver, *(result(make_evaluation()) for _ in range(1_200)))
     assert len(receiver.records()) == 1_200
     assert len(receiver.requests) <= 4
 
 
-def test_a_receiver_that_hangs_costs_scoring_nothing_and_what_it_misses_is_counted(receiver):
+def test_hanging_receiver_does_not_delay_scoring_and_drops_are_counted(receiver):
     receiver.gate.clear()
     events = EvaluationEvents(receiver.url, most_waiting=50)
     results = [result(make_evaluation()) for _ in range(200)]
@@ -153,14 +153,14 @@ def test_a_receiver_that_hangs_costs_scoring_nothing_and_what_it_misses_is_count
     assert len(receiver.records()) == 50
 
 
-def test_what_a_receiver_refuses_is_counted_as_failed(receiver):
+def test_events_a_receiver_refuses_are_counted_as_failed(receiver):
     receiver.status = 400
     assert told(receiver, result(make_evaluation())) == {
         "sent": 0, "failed": 1, "dropped": 0, "waiting": 0
     }  # fmt: skip
 
 
-def test_a_worker_tells_what_it_has_stored(receiver, store, redis_url):
+def test_worker_exports_the_evaluations_it_stored(receiver, store, redis_url):
     from monitor.queue import wire
 
     context = Components(
@@ -180,7 +180,7 @@ def test_a_worker_tells_what_it_has_stored(receiver, store, redis_url):
         assert read_events(client) == {"sent": 6}
 
 
-def test_what_all_workers_lost_is_counted_together_and_once(receiver, redis_url):
+def test_drops_of_all_workers_are_counted_once(receiver, redis_url):
     receiver.status = 400
     url = receiver.url.get_secret_value()
     for _ in range(2):
@@ -192,5 +192,5 @@ def test_what_all_workers_lost_is_counted_together_and_once(receiver, redis_url)
         assert read_events(client) == {"failed": 2}
 
 
-def test_it_is_off_unless_it_is_asked_for():
+def test_evaluation_events_are_off_by_default():
     assert Components(Settings()).events is None

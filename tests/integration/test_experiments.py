@@ -80,7 +80,7 @@ def test_next_sample_carries_the_variant_and_only_that_one(client, hook):
     assert second.tags == {}
 
 
-def test_watched_functions_and_open_interactions_carry_it_too(client, hook):
+def test_watched_functions_and_open_interactions_carry_the_variant_too(client, hook):
     @hook.watch
     def answer(query):
         return hook.choose("variant", query)
@@ -95,7 +95,7 @@ def test_watched_functions_and_open_interactions_carry_it_too(client, hook):
     assert two.tags == {"variant": given}
 
 
-def test_choice_of_one_thread_tags_no_sample_of_another(client, hook):
+def test_variant_chosen_in_one_thread_does_not_tag_other_threads(client, hook):
     hook.choose("variant", "user-1")
     thread = threading.Thread(target=lambda: hook.sample(query="q", output="other"))
     thread.start()
@@ -104,7 +104,7 @@ def test_choice_of_one_thread_tags_no_sample_of_another(client, hook):
     assert samples_in(client)[0].tags == {}
 
 
-def test_choice_for_an_interaction_that_is_not_sampled_is_forgotten(client, redis_url):
+def test_variant_chosen_for_an_unsampled_interaction_is_dropped(client, redis_url):
     hook = Hook(app="shop", sample_rate=0.0, redis_url=redis_url)
     hook.choose("variant", "user-1")
     hook.sample(query="q", output="not sampled")
@@ -114,7 +114,7 @@ def test_choice_for_an_interaction_that_is_not_sampled_is_forgotten(client, redi
     hook.close()
 
 
-def test_choice_works_while_redis_is_away_and_never_raises():
+def test_choose_works_without_redis_and_never_raises():
     hook = Hook(app="shop", redis_url="redis://127.0.0.1:1/0")
     assert {hook.choose("variant", k) for k in range(50)} == {"A", "B"}
     assert hook.choose("variant", 1, variants=()) == ""

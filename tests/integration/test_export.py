@@ -87,7 +87,7 @@ def test_xlsx_is_one_workbook_without_a_formula(command, tmp_path):
         (["--to", "google-sheets", "--spreadsheet", "x"], "needs --spreadsheet and --account"),
     ],
 )
-def test_what_is_missing_is_named(command, words, said):
+def test_export_names_what_is_missing(command, words, said):
     done = command(*words)
     assert done.exit_code == 2
     assert said in " ".join(re.findall(r"[^\s│]+", done.output))

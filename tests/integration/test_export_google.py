@@ -68,14 +68,14 @@ def sheet(*rows, name="windows", columns=("app", "n", "rate")):
     return Sheet(name, columns, rows, key=("app", "n"))
 
 
-def test_the_sheets_are_made_with_a_header_and_their_rows(server, write):
+def test_sheets_are_made_with_a_header_and_their_rows(server, write):
     done = write(sheet(["shop", 1, 0.5]), sheet(["x", 1, None], name="series"))
     assert server.grids["windows"] == [["app", "n", "rate"], ["shop", 1, 0.5]]
     assert server.grids["series"] == [["app", "n", "rate"], ["x", 1, ""]]
     assert [tuple(item) for item in done] == [("windows", 1, 0), ("series", 1, 0)]
 
 
-def test_a_rerun_doubles_nothing_and_writes_nothing(server, write):
+def test_unchanged_rerun_writes_nothing_to_the_sheet(server, write):
     rows = [["shop", n, n / 7] for n in range(300)]
     write(sheet(*rows))
     before = [list(row) for row in server.grids["windows"]]
@@ -85,7 +85,7 @@ def test_a_rerun_doubles_nothing_and_writes_nothing(server, write):
     assert [verb for method, verb in server.calls if method != "GET"] == []
 
 
-def test_what_changed_is_renewed_in_its_place_and_new_rows_follow(server, write):
+def test_changed_rows_are_updated_in_place_and_new_rows_appended(server, write):
     write(sheet(["a", 1, 0.1], ["b", 1, 0.2]))
     assert write(sheet(["b", 1, 0.9], ["c", 1, 0.3])) == [("windows", 1, 1)]
     assert server.grids["windows"][1:] == [["a", 1, 0.1], ["b", 1, 0.9], ["c", 1, 0.3]]
@@ -98,20 +98,20 @@ def test_thousands_of_rows_go_in_few_calls(server, write):
     assert len(server.calls) == 1 + 1 + 3
 
 
-def test_what_a_call_did_before_it_failed_is_not_done_twice(server, write):
+def test_effect_of_a_failed_call_is_not_repeated(server, write):
     server.script(200, 200, 500)
     write(sheet(["a", 1, 0.1], ["b", 1, 0.2]))
     assert len(server.grids["windows"]) == 3
 
 
-def test_too_many_calls_are_waited_out_as_long_as_google_says(server, write):
+def test_rate_limited_call_waits_as_long_as_google_says(server, write):
     server.script(429, 503, 429)
     write(sheet(["a", 1, 0.1]))
     assert write.waited == [7.0, 2.0, 7.0]
     assert server.grids["windows"][1:] == [["a", 1, 0.1]]
 
 
-def test_too_many_calls_for_ever_are_given_up_as_trouble_that_passes(server, write):
+def test_endless_rate_limiting_ends_as_a_transient_error(server, write):
     server.script(*[429] * 20)
     with pytest.raises(DeliveryError, match="Google answers 429") as caught:
         write(sheet())
@@ -119,7 +119,7 @@ def test_too_many_calls_for_ever_are_given_up_as_trouble_that_passes(server, wri
     assert len(server.calls) == 8
 
 
-def test_columns_of_people_to_the_right_are_left_alone(server, write):
+def test_user_columns_to_the_right_are_left_unchanged(server, write):
     write(sheet(["a", 1, 0.1]))
     server.sizes["windows"] = (2, 4)
     server.grids["windows"] = [["app", "n", "rate", "note"], ["a", 1, 0.1, "mine"]]
@@ -127,7 +127,7 @@ def test_columns_of_people_to_the_right_are_left_alone(server, write):
     assert server.grids["windows"][1] == ["a", 1, 0.2, "mine"]
 
 
-def test_a_sheet_with_other_columns_is_not_overwritten(server, write):
+def test_sheet_with_other_columns_is_not_overwritten(server, write):
     server.grids["windows"], server.sizes["windows"] = [["my", "own"]], (10, 10)
     with pytest.raises(SettingsError, match="'windows' has other columns"):
         write(sheet(["a", 1, 0.1]))
@@ -137,14 +137,14 @@ def test_a_sheet_with_other_columns_is_not_overwritten(server, write):
 @pytest.mark.parametrize(
     ("status", "said"), [(403, f"share the spreadsheet with {EMAIL}"), (404, "no such spreadsheet")]
 )
-def test_a_refusal_says_what_to_do(server, write, status, said):
+def test_refusal_says_what_to_do(server, write, status, said):
     if status == 403:
         server.script(403)
     with pytest.raises(SettingsError, match=said):
         write(sheet(), spreadsheet="spreadsheet-1" if status == 403 else "another")
 
 
-def test_google_is_asked_for_a_token_with_the_accounts_own_signature(server, write, private_key):
+def test_google_token_request_is_signed_by_the_service_account(server, write, private_key):
     write(sheet())
     public = private_key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -155,7 +155,7 @@ def test_google_is_asked_for_a_token_with_the_accounts_own_signature(server, wri
     assert claims["exp"] > time.time()
 
 
-def test_a_wrong_key_file_is_one_clear_line_without_what_is_in_it(server, tmp_path):
+def test_invalid_key_file_is_reported_in_one_line_without_its_content(server, tmp_path):
     wrong = tmp_path / "account.json"
     wrong.write_text('{"type": "service_account", "private_key": "hunter2"}')
     with pytest.raises(SettingsError, match="is not a key file") as caught:

@@ -48,7 +48,7 @@ def state(client):
 
 @pytest.mark.parametrize("entries", [[], ENTRIES[:1], ENTRIES])
 @pytest.mark.parametrize("rate", [None, "0.25"])
-def test_fast_transaction_leaves_and_answers_what_the_plain_one_does(redis_url, entries, rate):
+def test_fast_transaction_has_the_effect_and_reply_of_the_plain_one(redis_url, entries, rate):
     about = {
         "app": "bøt", "hook_id": "h", "counters": COUNTERS, "heartbeat_at_ms": 1_700_000_000,
         "feedback": entries[1:],
@@ -65,7 +65,7 @@ def test_fast_transaction_leaves_and_answers_what_the_plain_one_does(redis_url, 
     assert found[0] == found[1]
 
 
-def test_stream_is_cut_at_a_fifth_above_the_limit_though_no_counter_said_that_it_is_full(redis_url):
+def test_stream_is_trimmed_at_a_fifth_above_its_limit(redis_url):
     with redis.Redis.from_url(redis_url) as client:
         client.config_set("stream-node-max-entries", 1)  # else Redis cuts whole nodes of a hundred
         try:
@@ -81,7 +81,7 @@ def test_stream_is_cut_at_a_fifth_above_the_limit_though_no_counter_said_that_it
     ("rate", "shares", "expected"),
     [(b"0.25", b"{}", (0.25, b"{}")), (b"fast", None, (None, None)), (None, b"x", (None, b"x"))],
 )
-def test_answer_has_the_rate_and_the_shares_that_are_asked_for(redis_url, rate, shares, expected):
+def test_reply_has_the_requested_rate_and_shares(redis_url, rate, shares, expected):
     with redis.Redis.from_url(redis_url) as client:
         for key, value in ((names.rate("bot"), rate), (names.experiments("bot"), shares)):
             if value is not None:
@@ -95,7 +95,7 @@ def test_answer_has_the_rate_and_the_shares_that_are_asked_for(redis_url, rate, 
     assert others == (len(ENTRIES), expected[0], None)
 
 
-def test_error_that_quotes_the_password_is_shown_without_it():
+def test_password_is_removed_from_a_quoted_error():
     """Whether Redis, or what stands in its place, says it as it was sent or as it was written."""
 
     def refuse(server):

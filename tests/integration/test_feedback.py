@@ -70,7 +70,7 @@ def put(connection, trace_id):
     return sample.sample_id
 
 
-def test_what_users_said_is_delivered_at_the_end_though_nothing_was_seen(redis_url):
+def test_feedback_is_delivered_at_exit_even_without_samples(redis_url):
     hook = Hook(app="bot", sample_rate=0.0, redis_url=redis_url)
     hook.feedback(trace_id="t", good=True)
     assert hook.close(60)
@@ -92,12 +92,12 @@ def test_feedback_reaches_redis_masked_with_its_trace(hook, redis_url):
     [{"trace_id": "", "good": True}, {"trace_id": None, "good": True},
      {"trace_id": "t", "good": "yes"}, {"trace_id": "t", "good": True, "comment": 7}],
 )  # fmt: skip
-def test_mistake_is_counted_and_raises_nothing(hook, arguments):
+def test_invalid_feedback_is_counted_and_raises_nothing(hook, arguments):
     hook.feedback(**arguments)
     assert hook.stats()["feedback"]["dropped"] == {"invalid": 1}
 
 
-def test_buffer_is_bounded_while_redis_is_away():
+def test_feedback_buffer_is_bounded_while_redis_is_unreachable():
     hook = Hook(app="bot", redis_url="redis://127.0.0.1:1/0", sample_rate=0.0)
     for number in range(MOST_WAITING + 500):
         hook.feedback(trace_id=f"t{number}", good=True)
@@ -109,14 +109,14 @@ def test_buffer_is_bounded_while_redis_is_away():
     assert (found["sent"], found["waiting"]) == (0, 0)
 
 
-def test_hook_that_is_off_takes_none(redis_url):
+def test_disabled_hook_accepts_no_feedback(redis_url):
     hook = Hook(app="bot", redis_url=redis_url, enabled=False)
     hook.feedback(trace_id="t", good=True)
     assert hook.flush(60)
     assert (hook.stats()["feedback"]["given"], waiting(redis_url)) == (0, [])
 
 
-def test_texts_that_stay_in_the_app_stay_there(redis_url):
+def test_comments_are_not_sent_when_only_metadata_is_captured(redis_url):
     hook = Hook(app="bot", sample_rate=0.0, redis_url=redis_url, capture="metadata")
     hook.feedback(trace_id="t", good=False, comment="my name is Eve")
     assert hook.flush(60)
@@ -124,7 +124,7 @@ def test_texts_that_stay_in_the_app_stay_there(redis_url):
     hook.close()
 
 
-def test_it_is_stored_once_and_the_books_balance(hook, redis_url, store):
+def test_feedback_is_stored_once_and_the_ledger_balances(hook, redis_url, store):
     for number in range(3):
         hook.feedback(trace_id=f"t{number}", good=number == 0)
     hook.feedback(trace_id="", good=True)
@@ -144,7 +144,7 @@ def test_it_is_stored_once_and_the_books_balance(hook, redis_url, store):
     assert "feedback sent = stored + waiting" in {check.name for check in found.checks}
 
 
-def test_entry_that_is_none_is_counted_and_stops_nothing(redis_url, store):
+def test_malformed_entry_is_counted_and_does_not_stop_the_batch(redis_url, store):
     with redis.Redis.from_url(redis_url) as client:
         client.xadd(names.FEEDBACK, {"app": "bot", "body": "{"})
     assert collect(redis_url, store) == 0
@@ -153,7 +153,7 @@ def test_entry_that_is_none_is_counted_and_stops_nothing(redis_url, store):
         assert read_totals(connection)["bot"][Kind.FEEDBACK_STORED, "unreadable"] == 1
 
 
-def test_it_joins_its_sample_in_either_order_or_is_counted_without(store):
+def test_feedback_joins_its_sample_whichever_arrives_first(store):
     with store.write() as connection:
         say(connection, "before")
         first = put(connection, "before")
@@ -167,7 +167,7 @@ def test_it_joins_its_sample_in_either_order_or_is_counted_without(store):
     assert set(examples) == {first, second}
 
 
-def test_last_word_on_an_answer_counts(store):
+def test_latest_feedback_on_an_answer_counts(store):
     with store.write() as connection:
         say(connection, "t", good=False)
         say(connection, "t", good=True, number=1, at=NOW + timedelta(seconds=5))
@@ -176,7 +176,7 @@ def test_last_word_on_an_answer_counts(store):
         assert [item.good for item in feedback_of(connection, "bot", "t")] == [False, True]
 
 
-def test_more_complaints_than_before_raise_a_question(store):
+def test_more_complaints_than_before_are_reported_as_a_rise(store):
     with store.write() as connection:
         for number in range(100):
             early = NOW - timedelta(days=3)
@@ -188,7 +188,7 @@ def test_more_complaints_than_before_raise_a_question(store):
     assert found.has_risen
 
 
-def test_it_is_deleted_when_texts_are(store):
+def test_feedback_is_deleted_with_the_texts(store):
     with store.write() as connection:
         say(connection, "t", at=NOW - timedelta(days=40))
         say(connection, "t", number=1)

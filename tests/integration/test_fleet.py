@@ -121,7 +121,7 @@ def test_one_alert_names_the_apps_that_fell_and_status_shows_it(shops):
     assert "fell together" in str(render_status(report).renderables[0])
 
 
-def test_apps_that_share_a_model_are_found_where_all_apps_together_are_not(shops):
+def test_falling_apps_with_one_model_are_found_when_the_whole_fleet_is_fine(shops):
     models = {app: "m2" if app in APPS[:4] else "m1" for app in APPS}
     rates = {app: 0.64 if app in APPS[:4] else 1.0 for app in APPS}
     for _ in range(25):

@@ -149,7 +149,7 @@ def dump(context):
     return "\n".join([*tables, *keys])
 
 
-def test_no_trace_of_the_person_is_left_and_others_keep_theirs(context, everywhere):
+def test_person_is_erased_everywhere_and_others_are_kept(context, everywhere):
     before = dump(context)
     assert USER in before
     assert before.count(THEIRS.split(maxsplit=1)[0]) > 3
@@ -162,7 +162,7 @@ def test_no_trace_of_the_person_is_left_and_others_keep_theirs(context, everywhe
     assert "sha256:" in after
 
 
-def test_what_was_counted_stays_and_agrees(context, everywhere):
+def test_counts_stay_and_reconcile_after_forgetting(context, everywhere):
     mine, _ = everywhere
     forget()
     assert drain(context) == 1
@@ -180,7 +180,7 @@ def test_what_was_counted_stays_and_agrees(context, everywhere):
     assert off <= {"sent = ended + waiting"}  # no hook has sent these
 
 
-def test_sample_in_work_is_not_stored_once_it_comes(context):
+def test_forgotten_sample_in_work_is_not_stored(context):
     held = Consumer(context.redis, "busy")
     held.ensure_group()
     put(context, sample(USER, SECRET))
@@ -199,7 +199,7 @@ def test_dry_run_counts_and_changes_nothing(context, everywhere):
     assert dump(context) == before
 
 
-def test_unknown_person_is_nothing(context):
+def test_forgetting_an_unknown_person_deletes_nothing(context):
     put(context, sample(OTHER, THEIRS))
     drain(context)
     assert "deleted: nothing" in forget()

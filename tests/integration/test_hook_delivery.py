@@ -52,7 +52,7 @@ def balanced(stats):
     ] + stats["buffered"] + sum(stats["dropped"].values())
 
 
-def test_whole_record_arrives(client, make_hook):
+def test_every_field_of_a_record_is_delivered(client, make_hook):
     hook = make_hook(release="v1", environment="production")
     hook.sample(
         query="q?", contexts=["one", {"page_content": "two", "id": 7, "score": 0.5}], output="a",
@@ -117,7 +117,7 @@ def test_counts_balance_when_eight_threads_sample_while_flushing(client, make_ho
     assert not unbalanced
 
 
-def test_passage_that_is_no_text_arrives_from_a_plain_call(client, make_hook):
+def test_non_text_passage_is_delivered_from_a_plain_call(client, make_hook):
     hook = make_hook()
     hook.sample(query="q?", contexts=["one", {"text": "two", "id": "7"}], output="a")
     assert hook.flush(60)
@@ -145,7 +145,7 @@ def test_counters_in_redis_are_those_of_the_app(client, make_hook):
     assert client.zscore(names.HOOKS, stats["hook_id"]) == int(told["heartbeat_at_ms"])
 
 
-def test_heartbeat_tells_what_was_seen_when_nothing_is_sampled(client, make_hook):
+def test_heartbeat_reports_calls_seen_when_nothing_is_sampled(client, make_hook):
     hook = make_hook(sample_rate=0.0)
     for _ in range(10):
         hook.sample(output="a")
@@ -153,7 +153,7 @@ def test_heartbeat_tells_what_was_seen_when_nothing_is_sampled(client, make_hook
     assert counters(client, hook)["sampled"] == "0"
 
 
-def test_newest_are_dropped_when_the_queue_is_full_until_it_has_room(client, make_hook):
+def test_full_queue_drops_the_newest_samples_until_it_has_room(client, make_hook):
     hook = make_hook(queue_limit=10)
     for _ in range(10):
         hook.sample(output="a")
@@ -225,7 +225,7 @@ def test_secret_at_the_border_is_masked_before_the_cut(client, make_hook):
     assert "SECR" not in sample.interaction.output
 
 
-def test_odd_values_arrive_in_a_plain_form(client, make_hook):
+def test_odd_values_are_delivered_in_a_plain_form(client, make_hook):
     class Odd:
         def __repr__(self):
             raise RuntimeError
@@ -244,7 +244,7 @@ def test_odd_values_arrive_in_a_plain_form(client, make_hook):
     assert hook.stats()["dropped"] == {}
 
 
-def test_generator_is_left_alone_and_named(client, make_hook):
+def test_generator_is_not_consumed_and_is_reported(client, make_hook):
     hook, passages = make_hook(), (text for text in ["a", "b"])
     hook.sample(output="x", contexts=passages)
     assert hook.flush(60)
@@ -254,7 +254,7 @@ def test_generator_is_left_alone_and_named(client, make_hook):
     assert sample.interaction.metadata == {"unreadable": {"contexts": "<generator>"}}
 
 
-def test_later_change_by_the_caller_is_not_seen(client, make_hook):
+def test_later_change_by_the_caller_is_not_recorded(client, make_hook):
     hook, contexts, metadata = make_hook(), ["a"], {"k": [1]}
     hook.sample(output="x", contexts=contexts, metadata=metadata)
     contexts.append("b")
@@ -277,7 +277,7 @@ def test_nothing_is_lost_when_init_replaces_the_hook(client, redis_url, make_hoo
     assert hook.stats()["seen"] == 1
 
 
-def test_hook_is_off_and_says_why_when_a_variable_is_wrong(monkeypatch, caplog):
+def test_hook_is_disabled_and_says_why_when_a_variable_is_invalid(monkeypatch, caplog):
     monkeypatch.setenv("GROUNDWATCH_SAMPLE_RATE", "lots")
     hook = monitor.Hook()
     for _ in range(3):
@@ -289,7 +289,7 @@ def test_hook_is_off_and_says_why_when_a_variable_is_wrong(monkeypatch, caplog):
     assert hook.flush(60)
 
 
-def test_address_is_the_one_left_in_the_home_folder(client, redis_url, tmp_path: Path):
+def test_redis_address_is_read_from_the_home_folder(client, redis_url, tmp_path: Path):
     (tmp_path / "redis.url").write_text(redis_url)
     hook = monitor.Hook(sample_rate=1.0, home=tmp_path)
     hook.sample(output="a")
@@ -297,7 +297,7 @@ def test_address_is_the_one_left_in_the_home_folder(client, redis_url, tmp_path:
     assert client.xlen(names.SAMPLES) == 1
 
 
-def test_close_delivers_and_ends(client, make_hook):
+def test_close_delivers_and_stops_the_hook(client, make_hook):
     hook = make_hook()
     hook.sample(output="a")
     assert hook.close(60)
@@ -307,7 +307,7 @@ def test_close_delivers_and_ends(client, make_hook):
     assert hook._recorder.ended
 
 
-def test_every_reason_is_known(make_hook):
+def test_drop_reasons_are_among_the_known_reasons(make_hook):
     hook = make_hook()
     hook.sample(output=iter([]))
     assert set(hook.stats()["dropped"]) <= set(REASONS)

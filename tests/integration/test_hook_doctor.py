@@ -48,7 +48,7 @@ def test_interaction_is_followed_to_the_store(settings, worker):
     assert "ms" in found[2].found
 
 
-def test_interaction_enters_no_statistic(settings, worker, sqlite_url):
+def test_doctor_interaction_is_not_counted(settings, worker, sqlite_url):
     assert all(item.ok for item in trial(settings))
     store = Store(sqlite_url)
     lease = acquire(store, "scheduler", "test", ttl_s=60)
@@ -72,7 +72,7 @@ def test_silent_redis_is_named_with_its_error():
     assert "hunter2" not in sent.found
 
 
-def test_command_exits_with_one_when_the_way_is_blocked(monkeypatch):
+def test_doctor_hook_exits_with_one_when_redis_is_unreachable(monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", "redis://127.0.0.1:1/0")
     result = CliRunner().invoke(app, ["doctor", "hook"])
     assert result.exit_code == 1
@@ -80,7 +80,7 @@ def test_command_exits_with_one_when_the_way_is_blocked(monkeypatch):
 
 
 @pytest.mark.parametrize("rules", ['[{"sample_rate": 0.0}]', "[]"])
-def test_rules_of_the_app_do_not_keep_the_test_interaction_away(settings, monkeypatch, rules):
+def test_sampling_rules_do_not_block_the_test_interaction(settings, monkeypatch, rules):
     monkeypatch.setenv("GROUNDWATCH_SAMPLE_RULES", rules)
     monkeypatch.setenv("GROUNDWATCH_MAX_RATE", "0.01")
     assert next(trial(settings)).ok

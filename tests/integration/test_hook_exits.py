@@ -180,22 +180,22 @@ ALL, FIRST = Counter(before=1, last=1), Counter(before=1)
 
 
 @pytest.mark.parametrize("end", ARRIVES)
-def test_all_arrives(arrived, end):
+def test_every_sample_arrives_at_this_exit(arrived, end):
     assert arrived[end] == ALL
 
 
 @pytest.mark.parametrize("end", NEEDS_FLUSH)
-def test_all_arrives_that_was_flushed_and_without_it_only_the_last_is_at_risk(arrived, end):
+def test_flushed_samples_arrive_and_without_flush_only_the_last_may_be_lost(arrived, end):
     assert arrived[f"{end}, flushed"] == ALL
     assert arrived[end] in (ALL, FIRST)
 
 
 @pytest.mark.parametrize("end", GONE)
-def test_only_the_last_samples_are_gone(arrived, end):
+def test_only_samples_after_the_last_send_are_lost(arrived, end):
     assert arrived[end] == FIRST
 
 
-def test_page_has_every_end_with_what_arrives():
+def test_page_lists_every_exit_with_its_delivery():
     rows = dict(re.findall(r"^\| (.+?) \| (yes|after `flush`|no) \|$", PAGE, re.MULTILINE))
     told = dict.fromkeys([*ARRIVES, *ELSEWHERE], "yes")
     told |= dict.fromkeys(NEEDS_FLUSH, "after `flush`") | dict.fromkeys(GONE, "no")
@@ -204,5 +204,5 @@ def test_page_has_every_end_with_what_arrives():
 
 
 @pytest.mark.parametrize("server", sorted({*ELSEWHERE.values()}))
-def test_ends_of_servers_have_their_own_tests(server):
+def test_server_exits_have_their_own_tests(server):
     assert (ROOT / "tests" / "integration" / f"test_hook_servers_{server}.py").exists()

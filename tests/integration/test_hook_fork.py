@@ -67,12 +67,12 @@ def test_child_starts_empty_and_delivers_its_own(hook, redis_url):
     assert hook.stats()["sent"] == 2
 
 
-def test_fork_before_the_first_use(hook, redis_url):
+def test_fork_before_the_first_use_delivers(hook, redis_url):
     assert code_of(in_child(lambda: hook.sample(output="child") is None and hook.flush(60))) == 0
     assert samples(redis_url) == ["child"]
 
 
-def test_forks_while_threads_sample(hook, redis_url):
+def test_forks_while_threads_sample_deliver(hook, redis_url):
     stop = threading.Event()
 
     def work():
@@ -100,7 +100,7 @@ def test_forks_while_threads_sample(hook, redis_url):
     assert arrived.count("parent") == hook.stats()["sent"] == hook.stats()["sampled"]
 
 
-def test_fork_while_the_sender_is_importing(redis_url):
+def test_fork_while_the_sender_is_importing_delivers(redis_url):
     code = f"""
 import monitor, os, signal
 monitor.init(sample_rate=1.0, redis_url={redis_url!r})
@@ -142,7 +142,7 @@ def test_child_of_multiprocessing_delivers_at_its_exit(hook, redis_url):
     assert sorted(samples(redis_url)) == ["mp", "parent"]
 
 
-def test_child_delivers_when_the_fork_told_nobody(hook, redis_url):
+def test_child_delivers_after_a_fork_without_hooks(hook, redis_url):
     hook.sample(output="parent")
     recorder = hook._recorder
     recorder.pid = -1  # as after a fork by C code: the state is another process's

@@ -44,7 +44,7 @@ def panics(text):
     raise Panic(text)
 
 
-def test_mask_that_panics_drops_its_sample_and_no_other(hook, arrived):
+def test_mask_that_panics_drops_only_its_own_sample(hook, arrived):
     hook.sample(output="private", mask=panics)
     hook.sample(output="a")
     assert hook.flush(60)
@@ -52,7 +52,7 @@ def test_mask_that_panics_drops_its_sample_and_no_other(hook, arrived):
     assert hook.stats()["dropped"] == {"mask_failed": 1}
 
 
-def test_sender_that_an_exit_ends_is_replaced(hook, arrived, monkeypatch):
+def test_sender_ended_by_system_exit_is_replaced(hook, arrived, monkeypatch):
     from monitor.hook import delivery
 
     send = delivery.SenderLoop._send
@@ -73,7 +73,7 @@ def test_sender_that_an_exit_ends_is_replaced(hook, arrived, monkeypatch):
     assert hook.stats()["dropped"] == {"sender_failed": 1}
 
 
-def test_sender_that_broke_is_not_replaced_at_once_but_says_why(redis_url, monkeypatch):
+def test_broken_sender_reports_its_error_and_is_not_replaced_at_once(redis_url, monkeypatch):
     from monitor.hook import delivery
 
     def leave(loop, now):
@@ -93,7 +93,7 @@ def test_sender_that_broke_is_not_replaced_at_once_but_says_why(redis_url, monke
     assert sender.finish(recorder, 60)
 
 
-def test_mask_that_samples_does_not_feed_itself(redis_url, arrived):
+def test_calls_made_by_a_mask_are_not_sampled(redis_url, arrived):
     def mask(text):
         hook.sample(output=f"masked {text}")
         hook.watch(lambda query: query)("masked")
@@ -149,7 +149,7 @@ def test_property_that_the_user_names_is_called(hook, arrived):
     assert [item.output for item in arrived()] == ["a"]
 
 
-def test_what_changes_while_a_stream_runs_is_recorded_as_it_was(hook, arrived):
+def test_passages_changed_during_a_stream_are_recorded_unchanged(hook, arrived):
     given, found = ["given"], ["found"]
 
     @hook.watch
@@ -172,7 +172,7 @@ def test_what_changes_while_a_stream_runs_is_recorded_as_it_was(hook, arrived):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_stream_that_is_forked_under_way_is_recorded_by_the_parent_alone(hook, arrived):
+def test_stream_forked_midway_is_recorded_by_the_parent_only(hook, arrived):
     @hook.watch
     def answer(query):
         yield "a"
@@ -191,7 +191,7 @@ def test_stream_that_is_forked_under_way_is_recorded_by_the_parent_alone(hook, a
     assert [item.output for item in arrived()] == ["ab"]
 
 
-def test_error_thrown_into_a_stream_is_not_kept_alive(hook):
+def test_error_thrown_into_a_stream_is_released(hook):
     @hook.watch
     def answer(query):
         yield "a"
@@ -214,7 +214,7 @@ def test_error_thrown_into_a_stream_is_not_kept_alive(hook):
         gc.enable()
 
 
-def test_error_thrown_into_an_async_stream_is_not_kept_alive(hook):
+def test_error_thrown_into_an_async_stream_is_released(hook):
     @hook.watch
     async def answer(query):
         yield "a"
@@ -258,7 +258,7 @@ def test_function_watched_twice_is_recorded_once(hook, arrived):
     assert (len(arrived()), hook.stats()["seen"]) == (1, 1)
 
 
-def test_hook_goes_to_another_process_as_what_it_was_told(hook, redis_url):
+def test_unpickled_hook_has_the_same_options_and_its_own_counters(hook, redis_url):
     hook.sample(output="a")
     there = pickle.loads(pickle.dumps(hook))
     there.sample(output="b")
@@ -271,7 +271,7 @@ def test_hook_goes_to_another_process_as_what_it_was_told(hook, redis_url):
     there.close(0.5)
 
 
-def test_the_apps_own_hook_stays_the_apps_own():
+def test_default_hook_unpickles_to_itself():
     assert pickle.loads(pickle.dumps(monitor._hook)) is monitor._hook
 
 
@@ -284,7 +284,7 @@ def test_read_only_mapping_is_recorded_and_fits_rules(redis_url, arrived):
     hook.close(0.5)
 
 
-def test_key_of_another_type_makes_no_copies(hook, redis_url, arrived):
+def test_rate_key_of_another_type_causes_no_duplicates(hook, redis_url, arrived):
     with redis.Redis.from_url(redis_url) as client:
         client.hset(names.rate("default"), "not", "a rate")
     hook.sample(output="a")
@@ -294,7 +294,7 @@ def test_key_of_another_type_makes_no_copies(hook, redis_url, arrived):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_lock_for_imports_is_free_again_after_forks_that_overlap(monkeypatch):
+def test_import_lock_is_released_after_overlapping_forks(monkeypatch):
     from monitor.hook import sender
 
     monkeypatch.setattr(sender, "_IMPORTS_WAIT_S", 0.05)

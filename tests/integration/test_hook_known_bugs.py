@@ -88,7 +88,7 @@ def test_a_garbage_collection_that_samples_does_not_deadlock(make_hook, told):
 
 
 @forked
-def test_b_child_forked_amid_a_send_holds_no_lock_of_the_parent(make_hook, hung_url):
+def test_b_child_forked_during_a_send_inherits_no_held_lock(make_hook, hung_url):
     hook = make_hook(redis_url=hung_url)
     hook.sample(output="a")
     time.sleep(0.3)  # the sender waits for an answer
@@ -101,7 +101,7 @@ def test_b_child_forked_amid_a_send_holds_no_lock_of_the_parent(make_hook, hung_
 
 
 @forked
-def test_c_child_delivers_what_it_samples(make_hook, told):
+def test_c_child_delivers_its_own_samples(make_hook, told):
     hook = make_hook()
     hook.sample(output="parent")
     assert hook.flush(60)
@@ -110,7 +110,7 @@ def test_c_child_delivers_what_it_samples(make_hook, told):
 
 
 @forked
-def test_d_what_the_parent_holds_is_delivered_once(make_hook, told):
+def test_d_samples_buffered_by_the_parent_are_delivered_once(make_hook, told):
     hook = make_hook()
     for _ in range(50):
         hook.sample(output="parent")
@@ -122,7 +122,7 @@ def test_d_what_the_parent_holds_is_delivered_once(make_hook, told):
 
 
 @forked
-def test_e_random_numbers_are_the_hosts_own_and_children_differ(make_hook, told):
+def test_e_hosts_random_numbers_are_untouched_and_children_differ(make_hook, told):
     hook = make_hook(sample_rate=0.5)
     random.seed(7)
     undisturbed = [random.random() for _ in range(5)]
@@ -141,7 +141,7 @@ def test_e_random_numbers_are_the_hosts_own_and_children_differ(make_hook, told)
     assert 1 in told().outputs.values()  # chosen by one child only
 
 
-def test_f_gevent_finds_no_queue_of_the_standard_library(run, told):
+def test_f_samples_from_gevent_greenlets_are_delivered(run, told):
     run("""
 from gevent import monkey; monkey.patch_all()
 import gevent, monitor
@@ -151,7 +151,7 @@ gevent.joinall([gevent.spawn(monitor.sample, output="greenlet") for _ in range(5
     assert told().outputs == {"greenlet": 50}
 
 
-def test_g_fork_that_told_nobody_is_noticed(make_hook, told):
+def test_g_fork_without_fork_hooks_is_detected(make_hook, told):
     hook = make_hook()
     hook.sample(output="parent")
     assert hook.flush(60)
@@ -163,7 +163,7 @@ def test_g_fork_that_told_nobody_is_noticed(make_hook, told):
     assert told().outputs == {"parent": 1, "child": 1}
 
 
-def test_h_call_does_not_wait_for_a_backend_that_is_silent(make_hook, hung_url):
+def test_h_call_does_not_wait_for_an_unresponsive_backend(make_hook, hung_url):
     hook, took_s = make_hook(redis_url=hung_url, buffer_samples=100), []
     for _ in range(300):
         started = time.perf_counter()
@@ -172,7 +172,7 @@ def test_h_call_does_not_wait_for_a_backend_that_is_silent(make_hook, hung_url):
     assert median(took_s) < 0.02  # a shared machine holds some of them up
 
 
-def test_i_exit_is_bounded_when_the_backend_is_silent(run, hung_url):
+def test_i_exit_is_bounded_when_the_backend_is_unresponsive(run, hung_url):
     started = time.monotonic()
     run(f"""
 import monitor
@@ -182,7 +182,7 @@ monitor.sample(output="a")
     assert time.monotonic() - started < 40  # 6 at most, and the start on a busy machine
 
 
-def test_j_flush_returns_when_samples_were_given_up(make_hook):
+def test_j_flush_returns_after_samples_were_dropped(make_hook):
     hook = make_hook(mask=lambda text: None)
     for _ in range(30):
         hook.sample(output="a")
@@ -192,7 +192,7 @@ def test_j_flush_returns_when_samples_were_given_up(make_hook):
 
 
 @pytest.mark.parametrize("how", ["atexit", "thread"])
-def test_k_sampling_while_the_interpreter_ends_is_quiet(run, told, how):
+def test_k_sampling_during_interpreter_exit_is_silent(run, told, how):
     run({"atexit": f"""
 import atexit
 atexit.register(lambda: monitor.sample(output="very late"))
@@ -216,7 +216,7 @@ time.sleep(0.3)
 
 
 @forked
-def test_l_child_that_leaves_without_atexit_delivers(run, told):
+def test_l_child_that_exits_without_atexit_delivers(run, told):
     run(f"""{PATIENT_EXIT}
 import multiprocessing, monitor
 monitor.init(sample_rate=1.0, redis_url=REDIS_URL)
@@ -228,7 +228,7 @@ child.join()
     assert told().outputs == {"child": 1}
 
 
-def test_m_too_large_a_text_is_cut_and_never_raises(make_hook, told):
+def test_m_oversized_text_is_cut_and_never_raises(make_hook, told):
     hook = make_hook(max_text_chars=1_000)
     hook.sample(output="a" * 5_000_000, query="q" * 5_000_000, contexts=["c" * 5_000_000] * 3)
     assert hook.flush(60)
@@ -236,7 +236,7 @@ def test_m_too_large_a_text_is_cut_and_never_raises(make_hook, told):
 
 
 @pytest.mark.parametrize("odd", [os, threading.Lock(), logging.getLogger(), object()])
-def test_n_odd_values_are_named_and_never_walked(make_hook, told, odd):
+def test_n_odd_values_are_reported_and_never_traversed(make_hook, told, odd):
     hook = make_hook()
     hook.sample(output="a", metadata={"odd": odd, "deep": [[odd]]})
     assert hook.flush(60)
@@ -244,7 +244,7 @@ def test_n_odd_values_are_named_and_never_walked(make_hook, told, odd):
     assert told().sent == 1
 
 
-def test_o_nothing_is_encoded_or_masked_on_the_callers_thread(make_hook):
+def test_o_encoding_and_masking_stay_off_the_callers_thread(make_hook):
     threads = set()
     hook = make_hook(mask=lambda text: threads.add(threading.get_ident()) or text)
     hook.sample(output="a", metadata={"k": "v"})
@@ -260,7 +260,7 @@ def test_p_streams_are_not_consumed(make_hook):
     assert (list(chunks), list(passages)) == (["a", "b", "c"], ["d", "e"])
 
 
-def test_q_memory_is_bounded_by_characters_as_well(make_hook):
+def test_q_memory_is_bounded_by_characters_too(make_hook):
     hook = make_hook(redis_url=DOWN, buffer_chars=300_000)
     for _ in range(500):
         hook.sample(output="a" * 10_000)
@@ -269,7 +269,7 @@ def test_q_memory_is_bounded_by_characters_as_well(make_hook):
     assert stats["buffered"] + stats["dropped"]["buffer_full"] == 500
 
 
-def test_r_hook_that_is_let_go_is_freed():
+def test_r_released_hook_is_garbage_collected():
     hook = monitor.Hook(sample_rate=1.0, redis_url=DOWN)
     freed = weakref.ref(hook)
     del hook
@@ -277,7 +277,7 @@ def test_r_hook_that_is_let_go_is_freed():
     assert freed() is None
 
 
-def test_s_configuration_is_heeded_when_it_is_zero(make_hook, monkeypatch):
+def test_s_zero_is_respected_as_a_configured_value(make_hook, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_SAMPLE_RATE", "1")
     hook = make_hook(sample_rate=0)
     for _ in range(100):
@@ -307,7 +307,7 @@ def test_t_log_handler_that_samples_does_not_recur(make_hook):
     assert hook.stats()["seen"] == 20 + Sampling.lines
 
 
-def test_u_whatever_is_cut_or_dropped_says_so(make_hook, redis_url):
+def test_u_every_cut_and_drop_is_reported(make_hook, redis_url):
     hook = make_hook(max_text_chars=10, buffer_samples=1)
     for _ in range(3_000):
         hook.sample(output="a" * 50)
@@ -331,7 +331,7 @@ def test_v_neither_texts_nor_passwords_are_logged(make_hook, caplog):
     assert "hunter2" not in shown
 
 
-def test_w_collections_that_change_meanwhile_do_no_harm(make_hook, told):
+def test_w_collections_that_change_during_capture_are_safe(make_hook, told):
     hook, metadata, contexts, stop = make_hook(), {}, [], threading.Event()
 
     def change():
@@ -353,7 +353,7 @@ def test_w_collections_that_change_meanwhile_do_no_harm(make_hook, told):
     assert told().seen == 300
 
 
-def test_x_reading_the_counters_does_not_move_them(make_hook):
+def test_x_reading_the_counters_does_not_change_them(make_hook):
     hook = make_hook(redis_url=DOWN)
     hook.sample(output="a")
     for _ in range(5):

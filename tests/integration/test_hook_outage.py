@@ -60,13 +60,13 @@ def endless_url(request):
      (b"+", b"x" * 65_536)],
     indirect=True, ids=["text", "list", "line"],
 )  # fmt: skip
-def test_answer_that_never_ends_is_given_up(endless_url):
+def test_endless_reply_is_given_up(endless_url):
     producer = Producer(endless_url, queue_limit=10)
     with pytest.raises(QueueUnavailableError, match="the answer is too long"):
         producer.send([], app="a", hook_id="h", counters={"seen": 0}, heartbeat_at_ms=0)
 
 
-def test_samples_arrive_with_a_redis_client_whose_private_parser_has_moved(own_server, monkeypatch):
+def test_samples_arrive_with_an_unknown_redis_client_version(own_server, monkeypatch):
     monkeypatch.setitem(sys.modules, "redis._parsers.resp2", None)
     hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
     hook.sample(output="a")
@@ -95,7 +95,7 @@ def test_caller_does_not_wait_when_redis_hangs(hung_url):
 
 
 @pytest.mark.parametrize("url", ["redis://:hunter2@127.0.0.1:1/0", "redis://:hunter2/x@h/0"])
-def test_error_is_told_without_the_password(url):
+def test_error_is_logged_without_the_password(url):
     hook = monitor.Hook(sample_rate=1.0, redis_url=url)
     hook.sample(output="a")
     wait_until(lambda: hook.stats()["last_error"])
@@ -104,7 +104,7 @@ def test_error_is_told_without_the_password(url):
     hook.close(0.1)
 
 
-def test_counts_are_those_of_one_delivery_when_an_answer_is_lost(own_server, forgetful):
+def test_redelivery_after_a_lost_reply_is_counted_once(own_server, forgetful):
     hook = monitor.Hook(sample_rate=1.0, redis_url=forgetful(own_server.url, b"EXEC"))
     hook.sample(output="a")
     assert hook.flush(60)
@@ -116,7 +116,7 @@ def test_counts_are_those_of_one_delivery_when_an_answer_is_lost(own_server, for
     assert hook.close(60)
 
 
-def test_everything_arrives_once_redis_is_back(own_server):
+def test_every_sample_arrives_once_redis_is_back(own_server):
     own_server.stop()
     hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
     for _ in range(60):
@@ -131,7 +131,7 @@ def test_everything_arrives_once_redis_is_back(own_server):
     assert hook.close(60)
 
 
-def test_hook_goes_on_when_redis_restarts(own_server):
+def test_hook_continues_when_redis_restarts(own_server):
     hook = monitor.Hook(sample_rate=1.0, redis_url=own_server.url)
     hook.sample(output="a")
     assert hook.flush(60)
@@ -157,9 +157,7 @@ def outputs(client):
 
 
 @pytest.mark.parametrize("may_ask", [True, False])
-def test_what_redis_confirmed_and_lost_when_it_was_killed_is_sent_again(
-    durable_server, monkeypatch, may_ask
-):
+def test_samples_lost_by_a_killed_redis_are_sent_again(durable_server, monkeypatch, may_ask):
     monkeypatch.setattr(delivery, "SYNCED_AFTER_S", 60.0)  # however busy the machine
     with redis.Redis.from_url(durable_server.url) as client:
         hook = monitor.Hook(sample_rate=1.0, redis_url=durable_server.url)
@@ -182,7 +180,7 @@ def test_what_redis_confirmed_and_lost_when_it_was_killed_is_sent_again(
     assert hook.close(60)
 
 
-def test_quiet_app_sends_again_what_redis_lost_once_it_reports(durable_server, monkeypatch):
+def test_idle_app_resends_samples_lost_by_redis_with_its_report(durable_server, monkeypatch):
     monkeypatch.setattr(delivery, "SYNCED_AFTER_S", 60.0)
     hook = monitor.Hook(sample_rate=1.0, redis_url=durable_server.url)
     hook.sample(output="a")
@@ -197,7 +195,7 @@ def test_quiet_app_sends_again_what_redis_lost_once_it_reports(durable_server, m
 
 
 @pytest.mark.parametrize("trouble", ["memory", "type", "readonly"])
-def test_samples_wait_when_redis_refuses_to_write(own_server, trouble):
+def test_samples_wait_while_redis_refuses_writes(own_server, trouble):
     with redis.Redis.from_url(own_server.url) as client:
         cause, cure = {
             "memory": (
@@ -224,7 +222,7 @@ def test_samples_wait_when_redis_refuses_to_write(own_server, trouble):
         assert hook.close(60)
 
 
-def test_batch_is_given_up_and_counted_when_redis_stays_away(monkeypatch):
+def test_batch_is_dropped_and_counted_when_redis_stays_unreachable(monkeypatch):
     monkeypatch.setattr(delivery, "BATCH_KEPT_S", 0.0)
     hook = monitor.Hook(sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
     hook.sample(output="a")
@@ -233,7 +231,7 @@ def test_batch_is_given_up_and_counted_when_redis_stays_away(monkeypatch):
     hook.close(0.1)
 
 
-def test_rest_is_counted_when_the_hook_closes_without_redis():
+def test_remaining_samples_are_counted_when_closing_without_redis():
     hook = monitor.Hook(sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
     for _ in range(30):
         hook.sample(output="a")
@@ -262,7 +260,7 @@ def _exit_time_s(url, waits=""):
     return time.time() - float(done.stdout)
 
 
-def test_exit_delivers_what_was_sampled(redis_url):
+def test_exit_delivers_every_sample(redis_url):
     assert _exit_time_s(redis_url, PATIENT_EXIT) < _EXIT_S
     with redis.Redis.from_url(redis_url) as client:
         assert client.xlen(names.SAMPLES) == 40
@@ -271,12 +269,12 @@ def test_exit_delivers_what_was_sampled(redis_url):
 
 
 @pytest.mark.parametrize("how", ["hung", "refused"])
-def test_exit_is_bounded_when_redis_is_away(hung_url, how):
+def test_exit_is_bounded_when_redis_is_unreachable(hung_url, how):
     url = hung_url if how == "hung" else "redis://127.0.0.1:1/0"
     assert _exit_time_s(url) < _EXIT_S
 
 
-def test_last_batch_goes_with_the_counters_when_time_is_up(redis_url, told, monkeypatch):
+def test_last_batch_and_counters_are_sent_at_the_deadline(redis_url, told, monkeypatch):
     monkeypatch.setattr(delivery, "BATCH", 4)
     recorder = Recorder(resolve({"app": "bot", "sample_rate": 1.0, "redis_url": redis_url}))
     for _ in range(10):
@@ -336,7 +334,7 @@ assert monitor.stats()["dropped"] == {{"encode_failed": 1}}
 """
 
 
-def test_why_samples_cannot_be_encoded_is_told_everywhere(run, tmp_path, redis_url):
+def test_encoding_error_is_reported_in_redis_and_in_the_log(run, tmp_path, redis_url):
     run(OLD_ENCODER.format(log=str(tmp_path / "log")))
     with redis.Redis.from_url(redis_url) as client:
         [hook_id] = client.zrange(names.HOOKS, 0, -1)
@@ -345,7 +343,7 @@ def test_why_samples_cannot_be_encoded_is_told_everywhere(run, tmp_path, redis_u
     assert 'dropped="encode_failed 1 (SchemaError)"' in (tmp_path / "log").read_text()
 
 
-def test_app_without_logs_reads_once_on_stderr_that_redis_is_away():
+def test_app_without_logging_gets_one_stderr_line_about_redis():
     code = (
         "import monitor, time, monitor.hook.delivery as delivery\n"
         "delivery.SAY_AWAY_AFTER_S = 0.0\n"
@@ -359,7 +357,7 @@ def test_app_without_logs_reads_once_on_stderr_that_redis_is_away():
     assert "GROUNDWATCH_REDIS_URL" in done.stderr
 
 
-def test_an_asked_rate_ends_while_redis_is_away(own_server):
+def test_requested_rate_expires_during_a_redis_outage(own_server):
     with redis.Redis.from_url(own_server.url) as client:
         client.set(names.rate("bot"), "0.5")
     hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=own_server.url)

@@ -27,7 +27,7 @@ def rates(client):
     return [wire.decode(fields).sample_rate for _, fields in client.xrange(names.SAMPLES)]
 
 
-def test_hook_follows_with_its_next_batch(client, hook):
+def test_hook_adopts_the_rate_with_its_next_batch(client, hook):
     set_rate(client, "bot", 0.25, Settings())
     hook.sample(output="before")
     assert hook.flush(60)
@@ -40,7 +40,7 @@ def test_hook_follows_with_its_next_batch(client, hook):
     assert hook.stats()["seen"] == 401
 
 
-def test_hook_follows_within_a_heartbeat_when_nothing_is_sampled(client, redis_url, monkeypatch):
+def test_hook_adopts_the_rate_within_a_heartbeat_when_idle(client, redis_url, monkeypatch):
     monkeypatch.setattr("monitor.hook.delivery.HEARTBEAT_S", 0.2)
     hook = monitor.Hook(app="bot", sample_rate=0.001, redis_url=redis_url)
     hook.stats()
@@ -52,7 +52,7 @@ def test_hook_follows_within_a_heartbeat_when_nothing_is_sampled(client, redis_u
     assert rates(client) == [1.0]
 
 
-def test_hook_goes_back_to_its_own_rate_when_none_is_asked_for(client, hook):
+def test_hook_returns_to_its_own_rate_when_none_is_requested(client, hook):
     set_rate(client, "bot", 0.5, Settings())
     hook.sample(output="a")
     assert hook.flush(60)
@@ -65,7 +65,7 @@ def test_hook_goes_back_to_its_own_rate_when_none_is_asked_for(client, hook):
     assert hook.stats()["sample_rate"] == 1.0
 
 
-def test_rate_of_another_app_is_not_heeded(client, hook):
+def test_rate_of_another_app_is_ignored(client, hook):
     set_rate(client, "other", 0.5, Settings())
     hook.sample(output="a")
     assert hook.flush(60)
@@ -73,7 +73,7 @@ def test_rate_of_another_app_is_not_heeded(client, hook):
 
 
 @pytest.mark.parametrize("raw", ["lots", "", "nan", "7", "-1"])
-def test_nonsense_in_redis_changes_nothing(client, hook, raw):
+def test_invalid_rate_in_redis_is_ignored(client, hook, raw):
     client.set(names.rate("bot"), raw)
     hook.sample(output="a")
     assert hook.flush(60)
@@ -86,13 +86,13 @@ def test_rate_stays_within_the_limits_of_the_settings(client, asked, set_):
     assert float(client.get(names.rate("bot"))) == set_
 
 
-def test_rate_ends_by_itself(client):
+def test_requested_rate_expires(client):
     set_rate(client, "bot", 0.5, Settings(), kept_s=100)
     assert 0 < client.ttl(names.rate("bot")) <= 100
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
-def test_what_is_no_rate_is_refused(client, rate):
+def test_invalid_rate_is_refused(client, rate):
     with pytest.raises(ValueError, match="from 0 to 1"):
         set_rate(client, "bot", rate, Settings())
     assert client.get(names.rate("bot")) is None

@@ -82,7 +82,7 @@ def test_destructor_may_sample_during_collection(hook, redis_url):
     assert_exact(hook, redis_url, 1_000)
 
 
-def test_one_recorder_serves_all_when_threads_race_for_the_first_call(redis_url):
+def test_racing_first_calls_share_one_recorder(redis_url):
     for _ in range(20):
         hook = monitor.Hook(sample_rate=1.0, redis_url=redis_url)
         barrier = threading.Barrier(8)

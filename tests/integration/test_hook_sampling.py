@@ -54,7 +54,7 @@ def trace_ids(n):
     return [f"{random.Random(i).getrandbits(128):032x}" for i in range(n)]
 
 
-def test_rules_give_tags_and_users_rates_of_their_own(make_hook, delivered):
+def test_rules_set_rates_for_tags_and_users(make_hook, delivered):
     rules = [
         monitor.Rule(tags={"tenant": "big"}, sample_rate=0.4),
         {"user_id": "ann", "sample_rate": 0.8},
@@ -72,7 +72,7 @@ def test_rules_give_tags_and_users_rates_of_their_own(make_hook, delivered):
     assert (stats["seen"], stats["sampled"]) == (3 * N, sum(found.values()))
 
 
-def test_rules_hold_for_watch_and_interaction(make_hook, delivered):
+def test_rules_apply_to_watch_and_interaction(make_hook, delivered):
     hook = make_hook(sample_rate=0.0, rules=[{"user_id": "ann", "sample_rate": 1.0}])
 
     @hook.watch(user_id="ann")
@@ -92,7 +92,7 @@ def test_rules_hold_for_watch_and_interaction(make_hook, delivered):
     assert hook.stats()["not_sampled"] == 2
 
 
-def test_always_is_certain_and_never_is_never(make_hook, delivered):
+def test_always_samples_every_match_and_never_samples_none(make_hook, delivered):
     hook = make_hook(
         sample_rate=0.05,
         always=lambda given: given["output"] == "thumbs down",
@@ -115,7 +115,7 @@ def test_predicate_that_raises_is_counted_and_ignored(make_hook, delivered):
     assert hook.stats()["predicates_failed"] == 10
 
 
-def test_predicate_that_interrupts_the_host_passes(make_hook):
+def test_interrupt_raised_in_a_predicate_reaches_the_host(make_hook):
     def interrupt(_):
         raise KeyboardInterrupt
 
@@ -125,7 +125,7 @@ def test_predicate_that_interrupts_the_host_passes(make_hook):
     assert (hook.stats()["seen"], hook.stats()["sampled"]) == (1, 0)
 
 
-def test_traces_of_a_lower_rate_are_part_of_those_of_a_higher_one(make_hook, delivered):
+def test_traces_at_a_lower_rate_are_a_subset_of_a_higher_rate(make_hook, delivered):
     rules = [{"tags": {"plan": "pro"}, "sample_rate": 0.5}]
     hook, ids = make_hook(sample_rate=0.1, rules=rules), trace_ids(1_000)
     for trace_id in ids:
@@ -141,7 +141,7 @@ def test_traces_of_a_lower_rate_are_part_of_those_of_a_higher_one(make_hook, del
     assert set(rates(found)) == {("free", 0.1), ("pro", 0.5)}
 
 
-def test_new_rate_is_on_the_records_from_then_on(make_hook, delivered):
+def test_later_records_carry_the_new_rate(make_hook, delivered):
     hook = make_hook(sample_rate=0.1)
     for _ in range(N):
         hook.sample(output="before")
@@ -154,7 +154,7 @@ def test_new_rate_is_on_the_records_from_then_on(make_hook, delivered):
     assert (hook.stats()["seen"], hook.stats()["sample_rate"]) == (2 * N, 0.5)
 
 
-def test_stream_carries_the_rate_with_which_it_was_chosen(make_hook, delivered):
+def test_streamed_sample_records_the_rate_it_was_chosen_with(make_hook, delivered):
     hook = make_hook(sample_rate=1.0)
 
     @hook.watch
@@ -167,7 +167,7 @@ def test_stream_carries_the_rate_with_which_it_was_chosen(make_hook, delivered):
     assert rates(delivered(hook)) == {("a!", 1.0): 1}
 
 
-def test_rate_stays_within_the_limits_and_rules_stay_as_they_are(make_hook, delivered):
+def test_requested_rate_stays_within_limits_and_keeps_rules(make_hook, delivered):
     rules = [{"user_id": "ann", "sample_rate": 1.0}]
     hook = make_hook(sample_rate=0.1, min_rate=0.05, max_rate=0.2, rules=rules)
     hook.sample(output="a")
@@ -179,7 +179,7 @@ def test_rate_stays_within_the_limits_and_rules_stay_as_they_are(make_hook, deli
     assert ("ann", 1.0) in rates(delivered(hook))
 
 
-def test_app_that_samples_nothing_is_not_made_to(make_hook):
+def test_app_with_rate_zero_is_never_raised(make_hook):
     hook = make_hook(sample_rate=0.0)
     hook.sample(output="a")
     assert hook._recorder.set_rate(0.5) == 0.0
@@ -195,7 +195,7 @@ def test_rules_come_from_the_environment(make_hook, delivered, monkeypatch):
     assert rates(delivered(hook)) == {("a", 1.0): 1}
 
 
-def test_hook_is_off_and_says_why_when_the_rules_are_wrong(make_hook, monkeypatch):
+def test_hook_is_disabled_and_says_why_when_the_rules_are_invalid(make_hook, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_SAMPLE_RULES", "everything")
     hook = make_hook()
     hook.sample(output="a")
@@ -203,7 +203,7 @@ def test_hook_is_off_and_says_why_when_the_rules_are_wrong(make_hook, monkeypatc
     assert (hook.stats()["enabled"], hook.stats()["seen"]) == (False, 0)
 
 
-def test_init_refuses_wrong_rules_and_goes_on_as_it_was(make_hook):
+def test_init_refuses_invalid_rules_and_keeps_the_previous_hook(make_hook):
     hook = make_hook(sample_rate=1.0)
     with pytest.raises(ValueError, match="rules: rule 1"):
         hook.init(rules=[{"sample_rate": 7}])

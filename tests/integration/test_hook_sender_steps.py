@@ -42,14 +42,14 @@ def test_quiet_app_reports_every_ten_seconds(redis_url, reports):
     assert found == [True, False, False, True, False, True]
 
 
-def test_what_was_seen_is_reported_once_the_last_report_is_a_second_old(redis_url, reports):
+def test_calls_seen_are_reported_at_most_once_a_second(redis_url, reports):
     recorder, sender = make(redis_url, sample_rate=0.0)
     reports(recorder, sender, 0.0)
     recorder.choose(None)
     assert reports(recorder, sender, 0.9, 1.0, 2.0) == [False, True, False]
 
 
-def test_flush_reports_what_was_seen_at_once(redis_url, reports):
+def test_flush_reports_calls_seen_at_once(redis_url, reports):
     recorder, sender = make(redis_url, sample_rate=0.0)
     reports(recorder, sender, 0.0)
     recorder.choose(None)
@@ -57,13 +57,13 @@ def test_flush_reports_what_was_seen_at_once(redis_url, reports):
     assert reports(recorder, sender, 0.1) == [True]
 
 
-def test_sender_rests_longer_once_nothing_happened_for_five_seconds(redis_url):
+def test_sender_polls_less_often_after_five_idle_seconds(redis_url):
     _, sender = make(redis_url)
     rests = [sender.step(1000.0 + s) for s in (0.0, 5.0, 5.1)]
     assert rests == [POLL_S, POLL_S, IDLE_POLL_S]
 
 
-def test_app_without_logs_reads_once_of_a_redis_that_is_away_for_five_seconds(monkeypatch, capsys):
+def test_app_without_logging_gets_one_line_after_five_seconds_without_redis(monkeypatch, capsys):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     _, sender = make("redis://127.0.0.1:1/0")
     now, said = time.monotonic(), []
@@ -80,13 +80,13 @@ def test_app_without_logs_reads_once_of_a_redis_that_is_away_for_five_seconds(mo
         ({"redis_url": None, "home": "~nobody-of-this-name/x"}, "RuntimeError"),
     ],
 )
-def test_trouble_is_named_in_our_words_or_by_its_class(options, said):
+def test_error_is_named_in_our_words_or_by_its_class(options, said):
     recorder, sender = make(**options)
     sender.step(time.monotonic())
     assert recorder.stats()["last_error"].startswith(said)
 
 
-def test_batch_is_given_up_after_a_minute_without_redis():
+def test_batch_is_dropped_after_a_minute_without_redis():
     recorder, sender = make("redis://127.0.0.1:1/0")
     recorder.record({"output": "a"}, 1.0)
     now, dropped = time.monotonic(), []
@@ -117,7 +117,7 @@ def test_batch_ends_with_the_sample_whose_mask_was_slow():
     assert (len(sender._batch), len(recorder.buffer)) == (1, 2)
 
 
-def test_rate_that_was_asked_for_ends_with_the_redis_that_asked(redis_url):
+def test_requested_rate_ends_when_its_redis_goes_away(redis_url):
     recorder, sender = make(redis_url, sample_rate=0.2)
     with redis.Redis.from_url(redis_url) as client:
         client.set(names.rate("bot"), "0.5")
@@ -142,7 +142,7 @@ def test_shares_are_read_again_once_redis_is_back(redis_url):
     assert recorder.experiments == {"prompt": {"A": 0.9, "B": 0.1}}
 
 
-def test_rate_that_is_no_longer_asked_for_is_the_apps_own(redis_url):
+def test_rate_returns_to_the_apps_own_when_no_longer_requested(redis_url):
     recorder, sender = make(redis_url, sample_rate=0.2)
     with redis.Redis.from_url(redis_url) as client:
         client.set(names.rate("bot"), "0.5", ex=60)
@@ -152,7 +152,7 @@ def test_rate_that_is_no_longer_asked_for_is_the_apps_own(redis_url):
     assert recorder.rate == 0.2
 
 
-def test_short_absences_of_redis_do_not_add_up(redis_url, monkeypatch, capsys):
+def test_short_redis_outages_do_not_accumulate(redis_url, monkeypatch, capsys):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     _, sender = make(redis_url)
     now = time.monotonic()
@@ -174,7 +174,7 @@ def test_connection_is_closed_with_the_hook(redis_url):
         wait_until(lambda: mine not in {each["id"] for each in client.client_list()})
 
 
-def test_exit_waits_for_the_client_of_redis_until_it_is_loaded(redis_url):
+def test_exit_waits_until_the_redis_client_is_loaded(redis_url):
     hook = Hook(app="bot", sample_rate=1.0, redis_url=redis_url)
     hook.sample(output="a")
     assert hook.flush(60)
@@ -184,7 +184,7 @@ def test_exit_waits_for_the_client_of_redis_until_it_is_loaded(redis_url):
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_exit_has_its_time_whether_or_not_the_client_is_loaded_soon(monkeypatch, loaded):
+def test_exit_deadline_does_not_depend_on_loading_the_client(monkeypatch, loaded):
     monkeypatch.setattr("monitor.hook.sender._LOADED_WITHIN_S", 0.0)
     recorder, _ = make("redis://127.0.0.1:1/0")
     recorder.claim()
@@ -193,7 +193,7 @@ def test_exit_has_its_time_whether_or_not_the_client_is_loaded_soon(monkeypatch,
     assert before + 5.0 <= _loaded_deadline([recorder], 5.0) <= time.monotonic() + 5.0
 
 
-def test_exit_gives_up_soon_where_redis_is_away():
+def test_exit_gives_up_early_when_redis_is_unreachable():
     recorder, _ = make("redis://127.0.0.1:1/0")
     recorder.record({"output": "a"}, 1.0)
     start(recorder)

@@ -141,7 +141,7 @@ assert set(sys.modules) == known, set(sys.modules) - known
 """)
 
 
-def test_event_loop_is_not_held_up(run, told):
+def test_hook_does_not_delay_the_event_loop(run, told):
     rounds = [map(float, line.split()) for line in run(LOOP).stdout.splitlines()]
     usual_medians_s, usual_highs_s, medians_s, highs_s = map(np.array, zip(*rounds, strict=True))
     assert told().balanced

@@ -112,7 +112,7 @@ def reached(url):
     [(FASTAPI, {"a last word": 1}), (BY_HAND, {}), (AS_IT_IS, {})],
     ids=["middleware", "flush", "neither"],
 )
-def test_all_arrives_when_uvicorn_is_terminated_at_once(server, told, source, more):
+def test_every_sample_arrives_when_uvicorn_is_terminated_at_once(server, told, source, more):
     process, url = server(source)
     for _ in range(10):
         httpx.post(url)
@@ -123,7 +123,7 @@ def test_all_arrives_when_uvicorn_is_terminated_at_once(server, told, source, mo
     assert told().balanced
 
 
-def test_all_arrives_where_the_application_knows_no_lifespan(server, told):
+def test_every_sample_arrives_without_lifespan_support(server, told):
     process, url = server(WITHOUT_LIFESPAN, "--lifespan", "on")
     for _ in range(10):
         httpx.post(url)
@@ -134,7 +134,7 @@ def test_all_arrives_where_the_application_knows_no_lifespan(server, told):
     assert told().balanced
 
 
-def test_application_that_fails_to_start_fails_as_before(server):
+def test_failing_application_startup_is_unchanged(server):
     failing = """
 async def fails(scope, receive, send):
     await receive()
@@ -146,7 +146,7 @@ app = InteractionMiddleware(fails)
         server(failing, "--lifespan", "on")
 
 
-def test_script_that_turns_the_signal_into_an_exit_delivers(run, told):
+def test_script_that_exits_on_a_signal_delivers(run, told):
     run(f"""{PATIENT_EXIT}
 import os, signal, sys
 import monitor

@@ -86,7 +86,7 @@ ODDS = {
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("odd", ODDS)
-def test_no_method_of_the_host_runs_on_its_thread(field, odd):
+def test_capture_calls_no_host_method_on_the_callers_thread(field, odd):
     hook = monitor.Hook(sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
     ran.clear()
     hook.sample(**{"output": "a", field: ODDS[odd]()})
@@ -103,14 +103,14 @@ def test_hostile_objects_in_every_field_are_delivered_or_counted(hook, delivered
     assert set(hook.stats()["dropped"]) <= {"no_output"}
 
 
-def test_mask_that_is_no_function_drops_the_sample(hook, delivered):
+def test_non_callable_mask_drops_the_sample(hook, delivered):
     for mask in ("all", 7, ["email"], Trapped):
         hook.sample(output="secret", mask=mask)
     assert_exact(hook, delivered, 4)
     assert hook.stats()["dropped"] == {"mask_failed": 4}
 
 
-def test_structures_that_hold_themselves_are_delivered(hook, delivered):
+def test_self_referencing_and_deep_structures_are_delivered(hook, delivered):
     row, table = [], {}
     row += [row, (row,), table]
     table |= {"row": row, "self": table}
@@ -139,7 +139,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("huge", HUGE)
-def test_huge_values_are_cut_and_hold_nobody_up(hook, delivered, huge):
+def test_huge_values_are_cut_without_delay(hook, delivered, huge):
     big = HUGE[huge]()
     for field in ("query", "contexts", "output", "metadata"):
         taken_s = []
@@ -160,7 +160,7 @@ def test_collections_are_copied_up_to_a_bound(hook, delivered):
     assert sample.interaction.metadata["many"] == list(range(BREADTH))
 
 
-def test_iterators_are_left_as_they_were(hook, delivered):
+def test_iterators_are_not_consumed(hook, delivered):
     async def stream():
         yield "a"
 
@@ -171,7 +171,7 @@ def test_iterators_are_left_as_they_were(hook, delivered):
     assert_exact(hook, delivered, 6 * len(FIELDS))
 
 
-def test_file_is_not_read(hook, tmp_path):
+def test_file_objects_are_not_read(hook, tmp_path):
     path = tmp_path / "passages"
     path.write_text("a\nb\n")
     with path.open() as file:
@@ -179,7 +179,7 @@ def test_file_is_not_read(hook, tmp_path):
         assert file.tell() == 0
 
 
-def test_lone_surrogates_are_delivered_wherever_they_stand(hook, delivered):
+def test_lone_surrogates_are_delivered_in_every_field(hook, delivered):
     odd = "a\ud800b\udfff"
     for field in FIELDS:
         for value in (odd, [odd], {odd: odd}, {"text": odd, "name": odd}):
@@ -188,7 +188,7 @@ def test_lone_surrogates_are_delivered_wherever_they_stand(hook, delivered):
     assert hook.stats()["dropped"] == {}
 
 
-def test_attributes_are_found_where_they_are_and_not_made_up(hook, delivered):
+def test_real_attributes_are_read_without_calling_getattr(hook, delivered):
     class Lazy:
         def __getattr__(self, name):
             time.sleep(60)
@@ -231,7 +231,7 @@ def test_collections_that_other_threads_change_are_copied_whole(hook, delivered)
     assert hook.stats()["dropped"] == {}
 
 
-def test_change_after_the_call_is_not_seen(hook, delivered):
+def test_change_after_the_call_is_not_recorded(hook, delivered):
     call = {"name": "search", "arguments": {"k": [1]}}
     passage, tags = {"text": "one"}, {"a": "b"}
     raw = bytearray(b"raw")
@@ -243,7 +243,7 @@ def test_change_after_the_call_is_not_seen(hook, delivered):
     assert delivered()[0].interaction.output == "raw"
 
 
-def test_call_near_the_end_of_the_stack_is_counted(hook, delivered):
+def test_call_near_the_recursion_limit_is_counted(hook, delivered):
     calls, former = 0, sys.getrecursionlimit()
 
     def deeper():
@@ -343,7 +343,7 @@ def test_counts_are_exact_when_everything_happens_at_once(redis_url, delivered):
     assert hook.close(60)
 
 
-def test_straggler_after_the_end_is_counted_as_shutdown(hook, delivered):
+def test_sample_recorded_after_close_is_dropped_as_shutdown(hook, delivered):
     hook.sample(output="a")
     recorder = hook._recorder
     assert hook.close(60)
@@ -354,7 +354,7 @@ def test_straggler_after_the_end_is_counted_as_shutdown(hook, delivered):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_first_call_in_a_child_counts_for_the_child_alone(hook):
+def test_first_call_in_a_child_counts_only_for_the_child(hook):
     hook.sample(output="a")
     child = os.fork()
     if not child:
@@ -364,7 +364,7 @@ def test_first_call_in_a_child_counts_for_the_child_alone(hook):
     assert hook.stats()["seen"] == 1
 
 
-def test_counts_balance_in_a_child_of_which_nobody_was_told(hook, delivered):
+def test_counts_balance_in_a_child_of_an_unhooked_fork(hook, delivered):
     hook.sample(output="parent")
     assert hook.flush(60)
     hook._recorder.pid = -1  # as C code leaves it that forks

@@ -74,7 +74,7 @@ def test_named_parts_are_used_when_arguments_say_so(hook, recorded):
     assert interaction.contexts[0].text == "c"
 
 
-def test_first_text_is_the_query_when_no_parameter_is_named_so(hook, recorded):
+def test_first_text_argument_is_the_query_by_default(hook, recorded):
     class Bot:
         @hook.watch
         def ask(self, n, what):
@@ -94,7 +94,7 @@ def test_first_text_is_the_query_when_no_parameter_is_named_so(hook, recorded):
     assert [query for query, _, _ in recorded()] == ["q", "r", "s"]
 
 
-def test_async_function_stays_one(hook, recorded):
+def test_watched_async_function_stays_async(hook, recorded):
     @hook.watch
     async def answer(query):
         await asyncio.sleep(0)
@@ -146,7 +146,7 @@ def test_async_generator_streams_through_and_behaves_as_before(hook, recorded):
     assert recorded() == [("q", ["d"], "abc")]
 
 
-def test_stream_that_is_left_early_is_recorded_as_incomplete(hook, recorded):
+def test_abandoned_stream_is_recorded_as_incomplete(hook, recorded):
     closed = []
 
     @hook.watch
@@ -165,7 +165,7 @@ def test_stream_that_is_left_early_is_recorded_as_incomplete(hook, recorded):
     assert closed
 
 
-def test_exception_passes_unchanged_and_nothing_is_counted(hook, recorded):
+def test_exception_is_raised_unchanged_and_not_counted_as_a_sample(hook, recorded):
     error = KeyError("mine")
 
     @hook.watch
@@ -199,7 +199,7 @@ def test_any_callable_can_be_watched(hook, target):
     assert hook.watch(target)(*arguments) == target(*arguments)
 
 
-def test_what_is_no_function_stays_what_it_is(hook, caplog):
+def test_non_callable_is_returned_unchanged(hook, caplog):
     assert hook.watch("no function") == "no function"
     assert "watch_not_a_function" in caplog.text
 
@@ -222,7 +222,7 @@ def injecting_by_name(function):
     return with_client
 
 
-def test_question_is_found_behind_a_decorator_that_hands_over_arguments(hook, recorded):
+def test_question_is_found_behind_an_argument_passing_decorator(hook, recorded):
     def answer(client, query, k=3, contexts=()):
         return f"{client}: {query}"
 
@@ -243,13 +243,13 @@ def test_cached_function_keeps_its_cache(hook):
     assert answer.cache_info().currsize == 0
 
 
-def test_wrong_name_is_told_and_nothing_breaks(hook, recorded, caplog):
+def test_unknown_parameter_name_is_logged_and_the_call_works(hook, recorded, caplog):
     assert hook.watch(query="nosuch")(lambda text: "a")("q") == "a"
     assert "watch_unknown_parameter name='nosuch'" in caplog.text
     assert recorded() == [("q", [], "a")]
 
 
-def test_interaction_is_recorded_piece_by_piece(hook, recorded):
+def test_interaction_records_values_set_one_by_one(hook, recorded):
     with hook.interaction(query="q", session_id="s") as it:
         it.contexts = ["c"]
         it.tool_call("search", arguments={"k": 1}, result="r", duration_ms=2.5)
@@ -278,7 +278,7 @@ def test_interaction_works_in_async_code(hook, recorded):
 
 
 @pytest.mark.parametrize(("output", "seen"), [(None, 0), ("partial", 1)])
-def test_exception_in_an_interaction_passes_unchanged(hook, recorded, output, seen):
+def test_exception_in_an_interaction_is_raised_unchanged(hook, recorded, output, seen):
     error = RuntimeError("mine")
 
     def use():
@@ -292,7 +292,7 @@ def test_exception_in_an_interaction_passes_unchanged(hook, recorded, output, se
     assert len(recorded()) == hook.stats()["seen"] == seen
 
 
-def test_trace_decides_for_an_interaction(redis_url):
+def test_trace_id_decides_sampling_of_an_interaction(redis_url):
     hook = monitor.Hook(sample_rate=0.5, redis_url=redis_url)
     for trace_id in ("0" * 32, "f" * 32):
         with hook.interaction(trace_id=trace_id) as it:

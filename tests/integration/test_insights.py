@@ -96,7 +96,7 @@ def world(store):
 HOUR, DAY = 3600, 86_400
 
 
-def test_nothing_is_explained_where_nothing_was_scored(world):
+def test_nothing_is_explained_when_nothing_was_scored(world):
     assert world.explain() == []
 
 
@@ -152,7 +152,7 @@ def rows_of_histograms(world):
     return rows
 
 
-def test_stream_that_comes_back_costs_the_others_nothing(world):
+def test_returning_stream_reads_only_its_own_histograms(world):
     world.answers(60, 0.9, from_s=-HOUR, to_s=0, tags={"model": "weekends"})
     world.explain()
     world.now += timedelta(days=3)
@@ -163,7 +163,7 @@ def test_stream_that_comes_back_costs_the_others_nothing(world):
     assert set(rows_of_histograms(world).values()) == {1, 5}
 
 
-def test_scheduler_that_was_down_catches_up_bit_by_bit(world, monkeypatch):
+def test_restarted_scheduler_catches_up_in_steps(world, monkeypatch):
     monkeypatch.setattr("workers.drift._MOST_AT_ONCE", 60)
     world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
     world.explain()
@@ -222,7 +222,7 @@ def test_scheduler_that_gets_its_lease_back_repeats_no_finding(world):
     assert world.explain(after_s=60) == []
 
 
-def test_closed_chunk_of_another_shape_is_found_once(world):
+def test_shape_change_in_a_closed_chunk_is_reported_once(world):
     world.answers(300, 0.95, from_s=-2 * DAY, to_s=-60)
     world.explain()
     world.answers(60, 0.8, from_s=0, to_s=HOUR)
@@ -234,7 +234,7 @@ def test_closed_chunk_of_another_shape_is_found_once(world):
     assert {"ks", "mann_whitney"} <= kept
 
 
-def test_new_judge_begins_a_new_series_and_is_no_drift(world):
+def test_new_judge_starts_a_new_series_without_drift(world):
     world.answers(400, 0.95, from_s=-2 * DAY, to_s=-60)
     world.explain()
     world.answers(120, 0.5, from_s=0, to_s=HOUR, version="local-2")
@@ -256,7 +256,7 @@ def test_deploy_that_was_marked_is_compared_before_and_after(world):
     assert deploy.change_low <= deploy.at <= deploy.change_high + timedelta(minutes=3)
 
 
-def test_release_on_the_samples_is_a_deploy_by_itself(world):
+def test_release_on_samples_counts_as_a_deploy(world):
     world.answers(300, 0.95, from_s=-6 * HOUR, to_s=-1800, release="v1")
     world.answers(120, 0.94, from_s=-1800, to_s=0, release="v2")
     world.explain()
@@ -273,7 +273,7 @@ def test_pinned_release_is_the_reference(store):
     assert (reference.described, reference.tally.n) == ("release v1", 100)
 
 
-def test_other_questions_are_told_from_worse_answers(world):
+def test_changed_questions_are_distinguished_from_worse_answers(world):
     world.answers(200, 0.95, from_s=-2 * DAY, to_s=-HOUR - 60, query="Where is my order now?")
     world.answers(80, 0.95, from_s=-HOUR, to_s=0, query="Which tax is on this invoice?")
     world.explain()
@@ -282,7 +282,7 @@ def test_other_questions_are_told_from_worse_answers(world):
     assert not insight.findings
 
 
-def test_inputs_of_some_hours_ago_are_kept_by_the_hour(world):
+def test_older_input_statistics_are_stored_hourly(world):
     world.answers(60, 0.95, from_s=-8 * HOUR, to_s=-5 * HOUR)
     with world.store.read() as connection:
         before = read_inputs(connection, "bot", from_s=0)
@@ -294,7 +294,7 @@ def test_inputs_of_some_hours_ago_are_kept_by_the_hour(world):
     assert all(start_s % HOUR == 0 for start_s in starts)
 
 
-def test_report_says_who_is_guilty(world):
+def test_report_names_the_guilty_segment(world):
     for model in ("a", "b"):
         world.answers(200, 0.9, from_s=-2 * DAY, to_s=-HOUR, tags={"model": model})
     world.answers(60, 0.9, from_s=-1800, to_s=0, tags={"model": "a"})
@@ -306,7 +306,7 @@ def test_report_says_who_is_guilty(world):
     assert Report.model_validate_json(report.model_dump_json()) == report
 
 
-def test_chart_of_a_report_has_the_band_of_the_page_where_samples_weigh_unequally(world):
+def test_report_chart_band_equals_the_pages_for_weighted_samples(world):
     world.answers(60, 0.9, from_s=-1800, to_s=0)
     world.answers(60, 0.6, from_s=-1800, to_s=0, rate=0.1)
     world.evaluator.run(world.lease, now=world.now)
@@ -332,7 +332,7 @@ def test_explainer_that_lost_the_lease_writes_nothing(world):
         assert read_insights(connection, now=NOW) == ({}, {})
 
 
-def test_release_of_last_week_is_no_new_deploy(world):
+def test_week_old_release_is_not_reported_as_a_new_deploy(world):
     world.answers(12, 0.95, from_s=-10 * DAY, to_s=0, release="v1")
     world.answers(12, 0.95, from_s=-9 * DAY, to_s=0, release="v2")
     for hours in range(3):
@@ -352,7 +352,7 @@ def hourly(stream_id, start_s, score, n=40):
     return place | counts | sums | squares | scored, place | {"bin": round(100 * score), "count": n}
 
 
-def test_like_hours_are_compared_where_the_day_has_a_course(world):
+def test_same_hours_are_compared_when_the_app_has_a_daily_cycle(world):
     world.answers(1, 0.95, from_s=-9 * DAY, to_s=-8 * DAY)
     now_s = int(NOW.timestamp())
     with world.store.write() as connection:
@@ -379,7 +379,7 @@ def test_like_hours_are_compared_where_the_day_has_a_course(world):
         ("2026-01-01/2026-01-02", "2026-01-01 to 2026-01-02"),
     ],
 )
-def test_reference_is_what_the_setting_says(store, kind, described):
+def test_reference_follows_the_setting(store, kind, described):
     world = World(store, with_reference(kind))
     world.answers(80, 0.9, from_s=-7 * DAY - HOUR, to_s=-7 * DAY)
     world.answers(80, 0.2, from_s=-3 * DAY, to_s=-2 * DAY)
@@ -388,7 +388,7 @@ def test_reference_is_what_the_setting_says(store, kind, described):
     assert (reference.described, reference.tally.n) == (described, 80)
 
 
-def test_segment_without_samples_now_is_listed_only_with_what_it_adds_to_a_change(world):
+def test_vanished_segment_is_listed_only_with_its_contribution(world):
     world.answers(60, 0.9, from_s=-9_000, to_s=-4_000, release="v1")
     world.answers(60, 0.9, from_s=-3_000, to_s=0, release="v2")
     world.evaluator.run(world.lease, now=world.now)

@@ -48,7 +48,7 @@ def verdicts(judgement):
     return {claim.text: claim.verdict.value for claim in judgement.claims}
 
 
-def test_only_missing_sentences_are_asked_for_when_some_have_no_verdict(server, judge):
+def test_only_sentences_without_a_verdict_are_asked_again(server, judge):
     server.script(["first_missing", "ok"])
     judgement = judge.judge(make_interaction(contexts=FACTS, output=" ".join(FACTS[:3])))
     assert asked(server) == [[1, 2, 3], [1]]
@@ -56,7 +56,7 @@ def test_only_missing_sentences_are_asked_for_when_some_have_no_verdict(server, 
     assert (judgement.details["tries"], judgement.details["asked_again"]) == (2, 1)
 
 
-def test_quote_is_asked_for_once_more_when_it_is_invented(server, judge):
+def test_invented_quote_is_asked_for_once_more(server, judge):
     server.script(["wrong_quote", "ok"])
     [first, second] = judge.judge(
         make_interaction(contexts=FACTS, output=" ".join(FACTS[:2]))
@@ -95,7 +95,7 @@ def test_tokens_of_all_calls_are_counted_when_there_are_two(server, judge):
     assert judgement.input_tokens == sum(sent)
 
 
-def test_sentences_are_asked_in_halves_when_the_answer_is_cut_off(server, judge):
+def test_sentences_are_split_in_halves_when_the_answer_is_cut_off(server, judge):
     server.always = "truncated_when_long"
     judgement = judge.judge(make_interaction(contexts=FACTS, output=" ".join(FACTS[:5])))
     assert asked(server) == [[1, 2, 3, 4, 5], [1, 2], [3, 4, 5], [3], [4, 5]]
@@ -117,7 +117,7 @@ def test_calls_are_bounded_when_every_answer_is_cut_off(server, judge):
     assert caught.value.context["tries"] == len(server.requests) <= 5
 
 
-def test_passages_are_packed_harder_when_the_model_cannot_hold_them(server, judge):
+def test_passages_are_shortened_further_when_the_model_cannot_fit_them(server, judge):
     server.most_chars = 6_000
     padding = "The weather on the coast is mild and the ferries run on time. " * 400
     judgement = judge.judge(make_interaction(contexts=[padding + FACTS[3]], output=FACTS[3]))
@@ -128,7 +128,7 @@ def test_passages_are_packed_harder_when_the_model_cannot_hold_them(server, judg
     assert judgement.details["tries"] == len(server.requests) > 1
 
 
-def test_explanation_says_so_when_passages_are_packed(server):
+def test_explanation_mentions_shortened_passages(server):
     judge = OpenAIJudge("m", base_url=server.url, input_tokens=1_000)
     padding = "The weather on the coast is mild and the ferries run on time. " * 400
     grounded, relevant = JudgementScorer(
@@ -142,7 +142,7 @@ def test_explanation_says_so_when_passages_are_packed(server):
     assert len(server.requests[0]["messages"][1]["content"]) < 6_000
 
 
-def test_evaluation_fails_when_there_is_no_room_for_any_passage(server):
+def test_evaluation_fails_when_no_passage_fits(server):
     judge = OpenAIJudge("m", base_url=server.url, input_tokens=40)
     asked = make_interaction(query="word " * 100, output="Yes, it does take five days. " * 20)
     found = JudgementScorer(
@@ -154,7 +154,7 @@ def test_evaluation_fails_when_there_is_no_room_for_any_passage(server):
     assert server.requests == []
 
 
-def test_evaluation_fails_when_even_little_is_too_long(server, judge):
+def test_evaluation_fails_when_even_the_shortest_request_is_too_long(server, judge):
     server.always = "too_long"
     with pytest.raises(JudgeError, match="too long for it") as caught:
         judge.judge(make_interaction(contexts=["word " * 10_000]))
@@ -181,7 +181,7 @@ def test_order_of_sentences_changes_no_verdict_when_they_are_shuffled(judge):
     assert found[0][WRONG] == "not_found"
 
 
-def test_passages_are_sent_in_an_order_of_the_sample_when_asked(server, judge):
+def test_passage_order_is_shuffled_reproducibly_per_sample(server, judge):
     for name in ("a", "a", "b", "c", "d"):
         judge.judge(make_interaction(id=name, contexts=FACTS, output=FACTS[0]))
     sent = [data_of(r)["contexts"] for r in server.requests]
@@ -190,7 +190,7 @@ def test_passages_are_sent_in_an_order_of_the_sample_when_asked(server, judge):
     assert {tuple(sorted(order)) for order in sent} == {tuple(sorted(FACTS))}
 
 
-def test_seed_is_on_record_when_judged(server, judge):
+def test_seed_is_recorded_with_the_judgement(server, judge):
     judgement = judge.judge(make_interaction())
     assert judgement.details["seed"] == server.requests[0]["seed"]
 
@@ -206,7 +206,7 @@ def test_cached_tokens_cost_less_when_the_endpoint_says_how_many(server, judge):
     )
 
 
-def test_unknown_price_is_said_when_the_model_is_not_in_the_table(server):
+def test_unknown_price_is_reported_when_the_model_is_not_in_the_table(server):
     judge = OpenAIJudge("mystery-7b", base_url=server.url)
     [evaluation] = JudgementScorer(judge, resolve_metrics(Settings(metrics=("relevance",)))).score(
         make_interaction()
@@ -217,6 +217,6 @@ def test_unknown_price_is_said_when_the_model_is_not_in_the_table(server):
     assert "GROUNDWATCH_PRICES" in evaluation.metadata["cost_unknown"]
 
 
-def test_broken_request_is_on_record_when_it_may_have_been_billed(server, judge):
+def test_broken_request_that_may_have_been_billed_is_recorded(server, judge):
     server.script(["reset", "ok"])
     assert judge.judge(make_interaction()).details["tries_without_usage"] == 1

@@ -109,7 +109,7 @@ def test_samples_wait_until_the_judge_is_back(make_context, server, fault, score
     assert totals(context) == {Booking(Kind.SCORED, ""): 30}
 
 
-def test_blindness_names_the_reason(make_context, server):
+def test_blind_monitor_names_the_reason(make_context, server):
     context = make_context()
     put(context, 3)
     server.always = "401"
@@ -118,7 +118,7 @@ def test_blindness_names_the_reason(make_context, server):
     assert found.trouble.startswith("judge away: the judge's endpoint answered 401")
 
 
-def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_context, server):
+def test_judge_outage_raises_a_monitor_alert_until_it_ends(make_context, server):
     context = make_context()
     put(context, 3)
     server.always = "401"
@@ -128,7 +128,7 @@ def test_a_judge_that_is_away_is_an_alert_of_the_monitor_until_it_is_back(make_c
     assert "monitor:judge_away" not in ill(context)
 
 
-def test_doctor_names_what_the_judge_answers(make_context, server):
+def test_doctor_shows_the_judges_answer(make_context, server):
     context = make_context()
     server.always = "401"
     put(context, 1)
@@ -141,7 +141,7 @@ def test_doctor_names_what_the_judge_answers(make_context, server):
     assert found.advice
 
 
-def test_doctor_says_when_one_call_is_much_of_a_budget(make_context):
+def test_doctor_warns_when_one_call_takes_much_of_a_budget(make_context):
     context = make_context(budget_usd_per_day=0.01, budget_usd_per_month=1)
     put(context, 1)
     run(context)
@@ -154,14 +154,14 @@ def test_doctor_says_when_one_call_is_much_of_a_budget(make_context):
     assert "GROUNDWATCH_BUDGET_USD_PER_DAY" in found[0].found
 
 
-def test_local_scorer_has_no_judge_to_miss(make_context):
+def test_local_scorer_is_never_blind_for_want_of_a_judge(make_context):
     context = make_context(scorer="local")
     assert not context.judge_unavailable()
     assert JudgeWatch.make(context.settings, context.redis).look() == JudgeState()
 
 
 @pytest.mark.parametrize(("policy", "status"), [("stop", Status.BLIND), ("local", Status.HEALTHY)])
-def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
+def test_reached_budget_is_shown_in_every_status(make_context, policy, status):
     context = make_context(budget_usd_per_day=0.01, budget_policy=policy)
     put(context, 70)
     assert run_dry(context) == 70
@@ -188,7 +188,7 @@ def test_reached_budget_is_seen_in_every_status(make_context, policy, status):
     assert (Status.BLIND in {v.status for v in verdicts}) is (policy == "stop")
 
 
-def test_cascade_counts_its_questions_and_what_they_cost(make_context):
+def test_cascade_counts_its_judge_calls_and_their_cost(make_context):
     context = make_context(scorer="cascade", judge_share=0.5, metrics=("groundedness",))
     put(context, 60)
     assert run(context) == 60

@@ -73,7 +73,7 @@ def test_reservation_is_charged_to_every_period(budget):
     assert charged(budget) == [400, 400]
 
 
-def test_what_was_not_spent_comes_back(budget):
+def test_unspent_reservation_is_released(budget):
     budget.settle(budget.reserve(400), 150)
     assert charged(budget) == [150, 150]
 
@@ -96,21 +96,21 @@ def test_cached_input_is_charged_at_its_own_price(client, told):
     assert charged(budget) == [200 * 100 + 800 * 10 + 50 * 400]
 
 
-def test_settling_twice_changes_nothing(budget):
+def test_settling_twice_charges_once(budget):
     reservation = budget.reserve(400)
     for _ in range(2):
         budget.settle(reservation, 150)
     assert charged(budget) == [150, 150]
 
 
-def test_calls_under_way_make_it_crowded_not_reached(budget):
+def test_reserved_budget_is_busy_and_not_reached(budget):
     budget.reserve(900)
     with pytest.raises(JudgeBusyError, match=r"\$0\.00 an hour is reserved"):
         budget.reserve(200)
     assert not any(charge.reached for charge in budget.charges())
 
 
-def test_money_that_is_gone_makes_it_reached_for_all(budget, client):
+def test_spent_budget_is_reached_for_every_process(budget, client):
     budget.settle(budget.reserve(900), 900)
     with pytest.raises(BudgetReachedError):
         budget.reserve(200)
@@ -142,7 +142,7 @@ def test_reservation_of_a_dead_worker_stays_charged(budget, client):
 
 
 @pytest.mark.parametrize("timeout_s", [30.0, 300.0, 1_800.5])
-def test_call_is_held_for_as_long_as_the_settings_let_it_take(client, timeout_s):
+def test_reservation_lasts_as_long_as_the_settings_let_a_call_take(client, timeout_s):
     settings = Settings(judge_timeout_s=timeout_s, budget_usd_per_hour=1.0)
     budget = SharedLimits.from_settings(settings, client, price).budget
     now_s = client.time()[0]
@@ -158,7 +158,7 @@ def test_call_is_held_for_as_long_as_the_settings_let_it_take(client, timeout_s)
     assert charged(budget) == [100]
 
 
-def test_new_period_begins_with_nothing(budget, client):
+def test_new_period_starts_with_nothing_charged(budget, client):
     budget.settle(budget.reserve(900), 900)
     client.hincrby(names.budget("hour"), "period", -1)
     assert charged(budget) == [0, 900]
@@ -166,7 +166,7 @@ def test_new_period_begins_with_nothing(budget, client):
     assert charged(budget) == [100, 1_000]
 
 
-def test_what_is_settled_late_does_not_touch_the_new_period(budget, client):
+def test_late_settlement_does_not_affect_the_new_period(budget, client):
     reservation = budget.reserve(900)
     client.hset(names.budget("hour"), mapping={"period": 10**9, "charged": 7})
     budget.settle(reservation, 100)
@@ -178,12 +178,12 @@ def test_money_is_rounded_up(usd, microusd):
     assert microusd_up(usd) == microusd
 
 
-def test_bytes_bound_the_tokens_of_a_request():
+def test_request_tokens_are_bounded_by_its_bytes():
     request = {"messages": [{"content": "né"}, {"content": "abc"}], "max_tokens": 7}
     assert most_tokens(request) == (3 + 3 + 4 + 1_000, 7)
 
 
-def test_what_a_call_cost_is_what_is_charged(client):
+def test_actual_cost_of_a_call_is_charged(client):
     budget = Budget(client, [Cap("hour", CAP)])
     with JudgeServer() as server:
         judge = judge_for(server, budget)
@@ -207,7 +207,7 @@ def test_failure_is_charged_unless_the_endpoint_refused(fault, charges, client):
     assert held(client) == 0
 
 
-def test_whole_answer_that_does_not_count_its_tokens_is_charged_by_its_length(client):
+def test_answer_without_a_token_count_is_charged_by_its_length(client):
     charges = {}
     for behaviour in ("ok", "no_usage", "hang"):
         client.flushdb()
@@ -221,7 +221,7 @@ def test_whole_answer_that_does_not_count_its_tokens_is_charged_by_its_length(cl
     assert charges["ok"] < charges["no_usage"] < charges["hang"] / 2
 
 
-def test_nobody_is_asked_when_the_budget_is_reached(client):
+def test_judge_is_not_called_when_the_budget_is_reached(client):
     budget = Budget(client, [Cap("hour", 10)])
     with JudgeServer() as server:
         judge = judge_for(server, budget)
@@ -231,7 +231,7 @@ def test_nobody_is_asked_when_the_budget_is_reached(client):
         assert server.requests == []
 
 
-def test_nobody_is_asked_when_the_budget_cannot_be_read():
+def test_judge_is_not_called_when_the_budget_cannot_be_read():
     budget = Budget(redis.Redis(port=9, retry=Retry(NoBackoff(), 0)), [Cap("hour", CAP)])
 
     async def ask():
@@ -242,7 +242,7 @@ def test_nobody_is_asked_when_the_budget_cannot_be_read():
         asyncio.run(ask())
 
 
-def test_call_that_is_given_up_before_it_began_costs_nothing(client):
+def test_call_abandoned_before_it_starts_costs_nothing(client):
     budget = SlowBudget(client, [Cap("hour", CAP)])
 
     async def ask():
@@ -369,7 +369,7 @@ def test_eight_racing_workers_never_exceed_the_cap(redis_url, client):
 
 @pytest.mark.parametrize("policy", ["stop", "local"])
 @pytest.mark.parametrize("metric", ["groundedness", "bias"])
-def test_what_was_paid_before_the_budget_was_reached_is_on_record(client, policy, metric):
+def test_cost_paid_before_the_budget_was_reached_is_recorded(client, policy, metric):
     with JudgeServer() as server:
         settings = Settings(
             scorer="judge", openai_base_url=server.url, budget_policy=policy, metrics=(metric,),
@@ -399,7 +399,9 @@ MISHAPS = "ok", "refusal", "null", "empty_choices", "malformed", "content_filter
         (MISHAPS, 4_000_000, 10),
     ],
 )
-def test_nine_tenths_of_a_cap_are_really_spent_before_it_stops(behaviours, cap, in_flight, client):
+def test_at_least_nine_tenths_of_a_cap_are_spent_before_it_stops(
+    behaviours, cap, in_flight, client
+):
     budget = Budget(client, [Cap("day", cap)])
     with Vendor(*behaviours) as vendor:
         judge = judge_for(vendor, budget, timeout_s=30.0)
@@ -420,7 +422,7 @@ def test_nine_tenths_of_a_cap_are_really_spent_before_it_stops(behaviours, cap, 
     assert vendor.billed_microusd >= 0.9 * cap
 
 
-def test_answers_are_limited_only_when_money_is_short_and_by_what_they_have_needed(client):
+def test_answers_are_limited_by_past_lengths_only_when_money_is_short(client):
     with JudgeServer() as server:
         limits = {}
         for cap in (CAP, 4_000_000):
@@ -441,7 +443,7 @@ def test_answers_are_limited_only_when_money_is_short_and_by_what_they_have_need
 
 
 @pytest.mark.parametrize(("counted", "limit"), [((250, 20), 40), ((0, 20), 100), ((250, 0), 100)])
-def test_only_plausible_counts_limit_an_answer(counted, limit, client):
+def test_implausible_token_counts_do_not_limit_answers(counted, limit, client):
     meter = Meter(budget=Budget(client, [Cap("day", CAP)]), price=lambda *tokens: tokens[1] * 0.1)
     request = {"messages": [{"content": "a" * 900}, {"content": "b" * 90}], "max_tokens": 100}
     usage = dict(zip(("prompt_tokens", "completion_tokens"), counted, strict=True))

@@ -63,16 +63,14 @@ def test_cost_of_the_call_is_shared(score):
     assert sum(each.cost_usd for each in found) == pytest.approx(whole)
 
 
-def test_only_what_is_needed_is_sent(server, score):
+def test_only_the_fields_a_question_needs_are_sent(server, score):
     score("toxicity")
     [request] = server.requests
     assert asked_of(request)["data"].keys() == {"sentences"}
     assert request["response_format"]["json_schema"]["strict"]
 
 
-def test_passages_are_packed_when_they_are_long_and_each_keeps_what_bears_on_the_query(
-    server, score
-):
+def test_long_passages_are_shortened_and_keep_relevant_text(server, score):
     needle = "A refund reaches the card in five days."
     long = make_interaction(contexts=["Ferries run on time. " * 2_000 + needle, "Trams.", " "])
     [found] = score("contextual_relevancy", interaction=long, judge_input_tokens=1_000)
@@ -92,7 +90,7 @@ def test_passages_are_whole_when_they_fit(server, score):
     assert asked_of(server.requests[0])["data"]["passages"][0]["text"] == text
 
 
-def test_question_is_asked_with_less_when_the_endpoint_finds_it_too_long(score, server):
+def test_question_is_shortened_when_the_endpoint_finds_it_too_long(score, server):
     server.most_chars = 20_000
     long = make_interaction(contexts=["Refunds take five days. " * 2_000])
     [found] = score("contextual_relevancy", interaction=long)
@@ -125,7 +123,7 @@ def test_only_passages_that_were_sent_count(server, score):
 
 
 @pytest.mark.parametrize("metric", ["tool_efficiency", "factual_accuracy"])
-def test_what_is_no_passage_is_cut_when_it_takes_all_the_room(server, score, metric):
+def test_oversized_non_passage_fields_are_cut(server, score, metric):
     calls = [{"name": "find", "arguments": {"text": "x" * 50_000}}] * 3
     expected = {"answer": "Five days. " * 5_000}
     long = make_interaction(tool_calls=calls, expected=expected)
@@ -134,7 +132,7 @@ def test_what_is_no_passage_is_cut_when_it_takes_all_the_room(server, score, met
     assert len(str(server.requests[0]["messages"][-1]["content"])) < 8_000
 
 
-def test_answer_is_asked_for_in_halves_when_it_is_cut_off(server, score):
+def test_questions_are_split_in_halves_when_the_answer_is_cut_off(server, score):
     server.script(["truncated"])
     found = score(*ASKED, judge_attempts=1)
     assert {each.status for each in found} == {EvaluationStatus.COMPLETED}
@@ -156,7 +154,7 @@ LIE = "Penguins juggle yellow lemons on the moon."
     # What no pattern knows can steer a model that keeps its role: docs/judges.md.
     [("known", "gullible"), ("known", "gullible_in_role"), ("unknown", "gullible")],
 )
-def test_scores_are_those_of_plain_text_when_an_order_is_injected(score, server, order, behaviour):
+def test_injected_order_does_not_change_scores(score, server, order, behaviour):
     plain = score("quality", "answer_relevancy", interaction=make_interaction(output=LIE))
     server.always = behaviour
     steered = make_interaction(output=f"{LIE} {ORDERS[order]}")
@@ -175,7 +173,7 @@ def test_no_answer_without_the_canary_becomes_a_score(server, score):
     assert found.error.context["canary_missed"] == 2
 
 
-def test_version_tells_endpoints_apart(score):
+def test_version_distinguishes_endpoints(score):
     [here] = score("quality")
     [there] = score("quality", openai_base_url=None, openai_api_key="k", scorer="local")
     assert "@" in here.evaluator_version
@@ -200,7 +198,7 @@ def test_no_fault_becomes_a_score(server, score, fault, code):
     assert {each.score for each in found} == {None}
 
 
-def test_judge_that_answers_nobody_fails_no_sample(server, score):
+def test_judge_outage_fails_no_sample(server, score):
     server.script(["401"])
     with pytest.raises(JudgeOutageError):
         score("quality", judge_attempts=1)
@@ -242,14 +240,14 @@ def test_cascade_counts_a_low_score_as_passed_where_lower_is_better(server):
     assert (found.score, found.metadata["pass_estimate"], tally.passed) == (0.0, 1.0, 1)
 
 
-def test_wrong_answer_is_asked_for_again(server, score):
+def test_invalid_answer_is_requested_again(server, score):
     server.script(["malformed", "ok"])
     [found] = score("quality")
     assert found.status is EvaluationStatus.COMPLETED
     assert len(server.requests) == 2
 
 
-def test_question_with_a_wrong_answer_is_asked_again_alone(server, score):
+def test_only_the_question_with_an_invalid_answer_is_repeated(server, score):
     server.script(["score_out_of_range", "ok"])
     found = score(*ASKED)
     assert {each.status for each in found} == {EvaluationStatus.COMPLETED}
@@ -259,7 +257,7 @@ def test_question_with_a_wrong_answer_is_asked_again_alone(server, score):
     assert again == ["quality.clarity"]
 
 
-def test_answer_that_stays_wrong_fails_its_own_metric_alone(server, score):
+def test_persistently_invalid_answer_fails_only_its_own_metric(server, score):
     whole = score(*ASKED)
     server.always = "score_out_of_range"
     found = score(*ASKED, judge_attempts=2)
@@ -279,7 +277,7 @@ def test_other_answers_stay_when_the_second_call_fails(server, score, fault):
     assert len(server.requests) == 2
 
 
-def test_shared_judgement_and_questions_fail_apart(server, score):
+def test_shared_judgement_and_questions_fail_independently(server, score):
     server.script(["503", "ok"])
     found = score("groundedness", "quality", judge_attempts=1)  # either is asked first
     assert sorted(each.status for each in found) == ["completed", "failed"]
@@ -312,26 +310,26 @@ def test_answer_of_the_wrong_form_is_refused(form, changes, message):
     assert caught.value.code == "judge_reply_invalid"
 
 
-def test_rating_is_put_on_a_scale_from_nought_to_one():
+def test_rating_is_scaled_to_zero_to_one():
     content = json.dumps({"canary": "c", "answers": [ROW | {"score": 4}]})
     assert read_answers(content, [Criterion("a", "?", Form.RATING)], {}, "c")["a"].score == 0.75
 
 
 @pytest.mark.parametrize("rows", [[], [ROW | {"name": "b", "score": 2}]])
-def test_wrong_answer_stands_beside_the_right_ones(rows):
+def test_invalid_answer_does_not_spoil_the_valid_ones(rows):
     content = json.dumps({"canary": "c", "answers": [ROW, *rows]})
     found = read_answers(content, [Criterion("a", "?"), Criterion("b", "?")], {}, "c")
     assert found["a"].score == 0.5
     assert isinstance(found["b"], JudgeReplyError)
 
 
-def test_answers_are_refused_when_one_is_doubled():
+def test_duplicate_answer_is_refused():
     content = json.dumps({"canary": "c", "answers": [ROW, ROW]})
     with pytest.raises(JudgeReplyError, match="2 answers to 1 criteria"):
         read_answers(content, [Criterion("a", "?")], {}, "c")
 
 
-def test_answer_is_refused_when_the_canary_is_another():
+def test_wrong_canary_refuses_the_answers():
     content = json.dumps({"canary": "d", "answers": [ROW]})
     with pytest.raises(JudgeReplyError, match="does not show that it followed"):
         read_answers(content, [Criterion("a", "?")], {}, "c")

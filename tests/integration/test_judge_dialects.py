@@ -31,7 +31,7 @@ def judge(server):
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_interaction_is_judged_in_one_call_when_all_is_well(slash, server):
+def test_interaction_is_judged_in_one_call(slash, server):
     judge = OpenAIJudge("gpt-4.1-mini", api_key=KEY, base_url=server.url + slash)
     judgement = judge.judge(make_interaction())
     judge.close()
@@ -42,7 +42,7 @@ def test_interaction_is_judged_in_one_call_when_all_is_well(slash, server):
 
 
 @pytest.mark.parametrize("behaviour", ["401", "403", "404"])
-def test_judge_is_away_when_key_or_model_is_wrong(behaviour, server, judge):
+def test_wrong_key_or_model_is_a_judge_outage(behaviour, server, judge):
     server.always = behaviour
     with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
@@ -50,7 +50,7 @@ def test_judge_is_away_when_key_or_model_is_wrong(behaviour, server, judge):
     assert str(caught.value).startswith(f"the judge's endpoint answered {behaviour}")
 
 
-def test_judge_is_away_when_the_wait_is_long(server, judge):
+def test_long_requested_wait_is_a_judge_outage(server, judge):
     server.always = "429_long"
     with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
@@ -58,7 +58,7 @@ def test_judge_is_away_when_the_wait_is_long(server, judge):
 
 
 @pytest.mark.parametrize("behaviour", ["429", "429_ms", "500", "503"])
-def test_verdict_comes_when_the_trouble_passes(behaviour, server, judge):
+def test_verdict_is_returned_once_the_failure_passes(behaviour, server, judge):
     server.script([behaviour, "ok"])
     assert judge.judge(make_interaction()).details["tries"] == 2
 
@@ -70,17 +70,17 @@ def test_text_is_shortened_when_it_is_too_long(server, judge):
 
 
 @pytest.mark.parametrize("behaviour", ["no_response_format", "no_temperature", "no_seed"])
-def test_argument_is_left_out_when_it_is_not_taken(behaviour, server, judge):
+def test_refused_argument_is_left_out(behaviour, server, judge):
     server.always = behaviour
     assert judge.judge(make_interaction()).relevance == 1.0
 
 
-def test_thoughts_are_no_answer_when_the_server_leaves_them_in(server, judge):
+def test_reasoning_left_in_the_reply_is_not_read_as_the_answer(server, judge):
     server.script(["thinking"])
     assert judge.judge(make_interaction()).claims[0].support == 1.0
 
 
-def test_judge_is_away_when_the_path_is_another_vendors(server):
+def test_path_of_another_vendor_is_a_judge_outage(server):
     wrong = server.url.removesuffix(server.dialect.path) + "/other"
     judge = OpenAIJudge("m", api_key=KEY, base_url=wrong)
     with pytest.raises(JudgeOutageError, match="OPENAI_BASE_URL"):
@@ -96,7 +96,7 @@ def test_text_is_refused_when_azure_filters_it():
         judge.close()
 
 
-def test_verdict_needs_the_canary_when_a_server_cuts_the_beginning_off():
+def test_server_that_truncates_the_prompt_gives_no_verdict_without_the_canary():
     with JudgeServer(dialect="ollama", always="no_canary") as server:
         judge = OpenAIJudge("m", base_url=server.url)
         with pytest.raises(JudgeError, match="followed our message"):

@@ -74,21 +74,21 @@ def model(folder):
     return EmbeddingModel(str(folder))
 
 
-def test_vectors_have_length_one_and_tokens_their_place(model):
+def test_embedding_vectors_are_normalised_and_tokens_have_positions(model):
     [found] = model.embed(["Refunds take"])
     assert np.linalg.norm(found.vector) == pytest.approx(1.0)
     assert np.linalg.norm(found.tokens, axis=1) == pytest.approx([1.0, 1.0])
     assert found.places == ((0, 7), (8, 12))
 
 
-def test_text_is_embedded_alike_whatever_is_beside_it(model):
+def test_embedding_of_a_text_does_not_depend_on_its_batch(model):
     texts = [FACT, OTHER, "a", "", FACT * 3] * 9
     for alone, found in zip([model.embed([t])[0] for t in texts], model.embed(texts), strict=True):
         assert found.vector == pytest.approx(alone.vector, abs=1e-6)
         assert found.places == alone.places
 
 
-def test_long_text_is_read_at_its_beginning(model):
+def test_long_text_is_embedded_from_its_start(model):
     [found] = model.embed(["refunds " * 1_000])
     assert len(found.tokens) == LONGEST - 2
 
@@ -98,19 +98,19 @@ def written(model, output, *contexts):
     return " ".join(word.surface.lower() for word in found)
 
 
-def test_word_of_the_same_meaning_is_written_as_in_the_passage(model):
+def test_synonym_is_rewritten_to_the_passages_word(model):
     assert written(model, "Money back five days.", FACT) == "refunds take five days"
 
 
-def test_word_of_another_meaning_stays(model):
+def test_word_of_another_meaning_is_not_rewritten(model):
     assert written(model, "Islands take five days.", FACT) == "islands take five days"
 
 
-def test_numbers_and_names_stay(model):
+def test_numbers_and_names_are_not_rewritten(model):
     assert written(model, "Money 7 days, Back.", FACT) == "refunds 7 days back"
 
 
-def test_judge_weighs_what_the_model_sees(model):
+def test_judge_scores_paraphrases_with_the_embedding_model(model):
     judge = LocalJudge(rewriter=EmbeddingRewriter(model))
     good, bad = (
         judge.judge(make_interaction(output=output, contexts=[FACT])).groundedness
@@ -119,7 +119,7 @@ def test_judge_weighs_what_the_model_sees(model):
     assert 0 <= bad < good <= 1
 
 
-def test_score_of_a_copied_answer_is_explained_as_ever(model):
+def test_copied_answer_names_its_evidence_passage(model):
     found = LocalJudge(rewriter=EmbeddingRewriter(model)).judge(
         make_interaction(output=FACT, contexts=[OTHER, FACT])
     )
@@ -127,7 +127,7 @@ def test_score_of_a_copied_answer_is_explained_as_ever(model):
     assert (claim.evidence, claim.context_index) == (FACT, 1)
 
 
-def test_version_names_model_and_weights(model):
+def test_version_contains_model_and_weights(model):
     plain, wide = LocalJudge(), LocalJudge(rewriter=EmbeddingRewriter(model))
     assert wide.version.startswith(f"{plain.version}+tiny-{model.version[-8:]}-")
 
@@ -157,7 +157,7 @@ def test_nothing_changes_without_the_setting():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_pip_line_is_told_when_the_extra_is_missing():
+def test_missing_extra_names_the_pip_command():
     program = (
         "import sys; sys.modules['onnxruntime'] = None\n"
         "from monitor.scoring.registry import make_scorer\n"
@@ -171,7 +171,7 @@ def test_pip_line_is_told_when_the_extra_is_missing():
 
 
 @pytest.mark.parametrize("contexts", [[], [FACT]])
-def test_relevance_is_there_when_no_claim_is(model, contexts):
+def test_relevance_is_scored_without_claims(model, contexts):
     judge = LocalJudge(rewriter=EmbeddingRewriter(model))
     asked = make_interaction(query="Refunds?", output="How many days?", contexts=contexts)
     found = judge.judge(asked)
@@ -179,12 +179,12 @@ def test_relevance_is_there_when_no_claim_is(model, contexts):
     assert found.relevance == LocalJudge().judge(asked).relevance
 
 
-def test_model_is_refused_when_it_gives_no_vector_a_token(tmp_path):
+def test_model_without_token_vectors_is_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"GROUNDWATCH_EMBEDDING_MODEL.*one vector a token"):
         EmbeddingModel(str(save(tmp_path / "m", pooled=True)))
 
 
-def test_model_is_named_when_it_is_not_there(monkeypatch):
+def test_missing_model_is_named(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SettingsError, match="GROUNDWATCH_EMBEDDING_MODEL: nobody/nothing"):
         EmbeddingModel("nobody/nothing")

@@ -88,12 +88,12 @@ def judge(server, request):
     judge.close()
 
 
-def test_every_behaviour_has_its_expectation_when_one_is_added():
+def test_every_behaviour_of_the_judge_server_has_an_expectation():
     assert set(BEHAVIOURS) == set(FAULTS) | HARMLESS
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
+def test_no_fault_of_the_endpoint_becomes_a_score(fault, server, judge):
     server.always = fault
     code, requests = FAULTS[fault]
     scorer = JudgementScorer(
@@ -114,7 +114,7 @@ def test_no_score_comes_out_when_the_endpoint_plays(fault, server, judge):
 @pytest.mark.parametrize(
     "fault", ["malformed", "null", "html", "missing_number", "429", "429_ms", "500", "503", "reset"]
 )
-def test_next_try_counts_when_the_fault_passes(fault, server, judge):
+def test_retry_succeeds_once_the_fault_passes(fault, server, judge):
     server.script([fault, "ok"])
     assert judge.judge(make_interaction()).relevance == 1.0
     assert len(server.requests) == 2
@@ -125,27 +125,27 @@ def test_wrapped_json_is_recovered_when_fenced(server, judge):
     assert judge.judge(make_interaction()).claims[0].support == 1.0
 
 
-def test_money_of_spoilt_answers_is_counted_when_a_later_one_is_good(server, judge):
+def test_cost_of_invalid_answers_is_counted_when_a_later_one_is_valid(server, judge):
     plain = judge.judge(make_interaction())
     server.script(["malformed", "ok"])
     assert judge.judge(make_interaction()).input_tokens == 2 * plain.input_tokens
 
 
-def test_money_is_counted_when_the_call_fails(server, judge):
+def test_cost_is_counted_when_the_call_fails(server, judge):
     server.always = "null"
     with pytest.raises(JudgeError) as caught:
         judge.judge(make_interaction())
     assert caught.value.context["cost_usd"] > 0
 
 
-def test_thoughts_are_paid_for_when_only_the_total_holds_them(server, judge):
+def test_reasoning_tokens_are_charged_when_only_the_total_includes_them(server, judge):
     plain = judge.judge(make_interaction())
     server.script(["thoughts_in_total"])
     assert judge.judge(make_interaction()).output_tokens == plain.output_tokens + 100
 
 
 @pytest.mark.parametrize(("fault", "unanswered"), [("504", 3), ("error_in_200", 3), ("503", 0)])
-def test_tries_that_may_have_been_billed_are_counted(fault, unanswered, server, judge):
+def test_attempts_that_may_have_been_billed_are_counted(fault, unanswered, server, judge):
     server.always = fault
     with pytest.raises(JudgeError) as caught:
         judge.judge(make_interaction())
@@ -158,7 +158,7 @@ def test_tokens_are_unknown_when_the_endpoint_does_not_say(server, judge):
     assert (judgement.input_tokens, judgement.cost_usd) == (None, None)
 
 
-def test_format_is_remembered_when_the_endpoint_takes_none(server, judge):
+def test_unsupported_response_format_is_remembered(server, judge):
     server.always = "no_response_format"
     judge.judge(make_interaction())
     judge.judge(make_interaction())
@@ -166,14 +166,14 @@ def test_format_is_remembered_when_the_endpoint_takes_none(server, judge):
     assert kinds == ["json_schema", "json_object", None, None]
 
 
-def test_temperature_is_left_out_when_the_model_takes_none(server, judge):
+def test_unsupported_temperature_is_left_out(server, judge):
     server.always = "no_temperature"
     judge.judge(make_interaction())
     judge.judge(make_interaction())
     assert ["temperature" in request for request in server.requests] == [True, False, False]
 
 
-def test_seed_is_left_out_when_the_endpoint_takes_none(server, judge):
+def test_unsupported_seed_is_left_out(server, judge):
     server.always = "no_seed"
     judge.judge(make_interaction())
     judge.judge(make_interaction())
@@ -185,7 +185,7 @@ def test_every_request_is_counted_when_arguments_are_refused_first(server, judge
     assert judge.judge(make_interaction()).details["tries"] == len(server.requests) == 3
 
 
-def test_judge_is_away_when_it_asks_for_a_longer_wait_than_we_have(server, judge):
+def test_wait_beyond_the_deadline_is_a_judge_outage(server, judge):
     server.always = "429_long"
     with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
@@ -193,7 +193,7 @@ def test_judge_is_away_when_it_asks_for_a_longer_wait_than_we_have(server, judge
 
 
 @pytest.mark.parametrize("fault", ["401", "403", "404", "insufficient_quota"])
-def test_judge_is_away_when_every_call_would_be_refused(fault, server, judge):
+def test_refusal_of_every_call_is_a_judge_outage(fault, server, judge):
     server.always = fault
     with pytest.raises(JudgeOutageError) as caught:
         judge.judge(make_interaction())
@@ -201,7 +201,7 @@ def test_judge_is_away_when_every_call_would_be_refused(fault, server, judge):
 
 
 @pytest.mark.parametrize("fault", ENDLESS)
-def test_deadline_holds_for_the_whole_call_when_the_endpoint_is_slow(fault, server, judge):
+def test_deadline_covers_the_whole_call(fault, server, judge):
     server.always = fault
     started = time.monotonic()
     with pytest.raises(JudgeUnavailableError, match=r"no answer in 1\.5 s"):
@@ -209,7 +209,7 @@ def test_deadline_holds_for_the_whole_call_when_the_endpoint_is_slow(fault, serv
     assert time.monotonic() - started < 40  # without a deadline it would never end
 
 
-def test_endpoint_is_named_unreachable_when_nobody_listens(server):
+def test_endpoint_without_a_listener_is_reported_unreachable(server):
     with JudgeServer() as gone:
         url = gone.url
     judge = OpenAIJudge("m", base_url=url, policy=RetryPolicy(attempts=2, backoff_s=0.001))
@@ -224,14 +224,14 @@ def test_script_is_refused_when_it_names_no_behaviour(server):
         server.script(["nonsense"])
 
 
-def test_behaviour_is_refused_when_there_is_none_of_its_name(server):
+def test_unknown_behaviour_is_refused(server):
     with pytest.raises(ValueError, match="no such behaviour: typo"):
         JudgeServer(always="typo")
     with pytest.raises(ValueError, match="no such behaviour: typo"):
         server.always = "typo"
 
 
-def test_call_is_given_up_and_not_made_again_when_the_judge_is_closed(server):
+def test_closing_the_judge_aborts_its_call_without_a_retry(server):
     judge = OpenAIJudge("m", base_url=server.url, policy=RetryPolicy(timeout_s=30))
     server.always = "hang"
     with ThreadPoolExecutor(1) as pool:
@@ -258,14 +258,14 @@ def test_limit_is_renamed_when_the_model_takes_only_the_new_name(server, judge):
     assert [r.get("max_completion_tokens") for r in server.requests] == [None, 10_200, 10_200]
 
 
-def test_answer_gets_more_room_when_the_model_was_still_thinking(server, judge):
+def test_answer_limit_rises_after_truncated_reasoning(server, judge):
     server.script(["thoughts_truncated", "ok"])
     judge.judge(make_interaction())
     judge.judge(make_interaction())
     assert [r["max_tokens"] for r in server.requests] == [2_200, 10_200, 10_200]
 
 
-def test_lost_connection_is_no_internal_error_when_the_body_breaks_off(server, judge):
+def test_broken_response_body_is_a_lost_connection(server, judge):
     server.always = "cut"
     [evaluation] = JudgementScorer(judge, resolve_metrics(Settings(metrics=("relevance",)))).score(
         make_interaction()
@@ -298,7 +298,7 @@ class Redirecting(Serving):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_no_text_goes_to_another_origin_when_the_endpoint_redirects_there(status, server):
+def test_redirect_to_another_origin_receives_no_text(status, server):
     with Redirecting(status, f"{server.url}/chat/completions") as elsewhere:
         judge = OpenAIJudge("m", base_url=elsewhere.url)
         with pytest.raises(JudgeOutageError, match="redirects to another origin"):

@@ -44,7 +44,7 @@ def found(judgement, *lines):
     return [verdicts[line] for line in lines], judgement.relevance
 
 
-def test_order_is_suspected_wherever_it_stands_in_what_is_sent(judge, server):
+def test_injected_order_is_suspected_in_every_field_that_is_sent(judge, server):
     noise = "The ferries run on time and the weather is mild. " * 8_000
     long = make_interaction(
         query="How long do refunds to the original card take?",
@@ -57,7 +57,7 @@ def test_order_is_suspected_wherever_it_stands_in_what_is_sent(judge, server):
     assert KNOWN not in str(server.requests[0]["messages"][1]["content"])
 
 
-def test_server_is_steered_when_nobody_protects_it():
+def test_unprotected_server_follows_an_injected_order():
     data = {"query": "", "contexts": [FACT], "sentences": {1: f"{LIE} {KNOWN}"}, "asked": [1]}
     messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": str(data)}]
     messages[1]["content"] = json.dumps(data)
@@ -70,7 +70,7 @@ def test_server_is_steered_when_nobody_protects_it():
 
 @pytest.mark.parametrize("order", [KNOWN, UNKNOWN])
 @pytest.mark.parametrize("where", ["output", "query", "contexts"])
-def test_verdicts_are_those_of_harmless_text_when_an_order_is_injected(order, where, judge):
+def test_injected_order_does_not_change_verdicts(order, where, judge):
     def judged(text):
         fields = {"query": "How long does a refund take?", "contexts": [FACT], "output": LIE}
         fields["output"] += f"\n{FACT}"
@@ -84,20 +84,20 @@ def test_verdicts_are_those_of_harmless_text_when_an_order_is_injected(order, wh
 
 
 @pytest.mark.parametrize("order", [KNOWN, UNKNOWN])
-def test_relevance_is_that_of_harmless_text_when_an_order_is_injected(order, judge):
+def test_injected_order_does_not_change_relevance(order, judge):
     plain = judge.judge(make_interaction(output=f"{LIE}\n{HARMLESS[order]}"))
     ordered = judge.judge(make_interaction(output=f"{LIE}\n{order}"))
     assert ordered.relevance == plain.relevance == 0.0
 
 
-def test_data_cannot_end_early_when_the_text_tries(server, judge):
+def test_text_cannot_break_out_of_the_data_block(server, judge):
     judgement = judge.judge(make_interaction(output=f"{LIE}\n{BREAKOUT}"))
     assert {claim.verdict.value for claim in judgement.claims} <= {"not_found", "no_claim"}
     assert judgement.relevance == 0.0
 
 
 @pytest.mark.parametrize("where", ["query", "contexts", "output"])
-def test_metadata_names_the_text_when_it_speaks_to_the_judge(where, judge):
+def test_metadata_names_the_field_with_a_suspected_injection(where, judge):
     value = [KNOWN, FACT] if where == "contexts" else f"{FACT} {KNOWN}"
     for evaluation in JudgementScorer(
         judge, resolve_metrics(Settings(metrics=("groundedness", "relevance")))
@@ -106,7 +106,7 @@ def test_metadata_names_the_text_when_it_speaks_to_the_judge(where, judge):
         assert evaluation.metadata["texts_marked"] is True
 
 
-def test_texts_are_marked_when_the_canary_is_missed():
+def test_texts_are_marked_when_the_canary_is_missing():
     with JudgeServer(always="gullible") as server:
         judge = OpenAIJudge("m", base_url=server.url)
         judgement = judge.judge(make_interaction(output=f"{LIE}\n{UNKNOWN}"))
@@ -117,7 +117,7 @@ def test_texts_are_marked_when_the_canary_is_missed():
     assert [claim.verdict for claim in judgement.claims] == ["not_found", "not_found"]
 
 
-def test_no_steered_answer_becomes_a_score_when_marks_do_not_help(server, judge, monkeypatch):
+def test_no_manipulated_reply_becomes_a_score_when_marking_fails(server, judge, monkeypatch):
     monkeypatch.setattr(request, "marked", lambda text: text)
     for evaluation in JudgementScorer(
         judge, resolve_metrics(Settings(metrics=("groundedness",)))
@@ -125,14 +125,14 @@ def test_no_steered_answer_becomes_a_score_when_marks_do_not_help(server, judge,
         assert not evaluation.score
 
 
-def test_quotes_and_reasons_are_plain_when_texts_are_marked(judge):
+def test_quotes_and_reasons_are_unmarked_when_texts_are_marked(judge):
     judgement = judge.judge(make_interaction(output=f"{FACT}\n{KNOWN}", contexts=[FACT]))
     claim, order = judgement.claims
     assert (claim.verdict, claim.evidence) == ("supported", FACT)
     assert "^" not in order.reason + judgement.relevance_reason
 
 
-def test_caret_stays_in_the_evidence_when_nothing_is_marked():
+def test_caret_in_the_evidence_is_kept_when_nothing_is_marked():
     formula = "The area of the square garden is x^2 metres."
     with JudgeServer() as server:
         judge = OpenAIJudge("m", base_url=server.url)
@@ -162,7 +162,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("where", ["output", "contexts"])
-def test_no_attack_steers_a_judge_that_keeps_its_role_and_quotes_truly(where):
+def test_no_attack_changes_an_honest_judges_verdict(where):
     def obey(attack):
         def reply(request):
             said = judge_by_overlap(request)

@@ -73,7 +73,7 @@ class FixedJudge:
         pass
 
 
-def test_kept_verdict_comes_back_whole_and_free(kept):
+def test_cached_verdict_is_returned_whole_at_no_cost(kept):
     interaction = make_interaction()
     keep(kept, interaction)
     found = find(kept, make_interaction(id="another"))
@@ -84,17 +84,17 @@ def test_kept_verdict_comes_back_whole_and_free(kept):
 @pytest.mark.parametrize(
     "changed", [{"query": "Else?"}, {"contexts": ["Else."]}, {"output": "Else."}]
 )
-def test_other_texts_have_no_kept_verdict(kept, changed):
+def test_other_texts_miss_the_verdict_cache(kept, changed):
     keep(kept, make_interaction())
     assert find(kept, make_interaction(**changed)) is None
 
 
-def test_other_judge_or_prompt_has_no_kept_verdict(kept):
+def test_other_judge_or_prompt_misses_the_verdict_cache(kept):
     keep(kept, make_interaction())
     assert find(kept, make_interaction(), "v2") is None
 
 
-def test_every_thread_gets_the_verdict_it_looked_up(client):
+def test_concurrent_lookups_return_the_right_verdicts(client):
     kept = VerdictCache(client, kept_s=60)
     for number in range(40):
         kept.put(f"key-{number}", replace(JUDGEMENT, input_tokens=number))
@@ -108,7 +108,7 @@ def test_every_thread_gets_the_verdict_it_looked_up(client):
     assert found == [*range(40), *[None] * 10] * 5
 
 
-def test_look_ups_wait_together_for_a_redis_that_does_not_answer():
+def test_cache_lookups_share_one_wait_for_an_unresponsive_redis():
     with socket.create_server(("127.0.0.1", 0)) as mute, ThreadPoolExecutor(8) as pool:
         url = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
         with redis.Redis.from_url(url, socket_timeout=0.3, retry=None) as nobody:
@@ -120,21 +120,21 @@ def test_look_ups_wait_together_for_a_redis_that_does_not_answer():
     assert len(asked) < 8
 
 
-def test_no_more_verdicts_are_kept_than_there_is_room_for(kept, client):
+def test_verdict_cache_is_bounded(kept, client):
     for number in range(5):
         keep(kept, make_interaction(query=f"{number}?"))
     assert client.zcard(names.VERDICTS) == 3
     assert len(client.keys(names.verdict("*"))) == 3
 
 
-def test_verdict_of_another_program_is_no_verdict(kept, client):
+def test_cache_entry_of_another_program_is_ignored(kept, client):
     keep(kept, make_interaction())
     (key,) = client.keys(names.verdict("*"))
     client.set(key, b"garbage")
     assert find(kept, make_interaction()) is None
 
 
-def test_judge_is_asked_once_about_the_same_texts(kept):
+def test_judge_is_called_once_for_the_same_texts(kept):
     inner = FixedJudge(JUDGEMENT)
     judge = LimitedJudge(inner, Concurrency(4), SharedLimits(cache=kept))
     for _ in range(3):
@@ -161,7 +161,7 @@ REPLY = Reply(
 QUESTION = {"criteria": (SCORED, LISTED), "fields": frozenset({"output"})}
 
 
-def test_what_was_found_missing_is_not_looked_up_again_before_the_call(client):
+def test_cache_miss_is_not_looked_up_again_before_the_call(client):
     def looks():
         return client.info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
 
@@ -184,7 +184,7 @@ def test_what_was_found_missing_is_not_looked_up_again_before_the_call(client):
     assert inner.asked == 5
 
 
-def test_reply_with_a_wrong_answer_is_not_kept(kept):
+def test_reply_with_an_invalid_answer_is_not_cached(kept):
     kept.put("right", REPLY)
     kept.put("wrong", replace(REPLY, answers=replace(REPLY.answers, wrong={"score": "too high"})))
     assert kept.get("right", Reply).answers == REPLY.answers
@@ -200,7 +200,7 @@ def asked_twice(kept, interaction=None, **question):
     return made, inner.asked
 
 
-def test_kept_answers_come_back_whole_and_free(kept):
+def test_cached_answers_are_returned_whole_at_no_cost(kept):
     found, asked = asked_twice(kept)
     assert asked == 1
     assert found.answers == REPLY.answers
@@ -217,11 +217,11 @@ def test_kept_answers_come_back_whole_and_free(kept):
         {"interaction": make_interaction(expected={"answer": "Else."})},
     ],
 )
-def test_other_questions_or_texts_are_asked(kept, changed):
+def test_other_questions_or_texts_miss_the_answer_cache(kept, changed):
     assert asked_twice(kept, **changed)[1] == 2
 
 
-def test_judge_and_asker_hear_of_each_other(client):
+def test_judge_and_question_asker_share_their_outage_state(client):
     limits = Concurrency(4), SharedLimits(breaker=CircuitBreaker(client, "e"))
     asker = LimitedJudge(FixedJudge(JudgeOutageError("no key")), *limits)
     with pytest.raises(JudgeOutageError):
@@ -232,7 +232,7 @@ def test_judge_and_asker_hear_of_each_other(client):
     assert judge.asked == 0
 
 
-def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
+def test_outage_found_by_one_process_stops_calls_from_all(client):
     breaker = CircuitBreaker(client, "e")
     first = FixedJudge(JudgeOutageError("no key", retry_after_s=30.0))
     second = FixedJudge(JUDGEMENT)
@@ -246,7 +246,7 @@ def test_one_process_hears_that_the_judge_is_away_and_none_asks(client):
     assert 20 < breaker.outage().for_s <= 30
 
 
-def test_judge_is_asked_again_when_the_time_is_over(client):
+def test_judge_is_called_again_once_the_pause_is_over(client):
     breaker = CircuitBreaker(client, "e")
     breaker.open(JudgeOutageError("no key"))
     client.pexpire(names.judge_away("e"), 1)
@@ -256,13 +256,13 @@ def test_judge_is_asked_again_when_the_time_is_over(client):
     assert inner.asked == 1
 
 
-def test_endpoint_that_tells_no_limits_is_not_paced(client):
+def test_endpoint_that_reports_no_limits_is_not_paced(client):
     pace = RateLimiter(client, "e")
     pace.learn({"content-type": "text/html"})
     assert pace.wait_s(1_000_000) == 0
 
 
-def test_last_request_of_a_limit_is_taken_once_by_all(client):
+def test_last_request_of_a_rate_limit_is_taken_once_across_processes(client):
     RateLimiter(client, "e").learn(
         {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "1",
          "x-ratelimit-reset-requests": "59s"}
@@ -271,7 +271,7 @@ def test_last_request_of_a_limit_is_taken_once_by_all(client):
     assert 0.5 < RateLimiter(client, "e").wait_s(10) <= 1.1
 
 
-def test_tokens_are_paced_as_well(client):
+def test_tokens_are_rate_limited_too(client):
     pace = RateLimiter(client, "e")
     pace.learn(
         {"x-ratelimit-limit-tokens": "60000", "x-ratelimit-remaining-tokens": "0",
@@ -280,20 +280,20 @@ def test_tokens_are_paced_as_well(client):
     assert 1.5 < pace.wait_s(2_000) <= 2.1
 
 
-def test_call_larger_than_the_limit_waits_for_all_of_it_only(client):
+def test_call_larger_than_the_limit_is_granted_when_the_bucket_is_full(client):
     pace = RateLimiter(client, "e")
     pace.learn({"x-ratelimit-limit-tokens": "100", "x-ratelimit-remaining-tokens": "100"})
     assert pace.wait_s(5_000) == 0
 
 
-def test_pause_that_one_was_asked_for_holds_for_all(client):
+def test_pause_requested_of_one_process_applies_to_all(client):
     RateLimiter(client, "e").learn({}, pause_s=5.0)
     assert 4 < RateLimiter(client, "e").wait_s(1) <= 5
     assert RateLimiter(client, "other").wait_s(1) == 0
 
 
 @pytest.mark.parametrize("reset", ["{s}", "{ms}", "{iso}", "30s", "30", "0m30s"])
-def test_reset_is_read_however_it_is_written(client, reset):
+def test_rate_limit_reset_is_read_in_every_notation(client, reset):
     now = datetime(2026, 11, 22, 8, tzinfo=UTC)
     end = now + timedelta(seconds=30)
     s = int(end.timestamp())
@@ -305,7 +305,7 @@ def test_reset_is_read_however_it_is_written(client, reset):
     assert 0.4 < RateLimiter(client, "e").wait_s(1) <= 0.6
 
 
-def test_limits_are_read_as_anthropic_names_them(client):
+def test_limits_are_read_from_anthropic_headers(client):
     before_s = time.monotonic()
     RateLimiter(client, "e").learn(
         {"anthropic-ratelimit-requests-limit": "60", "anthropic-ratelimit-requests-remaining": "0",
@@ -317,7 +317,7 @@ def test_limits_are_read_as_anthropic_names_them(client):
     assert wait_s <= 1.1
 
 
-def test_a_second_of_calls_costs_few_round_trips(client):
+def test_a_second_of_calls_takes_few_redis_round_trips(client):
     pace, breaker = RateLimiter(client, "e"), CircuitBreaker(client, "e")
     client.config_resetstat()
     assert [pace.wait_s(1_000) for _ in range(50)] == [0.0] * 50
@@ -327,7 +327,7 @@ def test_a_second_of_calls_costs_few_round_trips(client):
     assert commands["cmdstat_pttl"]["calls"] == 1
 
 
-def test_calls_taken_at_once_are_still_the_endpoints_own(client):
+def test_calls_reserved_in_batches_count_against_the_shared_limit(client):
     limits = {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "9"}
     RateLimiter(client, "e").learn(limits)
     first, second = RateLimiter(client, "e"), RateLimiter(client, "e")
@@ -337,7 +337,7 @@ def test_calls_taken_at_once_are_still_the_endpoints_own(client):
     assert 3 <= granted <= 5  # what the first one holds is taken
 
 
-def test_wait_that_is_too_long_is_not_begun(client):
+def test_too_long_a_wait_is_never_started(client):
     pace = RateLimiter(client, "e")
     pace.learn({}, pause_s=5.0)
     assert not pace.wait(1, longest_s=0.1)
@@ -358,7 +358,7 @@ def test_slots_never_fall_below_one():
     assert concurrency.limit == 1
 
 
-def test_slots_that_nobody_uses_do_not_grow():
+def test_unused_slots_do_not_grow():
     concurrency = Concurrency(50)
     for _ in range(100):
         concurrency.grow()
@@ -388,7 +388,7 @@ class SlowJudge(JudgeServer):
         return super().take(request)
 
 
-def test_one_process_holds_fifty_calls_in_flight(client):
+def test_one_process_runs_fifty_concurrent_calls(client):
     with SlowJudge(50) as server:
         settings = Settings(scorer="judge", openai_base_url=server.url, judge_concurrency=50)
         scorer = make_scorer(settings, client=client)
@@ -403,7 +403,7 @@ def test_one_process_holds_fifty_calls_in_flight(client):
     assert None not in scores
 
 
-def test_questions_of_metrics_do_not_begin_all_at_once(client):
+def test_metric_questions_start_with_limited_concurrency(client):
     with SlowJudge(16) as server:
         settings = Settings(
             scorer="judge", openai_base_url=server.url, judge_concurrency=16, metrics=("bias",)
@@ -415,7 +415,7 @@ def test_questions_of_metrics_do_not_begin_all_at_once(client):
     assert server.most_at_once < 16  # 8, and one more for each that went well
 
 
-def test_sample_that_waits_too_long_for_a_slot_is_given_back():
+def test_sample_that_waits_too_long_for_a_slot_is_returned():
     concurrency = Concurrency(1)
     concurrency.take()
     judge = LimitedJudge(FixedJudge(JUDGEMENT), concurrency, longest_wait_s=0.01)

@@ -125,17 +125,17 @@ def test_best_passage_counts_when_there_are_several(judge):
     assert claim.support > 0.9
 
 
-def test_claim_is_contradicted_when_a_passage_says_otherwise(judge):
+def test_claim_against_a_passage_is_contradicted(judge):
     [claim] = judged(judge, FACT, OTHER, "refunds take not five days").claims
     assert (claim.verdict, claim.context_index) == ("contradicted", 1)
     assert claim.support < 0.1
 
 
-def test_claim_is_not_found_when_no_passage_speaks_of_it(judge):
+def test_claim_absent_from_the_passages_is_not_found(judge):
     assert judged(judge, FACT, OTHER).claims[0].verdict == "not_found"
 
 
-def test_score_is_the_mean_over_claims_when_scored(folder):
+def test_nli_score_is_the_mean_over_claims(folder):
     scorer = make_scorer(Settings(scorer="nli", nli_model=str(folder), metrics=("groundedness",)))
     [evaluation] = scorer.score(
         make_interaction(output=f"{FACT}.\ncards are blue?\n{OTHER}.", contexts=[f"{FACT}."])
@@ -157,7 +157,7 @@ def test_citation_is_right_if_the_model_finds_that_its_passage_entails_the_claim
 
 
 @pytest.mark.parametrize("line", [None, 0.5])
-def test_claims_are_supported_where_groundedness_passes(tmp_path, line):
+def test_claim_is_supported_if_its_groundedness_passes(tmp_path, line):
     settings = Settings(
         scorer="nli",
         nli_model=str(save(tmp_path / "unsure", steep=10.0)),
@@ -171,7 +171,7 @@ def test_claims_are_supported_where_groundedness_passes(tmp_path, line):
     assert found.explanation.startswith("1 of 1" if passes else "0 of 1")
 
 
-def test_relevance_is_the_local_scorers_when_asked(folder):
+def test_relevance_uses_the_local_scorer(folder):
     settings = {"scorer": "nli", "nli_model": str(folder)}
     both = [make_scorer(Settings.model_validate(each)) for each in (settings, {})]
     scores = [scorer.score(make_interaction(id="a"))[1].score for scorer in both]
@@ -179,7 +179,7 @@ def test_relevance_is_the_local_scorers_when_asked(folder):
 
 
 @pytest.mark.parametrize("place", ["begin", "middle", "end"])
-def test_evidence_is_found_when_the_passage_is_longer_than_the_model(judge, place):
+def test_evidence_is_found_in_a_passage_longer_than_the_model_window(judge, place):
     noise = "x y z " * 60
     text = {
         "begin": f"{FACT} {noise}",
@@ -206,14 +206,14 @@ def test_each_passage_is_judged_alone_when_many_fill_several_batches(judge):
         (("neutral", "contradiction", "entailment"), ["NEUTRAL", "CONTRADICTION", "ENTAILMENT"]),
     ],
 )
-def test_order_of_labels_is_read_when_a_model_has_its_own(tmp_path, columns, labels):
+def test_label_order_is_read_from_the_model(tmp_path, columns, labels):
     name = str(save(tmp_path / "m", columns=columns, labels=labels))
     judge = NliJudge(NliModel(name), name)
     assert judged(judge, FACT, FACT).claims[0].verdict == "supported"
     assert judged(judge, FACT, f"not {FACT}").claims[0].verdict == "contradicted"
 
 
-def test_nothing_is_contradicted_when_a_model_knows_two_labels(tmp_path):
+def test_two_label_model_contradicts_nothing(tmp_path):
     labels = ["entailment", "not_entailment"]
     name = str(save(tmp_path / "m", columns=("entailment", "neutral"), labels=labels))
     judge = NliJudge(NliModel(name), name)
@@ -221,11 +221,11 @@ def test_nothing_is_contradicted_when_a_model_knows_two_labels(tmp_path):
     assert judged(judge, FACT, f"not {FACT}").claims[0].verdict == "not_found"
 
 
-def test_graph_is_found_when_it_lies_as_on_the_hub(tmp_path):
+def test_graph_in_the_hub_folder_layout_is_found(tmp_path):
     assert NliModel(str(save(tmp_path / "m", place="onnx/model.onnx")))
 
 
-def test_versions_differ_when_the_weights_do(folder, tmp_path):
+def test_version_changes_with_the_model_weights(folder, tmp_path):
     other = save(tmp_path / "tiny", columns=THREE_WAY[::-1])
     assert NliModel(str(other)).fingerprint != NliModel(str(folder)).fingerprint
 
@@ -250,7 +250,7 @@ def test_model_is_refused_when_it_does_not_give_a_score_a_label(tmp_path, column
         NliModel(name)
 
 
-def test_score_that_is_no_number_is_a_failure_and_not_nought(tmp_path):
+def test_nan_score_is_a_failure_and_not_zero(tmp_path):
     name = str(save(tmp_path / "m", steep=float("inf")))  # which is multiplied by 0
     judge = NliJudge(NliModel(name), name)
     [evaluation] = JudgementScorer(
@@ -260,24 +260,24 @@ def test_score_that_is_no_number_is_a_failure_and_not_nought(tmp_path):
     assert evaluation.error.code == "judge_reply_invalid"
 
 
-def test_command_is_told_when_the_graph_is_missing(tmp_path):
+def test_missing_graph_names_the_export_command(tmp_path):
     (save(tmp_path / "m") / "model.onnx").unlink()
     with pytest.raises(SettingsError, match="optimum-cli export onnx"):
         NliModel(str(tmp_path / "m"))
 
 
-def test_model_is_named_when_nobody_has_it(monkeypatch):
+def test_model_that_cannot_be_found_is_named(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SettingsError, match="nobody/nothing is not a folder here"):
         NliModel("nobody/nothing")
 
 
-def test_setting_is_named_when_there_is_no_model():
+def test_missing_model_names_the_setting():
     with pytest.raises(SettingsError, match="GROUNDWATCH_NLI_MODEL"):
         make_scorer(Settings(scorer="nli"))
 
 
-def test_pip_line_is_told_when_the_extra_is_missing():
+def test_missing_extra_names_the_pip_command():
     program = (
         "import sys; sys.modules['onnxruntime'] = None\n"
         "from monitor.scoring.registry import make_scorer\n"

@@ -40,7 +40,7 @@ def scorer_for(server, **settings):
     return make_scorer(Settings.model_validate(fields | settings))
 
 
-def test_both_metrics_come_from_one_call_when_the_judge_scores(server):
+def test_both_metrics_come_from_one_judge_call(server):
     scorer = scorer_for(server)
     grounded, relevant = scorer.score(make_interaction())
     scorer.close()
@@ -91,7 +91,7 @@ def test_claim_has_its_passage_when_the_quote_is_real(judge):
         ([], ("skipped", "no_context"), ("completed", 0.0)),
     ],
 )
-def test_refusal_is_judged_by_whether_the_passages_held_the_answer(
+def test_refusal_is_judged_by_whether_the_passages_contain_the_answer(
     server, contexts, grounded, relevant
 ):
     query = "What is the ferry fare for adults?"
@@ -137,7 +137,7 @@ def test_evidence_is_short_when_the_quote_is_long(judge):
     assert len(claim.evidence) == 500
 
 
-def test_sentences_beyond_the_most_are_not_sent_when_output_is_endless(server, judge):
+def test_sentences_beyond_the_limit_are_not_sent(server, judge):
     judgement = judge.judge(make_interaction(output="A refund is paid back. " * 1_000))
     assert (len(judgement.claims), judgement.claims_not_judged) == (200, 800)
     assert len(data_of(server.requests[0])["sentences"]) == 200
@@ -148,13 +148,13 @@ def test_claim_is_not_found_when_no_passage_has_it(judge):
     assert [claim.verdict for claim in judgement.claims] == ["not_found"]
 
 
-def test_judge_is_asked_without_verdicts_when_there_are_no_passages(judge):
+def test_judge_is_asked_only_for_relevance_without_passages(judge):
     judgement = judge.judge(make_interaction(contexts=[]))
     assert judgement.claims == ()
     assert judgement.relevance == 1.0
 
 
-def test_judged_text_travels_as_data_when_it_holds_instructions(server, judge):
+def test_text_with_instructions_is_sent_as_data(server, judge):
     judge.judge(make_interaction(output=INJECTION, query=INJECTION, contexts=[INJECTION]))
     system, user = server.requests[0]["messages"]
     assert "Ignore" not in system["content"]
@@ -165,7 +165,7 @@ def test_judged_text_travels_as_data_when_it_holds_instructions(server, judge):
     assert user["content"].count(tag) == 2
 
 
-def test_secret_words_are_new_when_the_same_is_asked_again(server, judge):
+def test_secret_words_are_new_on_every_call(server, judge):
     interaction = make_interaction()
     for _ in range(2):
         judge.judge(interaction)
@@ -175,13 +175,13 @@ def test_secret_words_are_new_when_the_same_is_asked_again(server, judge):
     assert re.search(r"canary-\w+", system).group() not in user
 
 
-def test_request_is_strict_and_cold_when_sent(server, judge):
+def test_request_asks_for_strict_json_at_temperature_zero(server, judge):
     judge.judge(make_interaction())
     assert server.requests[0]["temperature"] == 0
     assert server.requests[0]["response_format"]["json_schema"]["strict"] is True
 
 
-def test_cost_is_what_the_tokens_cost_when_the_model_is_known(judge):
+def test_cost_of_a_known_model_follows_from_its_tokens(judge):
     judgement = judge.judge(make_interaction())
     expected = (judgement.input_tokens * 0.4 + judgement.output_tokens * 1.6) / 1_000_000
     assert judgement.cost_usd == pytest.approx(expected)
@@ -195,7 +195,7 @@ def test_cost_is_unknown_when_another_model_answers():
     assert (judgement.model, judgement.cost_usd) == ("mystery-7b", None)
 
 
-def test_prices_of_the_settings_count_when_given(server):
+def test_prices_from_the_settings_are_used(server):
     prices = {"judge_usd_per_million_input_tokens": 1, "judge_usd_per_million_output_tokens": 0}
     scorer = scorer_for(server, judge_model="my-own", metrics=("relevance",), **prices)
     [relevant] = scorer.score(make_interaction())
@@ -203,7 +203,7 @@ def test_prices_of_the_settings_count_when_given(server):
     assert relevant.cost_usd == pytest.approx(relevant.metadata["input_tokens"] / 1_000_000)
 
 
-def test_every_thread_gets_its_own_answer_when_many_share_the_judge(server, judge):
+def test_threads_sharing_a_judge_get_their_own_answers(server, judge):
     outputs = ["A refund is paid back to your card within five working days.", "Penguins juggle."]
     interactions = [make_interaction(output=outputs[i % 2]) for i in range(16)]
     with ThreadPoolExecutor(8) as pool:
@@ -212,7 +212,7 @@ def test_every_thread_gets_its_own_answer_when_many_share_the_judge(server, judg
 
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_child_makes_its_own_client_when_the_process_forks(server, judge):
+def test_forked_child_makes_its_own_client(server, judge):
     judge.judge(make_interaction())
     parent_client = judge._endpoint._connections[os.getpid()]
     context = multiprocessing.get_context("fork")
@@ -231,7 +231,7 @@ def test_child_makes_its_own_client_when_the_process_forks(server, judge):
 
 
 @pytest.mark.parametrize("behaviour", ["ok", "401", "403", "500", "malformed", "reset", "429_long"])
-def test_key_and_text_stay_secret_when_everything_is_logged(behaviour, server, caplog, capfd):
+def test_debug_logs_contain_neither_key_nor_text(behaviour, server, caplog, capfd):
     import openai  # noqa: F401 - so that its loggers exist
 
     for name in ("", *logging.root.manager.loggerDict):

@@ -76,7 +76,7 @@ def recheck(store, settings):
         return seen, next(iter(found.values()), None), judge_sentences(connection, NOW)
 
 
-def test_alert_waits_until_old_samples_were_judged_again(store):
+def test_alert_waits_for_old_samples_to_be_judged_again(store):
     turn_critical(store)
     with store.read() as connection:
         (seen,) = hold_for_judge(connection, list(read_verdicts(connection).values()), NOW)
@@ -110,7 +110,7 @@ def test_app_that_got_worse_is_blamed_and_its_alert_goes_out(store, settings):
     assert sentences == {}
 
 
-def test_judge_that_is_away_leaves_it_unclear_and_alerts_go_out(store, settings, server):
+def test_alerts_are_sent_when_the_judge_is_unavailable_for_a_recheck(store, settings, server):
     server.always = "503"
     put(store, 60, output=GOOD, passed=True, ago=timedelta(hours=3))
     put(store, 60, output=BAD, passed=False, ago=timedelta(minutes=5))
@@ -121,7 +121,7 @@ def test_judge_that_is_away_leaves_it_unclear_and_alerts_go_out(store, settings,
     assert seen[0].status is Status.CRITICAL
 
 
-def test_drip_stays_below_one_call_in_twenty_and_takes_each_sample_once(store, settings, server):
+def test_recheck_uses_one_call_in_twenty_and_each_sample_once(store, settings, server):
     put(store, 100, output=GOOD, passed=True, ago=timedelta(hours=3))
     for _ in range(4):
         recheck(store, settings)
@@ -130,7 +130,7 @@ def test_drip_stays_below_one_call_in_twenty_and_takes_each_sample_once(store, s
     assert len(server.requests) == 5
 
 
-def test_check_by_the_judge_asks_about_both_sides_past_its_cache(store, server, monkeypatch):
+def test_judge_recheck_bypasses_the_verdict_cache_on_both_sides(store, server, monkeypatch):
     put(store, 12, output=GOOD, passed=True, ago=timedelta(hours=3))
     put(store, 12, output=BAD, passed=True, ago=timedelta(minutes=5))
     for name, value in {

@@ -98,7 +98,7 @@ def test_no_fault_of_a_judge_becomes_a_score_or_stops_a_worker(context, server):
 
 
 @pytest.mark.parametrize("fault", AWAY)
-def test_samples_wait_while_a_judge_answers_nobody(context, server, fault):
+def test_samples_wait_while_the_judge_is_unavailable(context, server, fault):
     server.always = fault
     put(context, "shop")
     drain(context)
@@ -107,7 +107,7 @@ def test_samples_wait_while_a_judge_answers_nobody(context, server, fault):
 
 
 @pytest.mark.parametrize("fault", ["gullible", "gullible_in_role"])
-def test_answer_that_speaks_to_the_judge_gets_no_good_score(context, server, fault):
+def test_answer_that_instructs_the_judge_gets_no_good_score(context, server, fault):
     server.always = fault
     put(context, "shop", output=f"Refunds take ninety years. {INJECTION}")
     drain(context)
@@ -116,9 +116,7 @@ def test_answer_that_speaks_to_the_judge_gets_no_good_score(context, server, fau
     assert 1 not in passed
 
 
-def test_samples_whose_verdict_is_kept_are_scored_without_waiting_for_the_judge(
-    redis_url, store, server
-):
+def test_samples_with_a_cached_verdict_are_scored_during_a_judge_outage(redis_url, store, server):
     """One cannot be read, one is new and its judge fails: the others are stored nevertheless."""
     context = Components(Settings.model_validate({
         "redis_url": redis_url,

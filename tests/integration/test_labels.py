@@ -60,7 +60,7 @@ def test_label_notes_who_when_which_evaluator_and_which_release(connection):
     assert (label.note, label.drawn) == ("made up", False)
 
 
-def test_trace_id_names_the_one_sample_that_has_it(connection):
+def test_trace_id_identifies_its_only_sample(connection):
     (sample_id,) = put(connection, trace_id="trace-1")
     put(connection, 2, trace_id="trace-2")
     said = [{"trace_id": "trace-1", "label": 0}, {"sample_id": "trace-1", "label": 0}]
@@ -71,7 +71,7 @@ def test_trace_id_names_the_one_sample_that_has_it(connection):
     assert not label.human_passed
 
 
-def test_most_annotators_decide_and_a_tie_is_shown(connection):
+def test_majority_of_annotators_decides_and_a_tie_is_reported(connection):
     one, two = put(connection, 2)
     for who, verdict in (("ann", 1), ("bob", 0), ("eve", 0)):
         take(connection, {"sample_id": one, "label": verdict}, annotator=who)
@@ -88,7 +88,7 @@ def test_most_annotators_decide_and_a_tie_is_shown(connection):
     assert agreed.between_annotators == 0.25
 
 
-def test_what_cannot_be_stored_is_named_and_stops_nothing(connection):
+def test_unstorable_label_is_named_and_does_not_stop_the_import(connection):
     (sample_id,) = put(connection)
     assert take(
         connection,
@@ -108,14 +108,14 @@ def test_what_cannot_be_stored_is_named_and_stops_nothing(connection):
     assert len(labels_of(connection, sample_id)) == 1
 
 
-def test_both_verdicts_at_once_are_a_contradiction_and_the_first_stays(connection):
+def test_contradicting_label_is_refused_and_the_first_kept(connection):
     (sample_id,) = put(connection)
     said = [{"sample_id": sample_id, "label": 1}, {"sample_id": sample_id, "label": 0}]
     assert take(connection, *said) == [LabelResult.STORED, LabelResult.CONTRADICTING]
     assert labels_of(connection, sample_id)[0].human_passed
 
 
-def test_last_word_counts_whatever_the_order_and_the_former_is_on_record(connection):
+def test_latest_label_counts_in_any_order_and_the_change_is_logged(connection):
     (sample_id,) = put(connection)
     early = {"sample_id": sample_id, "label": 1, "labelled_at": "2026-05-01T10:00:00Z"}
     late = {"sample_id": sample_id, "label": 0, "labelled_at": "2026-05-01T11:00:00Z"}
@@ -151,7 +151,7 @@ def drawn_until_done(connection, annotator="eve", label=1):
         )
 
 
-def test_agreement_of_all_answers_weighs_drawn_labels_by_how_many_pass(connection):
+def test_overall_agreement_weights_drawn_labels_by_the_pass_share(connection):
     put(connection, 90, score=0.9)
     put(connection, 10, score=0.1)
     for _ in range(20):  # ten passes that are good, ten fails of which all are good as well
@@ -162,7 +162,7 @@ def test_agreement_of_all_answers_weighs_drawn_labels_by_how_many_pass(connectio
     assert found.weighted.agreement == pytest.approx(0.9)
 
 
-def test_agreement_of_all_answers_weighs_labels_of_a_local_scorer_by_bands_of_scores(connection):
+def test_overall_agreement_weights_local_scorer_labels_by_score_band(connection):
     criteria = PassRule(OWN_LEAST, own=True).criteria()
     local = {"evaluator_version": "local-1", "criteria": criteria}
     low = put(connection, 50, score=0.4, made_by=local)
@@ -182,7 +182,7 @@ def test_queue_draws_half_from_passes_and_half_from_fails(connection):
     assert sum(sample_id in fails for sample_id in order[:10]) == 5
 
 
-def test_queue_draws_from_the_present_release_alone(connection):
+def test_queue_draws_only_from_the_current_release(connection):
     put(connection, 3, release="v1", ago_s=9_000)
     new = put(connection, 3, release="v2")
     queue = draw(connection, app="bot", metric="groundedness", annotator="eve")
@@ -199,7 +199,7 @@ def test_queue_offers_a_second_annotator_one_sample_in_five_and_every_tie_to_a_t
     assert agreements(connection)[0].tied == 0
 
 
-def test_queue_goes_on_where_it_stopped_and_passes_over_what_was_skipped(connection):
+def test_queue_resumes_and_omits_skipped_samples(connection):
     put(connection, 4)
 
     def queue(skip=()):
@@ -212,7 +212,7 @@ def test_queue_goes_on_where_it_stopped_and_passes_over_what_was_skipped(connect
     assert queue({first}) != first
 
 
-def test_label_counts_on_when_its_evaluation_is_gone(connection):
+def test_label_counts_after_its_evaluation_is_deleted(connection):
     (gone,) = put(connection)
     put(connection, 2)
     take(connection, {"sample_id": gone, "label": 1})
@@ -225,11 +225,11 @@ def test_label_counts_on_when_its_evaluation_is_gone(connection):
     assert (queue.n, queue.passes, queue.fails) == (1, 1, 0)
 
 
-def test_queue_without_verdicts_is_none(connection):
+def test_queue_is_empty_without_verdicts(connection):
     assert draw(connection, app="bot", metric="groundedness", annotator="eve") is None
 
 
-def test_what_has_no_verdict_is_not_drawn(connection):
+def test_sample_without_a_verdict_is_not_drawn(connection):
     put(connection, 2)
     connection.execute(scores.update().values(passed=None))
     assert draw(connection, app="bot", metric="groundedness", annotator="eve") is None

@@ -125,7 +125,7 @@ def test_queue_of_a_local_scorer_draws_from_its_low_middle_and_high_scores(world
     assert min(np.bincount(np.searchsorted(lines, [100 * label.score for label in found]))) >= 5
 
 
-def test_later_fall_is_a_warning_by_level_that_the_pass_line_does_not_see(world):
+def test_verified_level_warns_of_a_fall_the_pass_rate_misses(world):
     app = world(LOCAL)
     app.minutes(15, level=0.95)
     app.label(50)
@@ -136,7 +136,7 @@ def test_later_fall_is_a_warning_by_level_that_the_pass_line_does_not_see(world)
     assert fallen.pass_rate < 0.75
 
 
-def test_harsh_judges_bias_against_people_is_corrected(world):
+def test_level_corrects_the_bias_of_a_harsh_judge(world):
     app = world(JUDGE, hit=0.75, miss=0.05)
     assert app.minutes(6, level=0.97).status is not Status.HEALTHY
     assert app.minutes(1, level=0.97).level.by == "judge"
@@ -148,7 +148,7 @@ def test_harsh_judges_bias_against_people_is_corrected(world):
     assert app.minutes(10, level=0.3).status is Status.CRITICAL
 
 
-def test_app_that_is_sick_from_birth_is_called_so_by_its_labels(world):
+def test_labels_show_that_an_app_was_bad_from_the_start(world):
     app = world(LOCAL)
     assert app.minutes(15, level=0.5).status is Status.HEALTHY
     sick = app.label(50)
@@ -156,7 +156,7 @@ def test_app_that_is_sick_from_birth_is_called_so_by_its_labels(world):
     assert sick.low <= 0.5 <= sick.high
 
 
-def test_labels_hold_for_the_release_that_they_were_drawn_from(world):
+def test_labels_apply_only_to_their_release(world):
     app = world(LOCAL)
     app.minutes(15, level=0.95)
     assert app.label(50).level.verified
@@ -166,7 +166,7 @@ def test_labels_hold_for_the_release_that_they_were_drawn_from(world):
     )  # fmt: skip
 
 
-def test_labels_expire(world):
+def test_labels_expire_after_ninety_days(world):
     app = world(LOCAL)
     app.minutes(15, level=0.95)
     assert app.label(50).level.verified
@@ -174,13 +174,13 @@ def test_labels_expire(world):
     assert "older than 90 days" in app.minutes(1, level=0.95).level.needs
 
 
-def test_judge_that_passes_what_people_fail_is_called_unfit(world):
+def test_judge_that_passes_failed_answers_is_reported_unfit(world):
     app = world(JUDGE, hit=0.9, miss=0.85)
     app.minutes(10, level=0.6)
     assert "does not tell good answers from bad" in app.label(60).level.needs
 
 
-def test_labels_of_a_cascade_weigh_by_the_probability_with_which_the_judge_was_asked(store):
+def test_cascade_labels_are_weighted_by_the_judge_probability(store):
     with store.write() as connection:
         for i, probability in enumerate((0.1, 0.5, 1.0)):
             noted = {

@@ -38,14 +38,14 @@ def test_metric_is_a_function_of_the_fields_of_a_record():
     assert set(METRICS) < set(dir(monitor.metrics))
 
 
-def test_metric_that_there_is_not_cannot_be_imported():
+def test_unknown_metric_cannot_be_imported():
     with pytest.raises(ImportError, match="faithfulnes"):
         from monitor.metrics import faithfulnes  # noqa: F401
     with pytest.raises(SettingsError, match="did you mean faithfulness"):
         evaluate([RECORD], ["faithfulnes"])
 
 
-def test_judge_of_the_settings_is_asked_for_several_records_at_a_time():
+def test_configured_judge_scores_several_records_concurrently():
     with JudgeServer() as server:
         settings = Settings(scorer="judge", openai_base_url=server.url, judge_concurrency=4)
         found = asyncio.run(aevaluate([RECORD] * 8, ["quality", "length"], settings=settings))
@@ -64,7 +64,7 @@ class Frame:
         return self.rows
 
 
-def test_data_frame_goes_in_and_rows_for_one_come_out():
+def test_data_frame_is_accepted_and_result_rows_form_one():
     frame = Frame([RECORD | {"id": "a", "expected": float("nan")}, RECORD | {"query": None}])
     found = to_rows(evaluate(frame, ["groundedness", "relevance"]))
     assert [row["id"] for row in found] == ["a", "2"]
@@ -73,7 +73,7 @@ def test_data_frame_goes_in_and_rows_for_one_come_out():
     assert found[1]["relevance_reason"] == "no_query"
 
 
-def test_cells_of_numpy_are_plain_values():
+def test_numpy_cells_become_plain_values():
     passages = np.array(["Shops open at 9.", RECORD["contexts"][0]], dtype=object)
     row = RECORD | {"id": np.int64(7), "contexts": passages, "latency_ms": np.int64(30)}
     [found] = to_rows(evaluate(Frame([row]), ["groundedness", "latency_ms"]))
@@ -82,13 +82,13 @@ def test_cells_of_numpy_are_plain_values():
     assert found["latency_ms"] == 1.0
 
 
-def test_lone_record_and_metrics_in_one_text_are_understood():
+def test_single_record_and_comma_separated_metrics_are_accepted():
     [found] = evaluate(RECORD | {"contexts": RECORD["contexts"][0]}, "groundedness, length")
     assert [each.evaluator_name for each in found] == ["groundedness", "length"]
     assert found[0].score > 0.7
 
 
-def test_record_that_is_wrong_is_named_by_its_place():
+def test_invalid_record_is_named_by_its_position():
     with pytest.raises(ValidationError) as caught:
         evaluate([RECORD, {"query": "Why?"}])
     assert caught.value.__notes__ == ["in record 2"]
@@ -104,7 +104,7 @@ def test_rows_say_why_there_is_no_score():
     assert row["agent_overall_score_reason"].startswith("part_missing: 6 of 6 parts are missing")
 
 
-def test_verdicts_are_cached_where_there_is_a_redis(redis_url):
+def test_verdicts_are_cached_when_redis_is_configured(redis_url):
     with JudgeServer() as server, connect(redis_url) as client:
         settings = Settings(scorer="judge", openai_base_url=server.url)
         for _ in range(2):
@@ -113,7 +113,7 @@ def test_verdicts_are_cached_where_there_is_a_redis(redis_url):
     assert (found.score, found.cost_usd) == (1.0, 0.0)
 
 
-def test_budget_of_the_settings_is_kept_in_their_redis(redis_url):
+def test_budget_of_the_settings_is_enforced_through_their_redis(redis_url):
     with JudgeServer() as server:
         settings = Settings(
             scorer="judge",

@@ -48,7 +48,7 @@ def ids_of(entries):
     return [entry.entry_id for entry in entries]
 
 
-def test_newest_come_first_and_the_rest_from_its_newest_end(client):
+def test_newest_entries_come_first_and_the_backlog_from_its_newest_end(client):
     old, new = put(client, 4000, 3) + put(client, 2000, 3), put(client, 1, 2)
     reader, order = Consumer(client, "a"), NewestFirst(client, "a")
     assert ids_of(reader.take(1)) == old[:1]
@@ -66,7 +66,7 @@ def test_nothing_is_left_out_when_nothing_is_old(client):
     assert len(Consumer(client, "a").take(10)) == 3
 
 
-def test_what_is_taken_later_is_pending_with_one_delivery(client):
+def test_entry_taken_later_is_pending_with_one_delivery(client):
     put(client, 4000, 2)
     put(client, 1)
     order = NewestFirst(client, "a")
@@ -76,7 +76,7 @@ def test_what_is_taken_later_is_pending_with_one_delivery(client):
     assert pending["times_delivered"] == 1
 
 
-def test_oldest_is_taken_but_not_from_whoever_works_on_it(client):
+def test_oldest_entry_is_taken_only_if_no_worker_has_it(client):
     old = put(client, 4000, 4)
     put(client, 1)
     busy, order = Consumer(client, "busy"), NewestFirst(client, "scheduler")
@@ -89,7 +89,7 @@ def test_oldest_is_taken_but_not_from_whoever_works_on_it(client):
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.tuples(st.sampled_from("tslo"), st.integers(1, 5)), max_size=25))
-def test_every_entry_is_handed_out_once_whatever_the_steps(client, steps):
+def test_every_entry_is_delivered_once_in_any_order_of_steps(client, steps):
     client.flushall()
     Consumer(client, "a").ensure_group()
     sent, got = [], []
@@ -149,7 +149,7 @@ def holds(context, sent):
     return {i.check for i in found.sums if not i.holds} <= {"hook counters = ledger"}
 
 
-def test_what_waited_for_a_day_expires_with_a_count_and_without_its_texts(context):
+def test_sample_that_waited_a_day_expires_counted_and_without_texts(context):
     put(context.redis, 2 * 86_400, 600, output=SECRET)
     put(context.redis, 60, 3)
     assert expirer(context).run(None) == 600
@@ -171,7 +171,7 @@ def test_worker_does_not_score_what_is_too_old(context):
     }  # fmt: skip
 
 
-def test_sample_expires_once_though_it_comes_again(context):
+def test_redelivered_sample_expires_once(context):
     sample = make_sample(sampled_at=datetime.now(UTC) - timedelta(days=2))
     for i in (1, 2):
         context.redis.xadd(names.SAMPLES, encode(sample), id=f"{i}-1")
@@ -181,14 +181,14 @@ def test_sample_expires_once_though_it_comes_again(context):
     assert ledger(context) == {Booking(Kind.EXPIRED, "too_old"): 1}
 
 
-def test_oldest_give_way_when_the_queue_is_full_for_minutes(context):
+def test_oldest_samples_expire_when_the_queue_stays_full(context):
     put(context.redis, 3600, 95)
     assert expirer(context, samples=100).run(None) == 15
     assert ledger(context) == {Booking(Kind.EXPIRED, "no_room"): 15}
     assert context.redis.xlen(names.SAMPLES) == 80
 
 
-def test_what_was_given_back_gives_way_too(context):
+def test_returned_samples_can_expire_for_room_too(context):
     put(context.redis, 3600, 600)
     worker = Consumer(context.redis, "w")
     worker.give_back(worker.take(300))
@@ -196,24 +196,24 @@ def test_what_was_given_back_gives_way_too(context):
     assert holds(context, 600)
 
 
-def test_oldest_give_way_though_the_very_oldest_are_in_work(context):
+def test_oldest_waiting_samples_expire_while_older_ones_are_in_work(context):
     put(context.redis, 3600, 600)
     held = Consumer(context.redis, "w").take(300)
     assert expirer(context, samples=600).run(None) == 120
     assert context.redis.xpending(names.SAMPLES, names.GROUP)["pending"] == len(held)
 
 
-def test_full_by_size_makes_room_too(context):
+def test_oldest_samples_expire_when_redis_memory_is_full(context):
     put(context.redis, 3600, 40, output="x" * 50_000)
     assert expirer(context, megabytes=1).run(None) > 15
 
 
-def test_new_samples_never_give_way(context):
+def test_new_samples_never_expire_for_room(context):
     put(context.redis, 10, 100)
     assert expirer(context, samples=100).run(None) == 0
 
 
-def test_entry_that_cannot_be_read_is_set_aside_rather_than_expired(context):
+def test_unreadable_old_entry_becomes_a_dead_letter_instead_of_expiring(context):
     context.redis.xadd(names.SAMPLES, {"v": "1", "app": APP, "body": "{"}, id="1-1")
     expirer(context).run(None)
     assert ledger(context) == {Booking(Kind.FAILED, "invalid_record"): 1}
@@ -248,7 +248,7 @@ class Noting:
         return self._inner.score(interaction, key=key)
 
 
-def test_backlog_that_is_left_for_later_blinds_nobody(context):
+def test_backlog_left_for_later_does_not_make_the_monitor_blind(context):
     put(context.redis, 4000, 3)
     watch, now = QueueWatch(context.redis), datetime.now(UTC)
     assert "3 samples wait" in watch.trouble(now)

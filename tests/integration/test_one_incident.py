@@ -86,7 +86,7 @@ def vendors(story):
         yield slack, pager
 
 
-def test_people_read_one_thread_and_get_one_page(story, vendors):
+def test_one_incident_is_one_thread_and_one_page(story, vendors):
     slack, pager = vendors
     story.tell(0, groundedness=W)
     story.tell(1, groundedness=W, relevance=C)
@@ -144,7 +144,7 @@ def test_lists_pages_and_the_api_have_one_incident_with_its_alerts(sqlite_url, m
     story.store.close()
 
 
-def test_an_alert_of_a_rule_is_part_of_its_apps_incident(story):
+def test_alert_of_a_rule_is_part_of_its_apps_incident(story):
     verdict = make_verdict(C, START, app="shop", metric="groundedness", average_score=0.2)
     plan = RoutingConfig(
         routes=RoutingConfig.everyone([]).routes, addresses={},
@@ -156,7 +156,7 @@ def test_an_alert_of_a_rule_is_part_of_its_apps_incident(story):
     assert set(incident.metrics) == {"groundedness", "rule:low"}
 
 
-def test_nobody_was_notified_because_no_channel_was_set_up(story):
+def test_incident_says_nobody_was_notified_without_a_channel(story):
     story.tell(0, groundedness=C)
     assert "no channel was set up when it fired" in story.why_not()
     silence(story, 1)
@@ -166,7 +166,7 @@ def test_nobody_was_notified_because_no_channel_was_set_up(story):
     assert story.why_not(["slack"]).endswith("; set up since: slack")
 
 
-def test_nobody_was_notified_because_a_silence_muted_it(story, vendors):
+def test_incident_says_nobody_was_notified_because_of_a_silence(story, vendors):
     silence(story, 0)
     story.tell(1, groundedness=C, relevance=W)
     with story.store.read() as connection:
@@ -176,7 +176,7 @@ def test_nobody_was_notified_because_a_silence_muted_it(story, vendors):
     assert story.why_not(oldest=START + timedelta(days=9)) == f"silenced by {name}"
 
 
-def test_nobody_was_notified_because_it_flapped(story, vendors):
+def test_incident_says_nobody_was_notified_because_of_flapping(story, vendors):
     for minute in range(MOST_A_DAY + 2):  # each other scorer ends one incident and begins another
         story.tell(minute, evaluator_version=f"scorer-{minute // 2}", groundedness=W)
     with story.store.read() as connection:
@@ -186,7 +186,7 @@ def test_nobody_was_notified_because_it_flapped(story, vendors):
     assert why == "suppressed, as the alert was flapping"
 
 
-def test_messages_that_are_deleted_by_now_are_not_denied(story):
+def test_deleted_messages_are_reported_as_deleted(story):
     story.tell(0, groundedness=C)
     later = START + timedelta(days=60)
     assert "are deleted by now" in story.why_not(["slack"], oldest=later)

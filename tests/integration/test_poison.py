@@ -186,7 +186,7 @@ def totals(context):
     return {(str(kind), reason): n for (kind, reason), n in found.items() if n}
 
 
-def test_what_was_set_aside_can_be_looked_at_without_harm(context, set_aside, groundwatch):
+def test_dead_letter_can_be_listed_and_shown_safely(context, set_aside, groundwatch):
     entry_id, sample_id = set_aside
     assert "unknown_schema" in groundwatch("poison", "ls")
     shown = groundwatch("poison", "show", entry_id[:8])
@@ -196,7 +196,7 @@ def test_what_was_set_aside_can_be_looked_at_without_harm(context, set_aside, gr
     assert sample_id in groundwatch("poison", "show", "--whole", entry_id)
 
 
-def test_retried_entry_counts_once_where_it_ends(context, set_aside, groundwatch):
+def test_retried_entry_is_counted_once_by_its_outcome(context, set_aside, groundwatch):
     entry_id, _ = set_aside
     with context.store.write() as connection:  # as if the workers were upgraded
         connection.execute(dead_letters.update().values(version="1"))
@@ -208,14 +208,14 @@ def test_retried_entry_counts_once_where_it_ends(context, set_aside, groundwatch
     assert {i.check for i in look(context).sums if not i.holds} <= {"sent = ended + waiting"}
 
 
-def test_retried_entry_that_fails_again_counts_once_more_not_twice(context, set_aside, groundwatch):
+def test_retried_entry_that_fails_again_is_counted_once(context, set_aside, groundwatch):
     groundwatch("poison", "retry", set_aside[0])
     drain(context)
     assert totals(context) == {NEWER: 1}
     assert count(context, dead_letters) == 1
 
 
-def test_retry_that_was_cut_short_can_be_done_again(context, set_aside, groundwatch):
+def test_interrupted_retry_can_be_repeated(context, set_aside, groundwatch):
     from monitor.store.ledger import begin_retry, find_dead_letter
 
     with context.store.write() as connection:
@@ -240,7 +240,7 @@ def test_unknown_entry_is_named_in_one_line(context, groundwatch):
     assert "no entry is named" in str(done.exception)
 
 
-def test_mistake_of_ours_about_one_text_stops_no_other(context):
+def test_internal_error_on_one_sample_does_not_stop_others(context):
     for app in ("x", "y"):
         context.redis.xadd(names.SAMPLES, encode(make_sample(make_interaction(app=app))))
     made = context.scoring_run(lambda: True)

@@ -116,7 +116,7 @@ def shop(store, redis_url):
         context.close()
 
 
-def test_objective_that_is_met_is_proven_and_shown(shop):
+def test_met_objective_is_proven_and_reported(shop):
     shop.traffic(3.0, NOW)
     proof = shop.proof(NOW)
     assert (proof.met, proof.reason, proof.planted) == (True, "", 48)
@@ -129,7 +129,7 @@ def test_objective_that_is_met_is_proven_and_shown(shop):
     assert "objective 15 points in 2h met: " in render_markdown(report)
 
 
-def test_threshold_that_is_too_low_is_found_next_morning(shop):
+def test_too_low_a_threshold_breaks_the_objective_next_morning(shop):
     shop.traffic(3.0, NOW)
     assert shop.proof(NOW).met
     shop.traffic(3.0, NEXT_NIGHT)
@@ -139,7 +139,7 @@ def test_threshold_that_is_too_low_is_found_next_morning(shop):
     assert "objective 15 points in 2h not met" in shop.alert(NEXT_NIGHT)
 
 
-def test_traffic_that_fell_is_found_next_morning(shop):
+def test_fallen_traffic_breaks_the_objective_next_morning(shop):
     shop.traffic(1.5, NOW)
     assert shop.proof(NOW).met
     shop.traffic(0.75, NEXT_NIGHT)
@@ -149,7 +149,7 @@ def test_traffic_that_fell_is_found_next_morning(shop):
     assert shop.alert(NEXT_NIGHT)
 
 
-def test_judge_that_labels_find_blind_is_found_next_morning(shop):
+def test_judge_found_blind_by_labels_breaks_the_objective_next_morning(shop):
     shop.traffic(3.0, NOW)
     assert shop.proof(NOW).met
     shop.judged(60)
@@ -166,7 +166,7 @@ def test_judge_that_labels_find_blind_is_found_next_morning(shop):
     assert "by its labels" in proof.reason
 
 
-def test_judge_that_was_away_is_found_next_morning(shop):
+def test_period_without_scores_breaks_the_objective_next_morning(shop):
     shop.traffic(3.0, NOW)
     assert shop.proof(NOW).met
     proof = shop.proof(NEXT_NIGHT)  # no score since
@@ -174,7 +174,7 @@ def test_judge_that_was_away_is_found_next_morning(shop):
     assert shop.alert(NEXT_NIGHT)
 
 
-def test_objective_is_tested_once_a_night_and_forgotten_with_it(shop):
+def test_proof_runs_once_a_night_and_is_deleted_with_its_objective(shop):
     shop.traffic(3.0, NOW)
     first = shop.proof(NOW)
     assert shop.proof(NOW + timedelta(minutes=10)) == first
@@ -183,7 +183,7 @@ def test_objective_is_tested_once_a_night_and_forgotten_with_it(shop):
     assert shop.proof(NEXT_NIGHT, objectives=[]) is None
 
 
-def test_budget_beyond_the_objective_is_a_miss(shop):
+def test_false_alarm_budget_above_the_objective_misses_it(shop):
     shop.traffic(3.0, NOW)
     proof = shop.proof(NOW, false_alarms_per_month=5.0)
     assert proof.met is False

@@ -152,7 +152,7 @@ def fill_outbox(store):
 
 
 @pytest.mark.parametrize("name", READS)
-def test_it_is_found_by_its_index(store, name):
+def test_query_uses_its_index(store, name):
     run, table, indexes = READS[name]
     if table == "groundwatch_outbox":
         fill_outbox(store)

@@ -22,13 +22,13 @@ def put(client, app="bot"):
     return sample.sample_id
 
 
-def test_empty_redis_holds_nothing(client):
+def test_snapshot_of_an_empty_redis_is_empty(client):
     found = take_snapshot(client, most_read=10)
     assert (found.hooks, found.waiting, found.sample_ids) == ({}, 0, ())
     assert (found.lost, found.feedback) == (0, 0)
 
 
-def test_samples_that_wait_are_named_and_those_of_a_test_left_out(client):
+def test_waiting_samples_are_listed_without_doctor_samples(client):
     ids = [put(client), put(client, names.DOCTOR_APP), put(client)]
     found = take_snapshot(client, most_read=3)
     assert (found.waiting, found.sample_ids) == (2, (ids[0], ids[2]))
@@ -42,7 +42,7 @@ def test_too_many_to_read_are_only_counted(client, most_read):
     assert (found.waiting, found.sample_ids) == (most_read + 1, None)
 
 
-def test_what_was_trimmed_before_anybody_took_it_is_lost(client):
+def test_entries_trimmed_before_delivery_count_as_lost(client):
     for _ in range(5):
         put(client)
     client.xtrim(names.SAMPLES, maxlen=2, approximate=False)
@@ -70,13 +70,13 @@ def test_counters_of_every_hook_are_read_and_those_that_expired_left_out(client)
     ],
     ids=["snapshot", "backlog", "events", "stall"],
 )
-def test_what_belongs_together_is_read_or_written_in_one_transaction(client, step):
+def test_related_keys_are_read_and_written_in_one_transaction(client, step):
     client.config_resetstat()
     step(client)
     assert "cmdstat_exec" in client.info("commandstats")
 
 
-def test_stream_of_another_kind_is_said_in_one_line(client):
+def test_key_of_another_type_is_reported_in_one_line(client):
     client.set(names.SAMPLES, "x")
     with pytest.raises(QueueUnavailableError, match="Redis refuses"):
         take_snapshot(client, most_read=10)

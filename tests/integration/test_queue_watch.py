@@ -24,16 +24,16 @@ def watch(redis_url):
     client.close()
 
 
-def test_empty_queue_is_no_trouble(watch):
+def test_empty_queue_is_not_a_problem(watch):
     assert watch.trouble(datetime.now(UTC)) is None
 
 
-def test_fresh_samples_are_no_trouble(watch):
+def test_fresh_samples_are_not_a_problem(watch):
     watch.client.xadd(names.SAMPLES, encode(make_sample()))
     assert watch.trouble(datetime.now(UTC)) is None
 
 
-def test_samples_that_wait_for_minutes_are(watch):
+def test_samples_waiting_for_minutes_are_reported(watch):
     ten_minutes_ago = f"{(watch.client.time()[0] - 600) * 1000}-1"
     watch.client.xadd(names.SAMPLES, encode(make_sample()), id=ten_minutes_ago)
     found = watch.trouble(datetime.now(UTC))
@@ -41,26 +41,26 @@ def test_samples_that_wait_for_minutes_are(watch):
     assert re.fullmatch(r"1 samples wait, the oldest for 10 min( \d+ s)?", found)
 
 
-def test_clock_of_ours_that_is_ahead_makes_no_sample_old(watch):
+def test_local_clock_ahead_makes_no_sample_old(watch):
     watch.client.xadd(names.SAMPLES, encode(make_sample()))
     assert watch.trouble(datetime.now(UTC) + timedelta(hours=1)) is None
 
 
-def test_clock_of_the_queue_that_was_set_back_makes_none_younger_than_new(watch):
+def test_sample_from_the_future_has_age_zero(watch):
     ahead = f"{(watch.client.time()[0] + 3600) * 1000}-1"
     watch.client.xadd(names.SAMPLES, encode(make_sample()), id=ahead)
     assert watch.trouble(datetime.now(UTC)) is None
     assert watch.last.oldest_age_s == 0
 
 
-def test_redis_away_is_trouble_only_when_it_lasts():
+def test_redis_outage_is_reported_only_when_it_lasts():
     watch = QueueWatch(connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.5))
     now = datetime.now(UTC)
     assert watch.trouble(now) is None
     assert "unreachable for 6 min" in watch.trouble(now + timedelta(minutes=6))
 
 
-def test_people_hear_of_a_redis_that_is_away_within_four_minutes(store):
+def test_redis_outage_is_notified_within_four_minutes(store):
     watch = QueueWatch(connect(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.5))
     began, heard = datetime.now(UTC), None
     for seconds in range(0, 600, 15):

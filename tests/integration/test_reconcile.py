@@ -150,7 +150,7 @@ class Undo(Exception):
     """Takes a corruption back, with the transaction that made it."""
 
 
-def test_each_sum_that_is_off_is_seen(settled):
+def test_each_wrong_sum_is_reported(settled):
     found = {}
     for statement in CORRUPTIONS:
         with suppress(Undo), settled.store.write() as connection:
@@ -164,19 +164,19 @@ def test_each_sum_that_is_off_is_seen(settled):
     assert found.keys() == CORRUPTIONS.keys()
 
 
-def test_ledger_that_is_off_is_seen_against_what_hooks_sent(settled):
+def test_ledger_that_differs_from_hook_counters_is_reported(settled):
     with settled.store.write() as connection:
         connection.execute(totals.update().values(count=totals.c.count + 1))
     assert "sent = ended + waiting" in wrong(look(settled))
 
 
-def test_lost_sample_is_seen(context):
+def test_lost_sample_is_reported(context):
     send(context, 5)
     context.redis.xtrim(names.SAMPLES, maxlen=3, approximate=False)
     assert wrong(look(context)) == {"sent = ended + waiting", "lost to the size limit = 0"}
 
 
-def test_what_waits_and_what_is_in_work_is_not_lost(context):
+def test_waiting_and_pending_samples_are_not_counted_as_lost(context):
     send(context, 30)
     assert look(context).holds
     consumer = context.scoring_run(lambda: True).consumer
@@ -193,7 +193,7 @@ def test_sample_that_is_stored_and_still_waits_counts_once(context):
     assert found.holds, wrong(found)
 
 
-def test_store_is_compared_with_itself_when_redis_is_away(settled):
+def test_store_sums_are_compared_when_redis_is_unreachable(settled):
     settled.redis.connection_pool.disconnect()
     away = Components(Settings(redis_url="redis://127.0.0.1:1/0"))
     found = reconcile(away.redis, settled.store, now_s=time.time(), window_s=6e4, bucket_s=60)
@@ -202,7 +202,7 @@ def test_store_is_compared_with_itself_when_redis_is_away(settled):
     assert "is not known" in found.notes[0]
 
 
-def test_window_does_not_begin_before_what_is_kept(settled):
+def test_reconciliation_window_starts_no_earlier_than_kept_data(settled):
     with settled.store.write() as connection:
         connection.execute(text(
             "INSERT INTO groundwatch_levels (level, complete_to_s, kept_from_s)"

@@ -81,26 +81,24 @@ def address(door, files, *, ca="ca.pem", client=True):
 
 
 @everyone
-def test_a_door_with_an_own_authority_and_a_client_certificate_opens(use, door, files, redis_url):
+def test_redis_with_a_private_ca_and_a_client_certificate_connects(use, door, files, redis_url):
     use(address(door, files))
 
 
 @everyone
-def test_a_server_of_an_unknown_authority_is_not_spoken_to(use, door, files):
+def test_server_of_an_unknown_authority_is_refused(use, door, files):
     with pytest.raises(REFUSED):
         use(address(door, files, ca="other-ca.pem"))
 
 
 @everyone
-def test_nobody_comes_in_without_the_certificate_of_a_client(use, door, files):
+def test_connection_without_a_client_certificate_is_refused(use, door, files):
     with pytest.raises(REFUSED):
         use(address(door, files, client=False))
 
 
 @everyone
-def test_a_server_with_another_name_on_its_certificate_is_not_spoken_to(
-    use, authority, redis_server, files
-):
+def test_server_with_a_mismatched_certificate_name_is_refused(use, authority, redis_server, files):
     with (
         front(authority, redis_server, "elsewhere.example") as elsewhere,
         pytest.raises(REFUSED),
@@ -126,13 +124,13 @@ def guarded(redis_url):
             admin.execute_command("ACL", "DELUSER", name)
 
 
-def test_the_manual_names_an_app_and_a_worker():
+def test_manual_defines_an_app_user_and_a_worker_user():
     assert [words[:2] for words in acl_lines()] == [
         ["user", "groundwatch-app"], ["user", "groundwatch-worker"]
     ]  # fmt: skip
 
 
-def test_the_user_of_the_app_can_send_samples_and_be_told_a_rate(guarded, redis_url):
+def test_app_user_can_send_samples_and_receive_a_rate(guarded, redis_url):
     with closing(redis.Redis.from_url(redis_url)) as admin:
         admin.set(names.rate("bot"), "0.5")
         hook = monitor.Hook(app="bot", sample_rate=1.0, redis_url=guarded("groundwatch-app"))
@@ -145,7 +143,7 @@ def test_the_user_of_the_app_can_send_samples_and_be_told_a_rate(guarded, redis_
         assert admin.execute_command("ACL", "LOG") == []
 
 
-def test_samples_of_an_app_that_may_not_read_shares_arrive_all_the_same(guarded, redis_url):
+def test_samples_arrive_without_the_right_to_read_shares(guarded, redis_url):
     url = guarded("groundwatch-app")
     keys = [f"~{names.SAMPLES}", f"~{names.HOOKS}", "~groundwatch:hook:*", "%R~groundwatch:rate:*"]
     with closing(redis.Redis.from_url(redis_url)) as admin:
@@ -174,7 +172,7 @@ def test_samples_of_an_app_that_may_not_read_shares_arrive_all_the_same(guarded,
         ("CONFIG", "GET", "*"),
     ],
 )
-def test_the_user_of_the_app_can_neither_read_nor_destroy(guarded, command):
+def test_user_of_the_app_can_neither_read_nor_destroy(guarded, command):
     with (
         closing(redis.Redis.from_url(guarded("groundwatch-app"))) as app,
         pytest.raises(redis.exceptions.NoPermissionError),
@@ -186,7 +184,7 @@ def test_the_user_of_the_app_can_neither_read_nor_destroy(guarded, command):
     "command",
     [("GET", "another:key"), ("KEYS", "*"), ("FLUSHALL",), ("CONFIG", "GET", "*"), ("ACL", "LIST")],
 )
-def test_the_user_of_workers_has_no_rights_beyond_our_names(guarded, command):
+def test_worker_user_has_no_rights_beyond_our_keys(guarded, command):
     with (
         closing(redis.Redis.from_url(guarded("groundwatch-worker"))) as worker,
         pytest.raises(redis.exceptions.NoPermissionError),

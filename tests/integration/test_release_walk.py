@@ -65,7 +65,7 @@ def run(sqlite_url, monkeypatch, tmp_path):
     return lambda command: CliRunner().invoke(app, shlex.split(command)[1:])
 
 
-def test_guide_runs_as_it_stands_and_every_step_says_what_it_should(run, tmp_path):
+def test_release_guide_runs_and_each_step_prints_its_result(run, tmp_path):
     page = Path(__file__).parents[2] / "docs" / "guides" / "failure-to-release.md"
     blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]

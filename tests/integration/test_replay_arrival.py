@@ -21,7 +21,7 @@ def settings(redis_url, tmp_path):
     return found
 
 
-def test_worker_that_comes_later_is_waited_for(settings, capsys):
+def test_replay_waits_for_a_worker_that_starts_later(settings, capsys):
     def arrive():
         migrate(Store(settings.sql_url))
         with redis.Redis.from_url(settings.redis_url) as client:
@@ -37,6 +37,6 @@ def test_worker_that_comes_later_is_waited_for(settings, capsys):
     assert first.endswith("waiting up to 30 s, in case it is starting")
 
 
-def test_what_is_missing_is_told_when_nothing_came_in_time(settings):
+def test_missing_scores_are_reported_when_none_arrive_in_time(settings):
     with pytest.raises(QueueUnavailableError, match=r"there is no store at .*; nothing was sent"):
         await_worker(settings, within_s=0.1)

@@ -69,7 +69,7 @@ def holds(store, days):
         return [item for item in sums_of_store(connection, since_s=since_s) if not item.holds]
 
 
-def test_texts_go_first_and_all_sums_still_agree(store):
+def test_texts_are_deleted_first_and_all_sums_agree(store):
     write(store, 31, n=3)
     write(store, 29)
     assert keep(store)["texts"] == 3
@@ -80,7 +80,7 @@ def test_texts_go_first_and_all_sums_still_agree(store):
     assert holds(store, 60) == []
 
 
-def test_samples_are_read_once_while_their_texts_go(store):
+def test_samples_are_read_once_while_their_texts_are_deleted(store):
     """Retention keeps up with what arrives: reading and unpacking is most of its work."""
     write(store, 31, n=3)
     reads = []
@@ -94,13 +94,13 @@ def test_samples_are_read_once_while_their_texts_go(store):
     assert sum(reads) == 1
 
 
-def test_texts_that_are_gone_are_not_looked_at_again(store):
+def test_deleted_texts_are_not_scanned_again(store):
     write(store, 31, n=3)
     keep(store)
     assert keep(store) == {}
 
 
-def test_evaluations_and_their_samples_go_and_sums_stay(store):
+def test_evaluations_and_samples_are_deleted_and_sums_stay(store):
     write(store, 91, n=2)
     write(store, 1)
     assert keep(store)["samples"] == 2
@@ -110,7 +110,7 @@ def test_evaluations_and_their_samples_go_and_sums_stay(store):
     assert holds(store, 60) == []
 
 
-def test_more_than_a_batch_goes_in_several(store):
+def test_large_deletions_run_in_batches(store):
     write(store, 91, n=1_100)
     batches = []
     assert keep(store, guard=lambda _: batches.append(1))["samples"] == 1_100
@@ -118,7 +118,7 @@ def test_more_than_a_batch_goes_in_several(store):
     assert count(store, samples) == 0
 
 
-def test_texts_go_in_batches_that_end_with_a_second(store, monkeypatch):
+def test_texts_are_deleted_in_batches_of_whole_seconds(store, monkeypatch):
     monkeypatch.setattr("monitor.store.retention._BATCH", 2)
     for days_ago, n in ((33, 3), (32, 1), (31, 1)):
         write(store, days_ago, n=n)
@@ -132,7 +132,7 @@ def test_texts_go_in_batches_that_end_with_a_second(store, monkeypatch):
     assert list(dict.fromkeys(left)) == [5, 2, 0]
 
 
-def test_nothing_goes_without_the_lease(store):
+def test_nothing_is_deleted_without_the_lease(store):
     write(store, 91)
     acquire(store, "scheduler", "other", ttl_s=60)
     with pytest.raises(LeaseLostError):
@@ -140,7 +140,7 @@ def test_nothing_goes_without_the_lease(store):
     assert count(store, samples) == 1
 
 
-def test_old_incident_goes_with_its_timeline_and_messages_and_an_open_one_stays(store):
+def test_old_closed_incidents_are_deleted_with_timeline_and_messages(store):
     old = NOW - timedelta(days=401)
     with store.write() as connection:
         for name, resolved_at in (("a" * 32, old), ("b" * 32, None)):
@@ -169,7 +169,7 @@ def test_old_incident_goes_with_its_timeline_and_messages_and_an_open_one_stays(
     assert left == ["b" * 32]
 
 
-def test_message_goes_before_its_incident_does(store):
+def test_messages_are_deleted_before_their_incident(store):
     at = NOW - timedelta(days=91)
     with store.write() as connection:
         connection.execute(incidents.insert().values(
@@ -186,7 +186,7 @@ def test_message_goes_before_its_incident_does(store):
     assert count(store, incidents) == 1
 
 
-def test_audit_and_dead_letters_go_at_their_ages(store):
+def test_audit_entries_and_dead_letters_are_deleted_at_their_ages(store):
     letter = DeadLetter(
         entry_id="1-0",
         sample_id=None,
@@ -221,7 +221,7 @@ def test_ledger_is_summed_to_hours_and_days_and_loses_nothing(store):
     assert [item.check for item in holds(store, 0)] == []
 
 
-def test_counters_of_hooks_that_are_gone_are_kept_as_one(store):
+def test_counters_of_deleted_hooks_are_merged(store):
     def told(hook_id, days_ago, seen):
         return HookCounters(
             hook_id=hook_id, app="shop", host="web-1", pid=1,
@@ -236,7 +236,7 @@ def test_counters_of_hooks_that_are_gone_are_kept_as_one(store):
     assert holds(store, 1) == []
 
 
-def test_each_level_of_the_sums_has_its_age(store):
+def test_each_rollup_level_has_its_own_retention(store):
     write(store, 3)
     write(store, 0)
     roll_up(store, now_s=NOW.timestamp() + 7200, settle_s=0, keep_s={"bucket": 5 * 86_400})
@@ -245,7 +245,7 @@ def test_each_level_of_the_sums_has_its_age(store):
     assert NOW.timestamp() - kept_from_s == pytest.approx(5 * 86_400, abs=7200)
 
 
-def test_file_gets_smaller_when_rows_go(sqlite_store):
+def test_database_file_shrinks_when_rows_are_deleted(sqlite_store):
     def size():
         with sqlite_store.read() as connection:
             return size_bytes(connection)
@@ -266,7 +266,7 @@ def sqlite_store(sqlite_url):
     store.close()
 
 
-def test_run_ends_with_its_budget_and_the_next_goes_on(store):
+def test_retention_run_stops_at_its_time_budget_and_the_next_continues(store):
     write(store, 91, n=600)
     Retention(store=store, kept=KEPT, budget_s=-1).run(NOW.timestamp())
     assert count(store, samples) == 600
@@ -302,7 +302,7 @@ def test_retention_that_is_behind_gets_more_time(store):
     assert keeper.budget_s < 20
 
 
-def test_nothing_goes_by_a_clock_that_has_just_jumped(store):
+def test_nothing_is_deleted_right_after_a_clock_jump(store):
     write(store, 5)
     lease = acquire(store, "scheduler", "test", ttl_s=600)
     now_s, year_s = NOW.timestamp(), 365 * 86_400
@@ -319,7 +319,7 @@ def test_nothing_goes_by_a_clock_that_has_just_jumped(store):
     assert left == [1, 1, 1, 1, 1, 0]  # in the end it is believed
 
 
-def test_clocks_that_jump_disturb_no_sum(store):
+def test_clock_jumps_change_no_sum(store):
     """Worker and scheduler wake up a day ahead, then behind, then right."""
     for days in (0, -1, 1, 0):
         write(store, days, n=3)

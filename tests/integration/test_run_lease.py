@@ -27,12 +27,12 @@ def test_one_drain_at_a_time_runs_in_a_slot(client):
     assert slot.take()
 
 
-def test_a_wake_up_that_comes_late_begins_nothing(client):
+def test_late_wake_up_starts_no_drain(client):
     assert not RunLease(client, "w", 0).begin(1.0)
     assert not RunLease(client, "w", 0).runs()
 
 
-def test_who_woke_a_drain_can_see_that_it_was_answered(client):
+def test_drain_records_when_its_wake_up_was_answered(client):
     slot = RunLease(client, "w", 0)
     slot.take()
     assert client.zscore(names.ANSWERED, "w") is None

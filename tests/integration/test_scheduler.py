@@ -47,7 +47,7 @@ def running(contexts, run):
 
 
 @pytest.mark.usefixtures("short_leases")
-def test_job_that_takes_longer_than_the_lease_is_written(contexts):
+def test_job_longer_than_the_lease_can_still_write(contexts):
     written = threading.Event()
 
     def slow(context, lease):
@@ -61,7 +61,7 @@ def test_job_that_takes_longer_than_the_lease_is_written(contexts):
 
 
 @pytest.mark.usefixtures("short_leases")
-def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
+def test_scheduler_with_a_hanging_job_loses_the_lease(contexts, monkeypatch):
     monkeypatch.setattr("workers.scheduler.LONGEST_JOB_S", 0.3)
     both, owners = threading.Event(), set()
 
@@ -75,7 +75,7 @@ def test_job_that_hangs_costs_the_lease(contexts, monkeypatch):
         assert both.wait(100)
 
 
-def test_a_slow_job_does_not_delay_the_others(contexts):
+def test_slow_job_does_not_delay_the_others(contexts):
     """An explanation may take a minute; statuses go on meanwhile."""
     stop, explaining, evaluated = threading.Event(), threading.Event(), threading.Event()
     scheduler = Scheduler(contexts[0])

@@ -63,7 +63,7 @@ def lines_used(context):
     )
 
 
-def test_app_gets_a_pass_line_of_its_own_once_a_hundred_answers_are_scored(context):
+def test_app_gets_its_own_pass_score_after_a_hundred_scored_answers(context):
     answers = [make_interaction(output="The refund takes five days.") for _ in range(140)]
     put(context, *answers[:120])
     run(context)
@@ -120,7 +120,7 @@ def test_sample_sent_twice_is_scored_once(context):
     assert totals(context)[Booking(Kind.SCORED, "")] == 1
 
 
-def test_interaction_that_cannot_be_judged_is_skipped_with_its_reason(context):
+def test_unjudgeable_interaction_is_skipped_with_a_reason(context):
     put(context, make_interaction(contexts=[], query=None))
     run(context)
     assert sum(n for (kind, _), n in totals(context).items() if kind is Kind.SKIPPED) == 1
@@ -136,7 +136,7 @@ def test_interaction_that_cannot_be_judged_is_skipped_with_its_reason(context):
         ({"v": "1", "app": APP, "body": METADATA_IS_A_LIST}, "invalid_record"),
     ],
 )
-def test_entry_that_cannot_be_read_is_set_aside_and_harms_no_other(context, fields, reason):
+def test_unreadable_entry_becomes_a_dead_letter_and_others_are_scored(context, fields, reason):
     context.redis.xadd(names.SAMPLES, fields)
     put(context, make_interaction())
     run(context)
@@ -145,7 +145,7 @@ def test_entry_that_cannot_be_read_is_set_aside_and_harms_no_other(context, fiel
         assert connection.execute(select(dead_letters.c.reason)).scalar_one() == reason
 
 
-def test_sample_that_breaks_the_scorer_is_set_aside_and_harms_no_other(context, monkeypatch):
+def test_sample_that_breaks_the_scorer_becomes_a_dead_letter(context, monkeypatch):
     score = context.scorer.score
 
     def break_on_one(interaction, **rest):
@@ -163,7 +163,7 @@ def test_sample_that_breaks_the_scorer_is_set_aside_and_harms_no_other(context, 
     assert (context.redis.xlen(names.SAMPLES), pending(context)) == (0, 0)
 
 
-def test_what_a_dead_worker_had_taken_is_finished(context):
+def test_entries_of_a_dead_worker_are_finished(context):
     put(context, make_interaction(), make_interaction())
     dead = Consumer(context.redis, "dead")
     dead.ensure_group()
@@ -172,7 +172,7 @@ def test_what_a_dead_worker_had_taken_is_finished(context):
     assert pending(context) == 0
 
 
-def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
+def test_entry_that_keeps_killing_its_worker_becomes_a_dead_letter(context):
     put(context, make_interaction())
     victim = Consumer(context.redis, "victim")
     victim.ensure_group()
@@ -183,7 +183,7 @@ def test_entry_that_keeps_killing_its_worker_is_set_aside(context):
     assert totals(context) == {Booking(Kind.FAILED, "worker_died"): 1}
 
 
-def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
+def test_no_sample_is_acknowledged_when_the_store_is_unreachable(context, monkeypatch):
     put(context, make_interaction())
     drain = context.scoring_run(lambda: True)
     drain.store = UnreachableStore(context.store)
@@ -194,7 +194,7 @@ def test_nothing_is_acknowledged_when_the_store_is_away(context, monkeypatch):
     assert run(context) == 1
 
 
-def test_outage_of_the_store_is_no_samples_fault(context):
+def test_store_outage_fails_no_sample(context):
     put(context, *(make_interaction() for _ in range(20)))
     for _ in range(6):
         drain = context.scoring_run(lambda: True)
@@ -205,7 +205,7 @@ def test_outage_of_the_store_is_no_samples_fault(context):
     assert totals(context) == {Booking(Kind.SCORED, ""): 20}
 
 
-def test_nothing_is_taken_while_the_store_is_away(context):
+def test_no_sample_is_taken_while_the_store_is_unreachable(context):
     put(context, make_interaction())
     drain = context.scoring_run(lambda: True)
     drain.store = Store("postgresql+psycopg://u@127.0.0.1:9/x?connect_timeout=2")
@@ -215,7 +215,7 @@ def test_nothing_is_taken_while_the_store_is_away(context):
     assert pending(context) == 0
 
 
-def test_poison_that_was_stored_before_is_not_counted_again(context):
+def test_stored_dead_letter_is_not_counted_again(context):
     put(context, make_interaction())
     victim = Consumer(context.redis, "victim")
     victim.ensure_group()
@@ -228,7 +228,7 @@ def test_poison_that_was_stored_before_is_not_counted_again(context):
     assert totals(context) == {Booking(Kind.SCORED, ""): 1}
 
 
-def test_what_cannot_be_written_is_set_aside_alone(context):
+def test_unwritable_sample_alone_becomes_a_dead_letter(context):
     put(context, *(make_interaction() for _ in range(3)))
     drain = context.scoring_run(lambda: True)
     drain.scorer, drain.idle_after_s = Unwritable(), 0.1
@@ -237,7 +237,7 @@ def test_what_cannot_be_written_is_set_aside_alone(context):
     assert pending(context) == 0
 
 
-def test_what_nobody_has_begun_is_handed_back_when_told_to_stop(context):
+def test_unstarted_samples_are_returned_when_the_drain_stops(context):
     put(context, *(make_interaction() for _ in range(40)))
     asked = iter([True])
     drain = context.scoring_run(lambda: next(asked, False))
@@ -247,7 +247,7 @@ def test_what_nobody_has_begun_is_handed_back_when_told_to_stop(context):
     assert run(context) == 36
 
 
-def test_what_is_set_aside_is_kept_whole(context):
+def test_dead_letter_keeps_the_whole_entry(context):
     context.redis.xadd(names.SAMPLES, {"v": "99", "app": APP, "body": "from the future"})
     run(context)
     with context.store.read() as connection:
@@ -261,7 +261,7 @@ def test_judge_that_takes_seconds_does_not_end_the_run(context):
     assert drain.run(budget_s=200) == 24
 
 
-def test_drain_that_is_told_to_stop_finishes_what_it_has(context):
+def test_stopped_drain_finishes_or_leaves_every_sample(context):
     put(context, *(make_interaction() for _ in range(30)))
     told = threading.Event()
     told.set()

@@ -104,17 +104,17 @@ def three(store):
         ({"app": "bot", "outcome": "failed", "text": "damage", "release": "v2"}, ["bad"]),
     ],
 )
-def test_each_filter_names_exactly_its_samples(store, three, wanted, names):
+def test_each_filter_finds_exactly_its_samples(store, three, wanted, names):
     assert found(store, **wanted) == [three[name] for name in names]
 
 
 @pytest.mark.parametrize("wanted", [{"min_score": 0.5}, {"evaluator": "x"}, {"outcome": "bad"}])
-def test_filter_that_makes_no_sense_is_refused(wanted):
+def test_invalid_filter_is_refused(wanted):
     with pytest.raises(ValidationError):
         SampleFilter(**wanted)
 
 
-def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
+def test_phrase_search_ignores_samples_with_only_the_separate_words(store):
     words = ("Water damage.", 'a\n(Water)\t"damage", café', "WATER-\u0000damage <b>é</b>")
     said = [add(store, minutes_ago=60 + n, output=output) for n, output in enumerate(words)]
     for n in range(30):
@@ -130,13 +130,13 @@ def test_phrase_is_found_however_many_samples_have_its_words_alone(store):
     assert found(store, text='"c name bob@example.com wrote"') == [path]
 
 
-def test_apps_that_may_not_be_seen_are_left_out(store, three):
+def test_apps_without_permission_are_left_out(store, three):
     assert found(store, apps={"other"}) == [three["none"]]
     assert found(store, apps={"other"}, app="bot") == []
     assert found(store, apps=()) == []
 
 
-def test_labels_are_found_by_what_people_said(store, three):
+def test_samples_are_found_by_their_labels(store, three):
     with store.write() as connection:
         row = {
             "sample_id": three["bad"], "metric": "groundedness", "evaluator_version": "v",
@@ -150,7 +150,7 @@ def test_labels_are_found_by_what_people_said(store, three):
 
 
 @pytest.mark.parametrize("sort", list(Sort))
-def test_pages_hold_every_sample_once_in_order(store, sort):
+def test_pagination_returns_every_sample_once_in_order(store, sort):
     scores = [0.1, 0.9, 0.5, 0.5, 0.9, 0.3, 0.5]
     ids = [add(store, score, minutes_ago=number) for number, score in enumerate(scores)]
     seen, cursor = [], ""
@@ -174,12 +174,12 @@ def test_cursor_of_another_list_is_refused(store, cursor):
         find_samples(connection, SampleFilter(metric="m"), sort=Sort.LOWEST, cursor=cursor)
 
 
-def test_samples_of_one_millisecond_are_told_apart(store):
+def test_samples_of_one_millisecond_are_distinguished(store):
     ids = {add(store) for _ in range(20)}
     assert set(found(store)) == ids
 
 
-def test_samples_of_one_millisecond_have_places_of_their_own(store):
+def test_samples_of_one_millisecond_get_distinct_positions(store):
     """More of them than a millisecond has places on SQLite, as an import of one day may have."""
     times_ms = {f"sample-{number}": 1_700_000_000_000 for number in range(200)}
     with store.read() as connection:
@@ -229,7 +229,7 @@ def waits_for_a_lock(store):
         return connection.execute(text(waiting)).scalar() > 0
 
 
-def test_neighbours_are_those_of_the_filtered_list(store, three):
+def test_neighbours_come_from_the_filtered_list(store, three):
     with store.read() as connection:
         beside = neighbours(connection, SampleFilter(), three["bad"], None)
         alone = neighbours(connection, SampleFilter(outcome="failed"), three["bad"], None)
@@ -266,7 +266,7 @@ def test_older_samples_are_indexed_in_bounded_steps(store, three):
     assert found(store, text="refund", user="ann") == [three["good"]]
 
 
-def test_emptied_sample_keeps_its_place_but_not_its_words_and_names(store, three):
+def test_emptied_sample_stays_listed_but_not_searchable_by_text_or_user(store, three):
     with store.write() as connection:
         blank(connection, [three["good"]], why="too old")
     assert found(store, text="refund") == found(store, user="ann") == []
@@ -283,7 +283,7 @@ def test_tag_is_no_segment_and_segment_no_tag_where_only_one_of_them_is_of_that_
     assert found(store, segment=("plan=pro",)) == []
 
 
-def test_deleted_samples_leave_the_index(store, three):
+def test_deleted_samples_are_removed_from_the_index(store, three):
     kept = RetentionTimes(keep_texts_days=1, keep_evaluations_days=1)
     Retention(store=store, kept=kept).run(NOW.timestamp() + 2 * 86_400)
     assert found(store) == []
@@ -324,7 +324,7 @@ def spread(store):
 
 
 @pytest.mark.parametrize("sort", [Sort.NEWEST, Sort.OLDEST])
-def test_samples_are_found_in_order_however_they_are_spread(spread, sort):
+def test_samples_are_found_in_order_whatever_their_distribution(spread, sort):
     for name, newest_first in SPREAD.items():
         places = newest_first if sort is Sort.NEWEST else newest_first[::-1]
         with spread.read() as connection:
@@ -334,7 +334,7 @@ def test_samples_are_found_in_order_however_they_are_spread(spread, sort):
         assert (name, first, later) == (name, places[:50], places[3:53])
 
 
-def test_postgresql_reads_no_more_than_it_takes(spread):
+def test_postgresql_chooses_the_cheapest_search_strategy(spread):
     """Lists of GIN grow with the store: they are read where the nearest samples do not do."""
     looks = {"MATERIALIZED": "nearest", "FROM (SELECT": "further", "(periods)": "part",
              "position + 0": "few"}  # fmt: skip
@@ -353,7 +353,7 @@ def test_postgresql_reads_no_more_than_it_takes(spread):
         assert [look for look in found if look] == (expected if spread.is_postgresql else [])
 
 
-def test_index_of_postgresql_is_read_in_the_periods_of_a_part_only(store):
+def test_postgresql_index_is_read_only_for_the_periods_of_a_part(store):
     if not store.is_postgresql:
         return
     mark, a_period, done = facet("user", "u"), 1 << PERIOD_BITS, []
@@ -376,7 +376,7 @@ def test_index_of_postgresql_is_read_in_the_periods_of_a_part_only(store):
         assert int(scan) <= 40  # of 2,000: the last period and the one before
 
 
-def test_metric_alone_is_looked_up_where_nothing_else_implies_it():
+def test_metric_facet_is_queried_only_when_no_other_filter_implies_it():
     of_metric = [facet("ended", "groundedness", name) for name in ("passed", "failed", "unscored")]
     for more in ({"outcome": "failed"}, {"reason": "no_contexts"}, {"evaluator": "local-1"},
                  {"max_score": 0.5}):  # fmt: skip

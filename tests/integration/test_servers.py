@@ -8,7 +8,7 @@ from monitor.errors import StoreUnavailableError
 from monitor.store.engine import Store
 
 
-def test_redis_answers(redis_url):
+def test_redis_answers_a_ping(redis_url):
     with redis.Redis.from_url(redis_url) as client:
         assert client.ping()
 
@@ -20,7 +20,7 @@ def test_both_databases_write_and_read(store):
         assert connection.execute(text("SELECT x FROM t")).scalar_one() == 1
 
 
-def test_tls_that_is_asked_of_postgresql_is_not_left_out(postgres_url):
+def test_required_tls_to_postgresql_is_enforced(postgres_url):
     # The server of the tests speaks none, so who insists on it is turned away.
     for asked, reached in (("?sslmode=disable", True), ("?sslmode=require", False)):
         store = Store(postgres_url + asked)

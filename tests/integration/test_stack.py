@@ -66,24 +66,24 @@ def log(tmp_path):
     return file
 
 
-def test_the_page_of_a_stranger_is_not_ours(short, log):
+def test_page_of_another_program_is_not_taken_for_ours(short, log):
     with page(1) as port, pytest.raises(ServerStartError, match=r"web ended .*already in use"):
         wait_for_page("127.0.0.1", port, log, short)
 
 
-def test_our_page_is_ready_when_it_answers(short, log):
+def test_our_page_is_ready_once_it_answers(short, log):
     with page(short.pid) as port:
         wait_for_page("127.0.0.1", port, log, short)
     assert short.poll() is None
 
 
-def test_a_port_that_speaks_no_http_is_not_a_page(short, log, redis_url):
+def test_port_that_does_not_speak_http_is_not_taken_for_a_page(short, log, redis_url):
     port = int(redis_url.rsplit(":", 1)[1].split("/")[0])
     with pytest.raises(ServerStartError, match="web ended"):
         wait_for_page("127.0.0.1", port, log, short)
 
 
-def test_the_redis_of_a_stranger_is_not_ours(short, tmp_path):
+def test_redis_of_another_program_is_not_taken_for_ours(short, tmp_path):
     with RedisServer(tmp_path) as stranger:
         with pytest.raises(ServerStartError, match="ended with code 3"):
             wait_until_ready(stranger.url, short)
@@ -91,7 +91,7 @@ def test_the_redis_of_a_stranger_is_not_ours(short, tmp_path):
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_a_scheduler_that_waits_for_the_lease_of_another_says_so(lasting, log, tmp_path, is_ours):
+def test_scheduler_waiting_for_another_schedulers_lease_says_so(lasting, log, tmp_path, is_ours):
     settings = Settings(home=tmp_path)
     store = Store(settings.sql_url)
     migrate(store)

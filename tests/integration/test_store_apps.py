@@ -37,7 +37,7 @@ def flood(store, n=230):
     return write(store, [result(f"app{k:03}") for k in range(n)])
 
 
-def test_apps_beyond_the_bound_count_together(store):
+def test_apps_beyond_the_limit_are_counted_together(store):
     assert flood(store) == 230
     names = apps_with_streams(store)
     assert len(names) == 201
@@ -62,7 +62,7 @@ def test_known_apps_keep_their_streams_in_a_flood(store):
         assert connection.execute(of_shop).scalar_one() == 4
 
 
-def test_app_that_comes_after_a_flood_gets_a_place_once_it_is_frequent(store):
+def test_frequent_app_gets_a_slot_after_a_flood_of_names(store):
     flood(store)
     for _ in range(3):
         write(store, [result("shop") for _ in range(3)])
@@ -76,14 +76,14 @@ def test_redelivered_sample_of_another_app_is_not_counted_again(store):
     assert write(store, [item]) == 0
 
 
-def test_books_of_the_flood_balance(store):
+def test_ledger_balances_after_a_flood_of_app_names(store):
     flood(store)
     with store.read() as connection:
         totals = read_totals(connection)
     assert sum(sum(counts.values()) for counts in totals.values()) == 230
 
 
-def test_dead_letters_cannot_make_apps_without_end(store):
+def test_dead_letters_cannot_create_unlimited_apps(store):
     letters = [
         DeadLetter(
             entry_id=f"{k}-0", sample_id=None, app=f"app{k:03}", at=NOW, reason="not_json",
@@ -97,7 +97,7 @@ def test_dead_letters_cannot_make_apps_without_end(store):
     assert len(names) == 201
 
 
-def test_doctor_says_that_names_are_over_the_bound(store):
+def test_doctor_reports_too_many_app_names(store):
     flood(store)
     with store.read() as connection:
         assert len(read_app_names(connection).named) == 200
@@ -109,5 +109,5 @@ def test_doctor_says_that_names_are_over_the_bound(store):
 
 
 @pytest.mark.parametrize("odd", ["\u202e", "\u200b"])
-def test_app_name_shows_what_cannot_be_seen(odd):
+def test_app_name_shows_invisible_characters(odd):
     assert make_interaction(app=f"shop{odd}").app == "shop\ufffd"

@@ -29,7 +29,7 @@ def counters_of(store):
         return connection.execute(select(hooks.c.counters)).scalar()
 
 
-def test_json_is_stored_without_blanks_and_escapes(sqlite_url):
+def test_json_is_stored_compactly(sqlite_url):
     with closing(Store(sqlite_url)) as store:
         migrate(store)
         with store.write() as connection:
@@ -39,7 +39,7 @@ def test_json_is_stored_without_blanks_and_escapes(sqlite_url):
         assert counters_of(store) == TOLD
 
 
-def test_of_two_rows_of_one_key_the_later_one_stays(store):
+def test_last_of_two_rows_with_one_key_wins(store):
     with store.write() as connection:
         put(connection, hooks, [row({"seen": 1}), row({"seen": 2})])
     assert counters_of(store) == {"seen": 2}
@@ -51,7 +51,7 @@ def test_half_of_a_surrogate_pair_does_not_stop_a_transaction(store):
     assert counters_of(store) == {"?": 1}
 
 
-def test_insert_new_returns_only_what_was_not_there(store):
+def test_insert_new_returns_only_the_new_rows(store):
     rows = [{"app": "shop", "dimension": name, "census": {}} for name in ("release", "user")]
     column = dimensions.c.dimension
     with store.write() as connection:
@@ -59,7 +59,7 @@ def test_insert_new_returns_only_what_was_not_there(store):
         assert insert_new(connection, dimensions, rows, returning=column) == {"user"}
 
 
-def test_sqlite_keeps_what_was_committed_through_a_power_cut_and_readers_do_not_wait(tmp_path):
+def test_sqlite_is_configured_for_durable_commits_and_concurrent_readers(tmp_path):
     expected = {
         "journal_mode": "wal", "synchronous": 2, "busy_timeout": 30_000, "foreign_keys": 1,
         "page_size": 8192, "auto_vacuum": 2,
@@ -83,17 +83,17 @@ def test_sqlite_is_opened_and_read_while_another_writes(tmp_path, monkeypatch):
             assert counters_of(other) is None
 
 
-def test_folders_of_a_new_database_are_made_for_its_owner_alone(tmp_path):
+def test_folders_of_a_new_database_are_private_to_their_owner(tmp_path):
     with closing(Store(f"sqlite:///{tmp_path / 'a' / 'b' / 'new.db'}")) as store:
         migrate(store)
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_whole_database_has_no_file_problems(store):
+def test_intact_database_has_no_file_problems(store):
     assert file_problems(store) == []
 
 
-def test_a_damaged_file_is_found(tmp_path):
+def test_damaged_file_is_found(tmp_path):
     file = tmp_path / "store.db"
     with closing(Store(f"sqlite:///{file}")) as store:
         migrate(store)
@@ -118,7 +118,7 @@ def test_a_damaged_file_is_found(tmp_path):
     assert "restore a backup" in result.advice
 
 
-def test_doctor_says_in_one_line_that_a_database_elsewhere_is_down():
+def test_doctor_reports_an_unreachable_database_in_one_line():
     from monitor.cli.doctor import check_store, found_by
     from monitor.settings import Settings
 
@@ -149,7 +149,7 @@ def read_only_folder(tmp_path):
         subprocess.run(["umount", "-l", str(folder)], check=False, timeout=10)
 
 
-def test_a_read_only_file_system_is_read(read_only_folder):
+def test_store_opens_on_a_read_only_file_system(read_only_folder):
     folder, make_read_only = read_only_folder
     url = f"sqlite:///{folder}/store.db"
     with closing(Store(url)) as store:
@@ -163,7 +163,7 @@ def test_a_read_only_file_system_is_read(read_only_folder):
             put(connection, hooks, [row({})])
 
 
-def test_statuses_can_be_read_there(read_only_folder):
+def test_statuses_are_read_from_a_read_only_file_system(read_only_folder):
     from monitor.settings import Settings
     from workers.reports import read_report, read_status
 

@@ -21,17 +21,17 @@ def absorbed(store, *items):
         return read_totals(connection, "bot").get("bot", {})
 
 
-def test_only_what_is_new_is_added(store):
+def test_only_new_counts_are_added(store):
     totals = absorbed(store, news(seen=10, sampled=2), news(seen=25, sampled=3))
     assert totals == {Booking(Kind.SEEN, ""): 25, Booking(Kind.SAMPLED, ""): 3}
 
 
-def test_the_same_counters_again_add_nothing(store):
+def test_repeated_counters_add_nothing(store):
     totals = absorbed(store, *[news(seen=10)] * 3)
     assert totals[Booking(Kind.SEEN, "")] == 10
 
 
-def test_several_hooks_add_up(store):
+def test_counters_of_several_hooks_add_up(store):
     totals = absorbed(store, news("h1", seen=10), news("h2", seen=5))
     assert totals[Booking(Kind.SEEN, "")] == 15
 
@@ -42,7 +42,7 @@ def test_drops_keep_their_reason(store):
     assert totals[Booking(Kind.DROPPED, "mask_failed")] == 1
 
 
-def test_a_late_older_report_takes_nothing_away(store):
+def test_late_older_report_does_not_lower_the_counters(store):
     totals = absorbed(store, news(seen=25), news(seen=10), news(seen=26))
     assert totals[Booking(Kind.SEEN, "")] == 26
 

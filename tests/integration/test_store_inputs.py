@@ -52,12 +52,12 @@ def test_compacting_again_changes_nothing(asked):
     assert (rows_of(asked, "shop"), sums_of(asked, "shop")) == found
 
 
-def test_part_of_the_time_is_read_from_its_beginning_until_before_its_end(asked):
+def test_input_range_is_read_half_open(asked):
     found = sums_of(asked, "shop", from_s=NOW - HOUR, to_s=NOW - HOUR + 180)
     assert found == {"topic": {0: 1, 1: 1, 2: 1}}
 
 
-def test_what_is_older_than_thirty_five_days_is_deleted(asked):
+def test_inputs_older_than_thirty_five_days_are_deleted(asked):
     compact_inputs(asked, ["shop"], now_s=NOW + 35 * DAY - 2 * HOUR)
     assert sorted(rows_of(asked, "shop")) == [NOW - 2 * HOUR, NOW - HOUR]
     assert len(rows_of(asked, "bot")) == DAY // 60

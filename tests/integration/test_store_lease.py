@@ -56,7 +56,7 @@ def test_released_lease_is_free_at_once(store):
     assert acquire(store, "scheduler", "b", ttl_s=60) is not None
 
 
-def test_of_many_at_once_one_gets_it(store):
+def test_only_one_of_many_concurrent_owners_gets_the_lease(store):
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(lambda n: acquire(store, "s", f"o{n}", ttl_s=60), range(8)))
     assert sum(lease is not None for lease in taken) == 1

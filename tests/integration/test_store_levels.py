@@ -64,12 +64,12 @@ def test_closed_hour_is_summed_with_its_histogram(store):
     assert (count(store, hour_buckets), count(store, hour_bins)) == (1, 2)
 
 
-def test_open_or_unsettled_hour_is_left_alone(store):
+def test_open_or_unsettled_hour_is_not_summed(store):
     write(store, (60, 0.9))
     assert roll(store, HOUR + 599) == 0
 
 
-def test_rolling_up_again_changes_nothing(store):
+def test_second_rollup_changes_nothing(store):
     write(store, (60, 0.9), (HOUR, 0.1))
     roll(store, 3 * HOUR)
     before = window(store)
@@ -87,7 +87,7 @@ def test_late_event_is_counted_once_at_every_level(store):
     assert (whole.n, whole.passed, whole.histogram) == (4, 2, {90: 2, 20: 2})
 
 
-def test_any_window_of_any_order_of_events_is_the_sum_of_what_fell_into_it(store):
+def test_window_sums_equal_their_events_in_any_order(store):
     rng = random.Random(3)
     events = [(rng.randrange(0, 3 * DAY), rng.choice([0.1, 0.5, 0.9])) for _ in range(300)]
     for first in range(0, 300, 60):
@@ -111,7 +111,7 @@ def read_kept(store):
         return max(0, read_marks(connection)["bucket"].kept_from_s - START_S)
 
 
-def test_buckets_are_let_go_and_the_sums_stay(store):
+def test_deleting_buckets_keeps_the_sums(store):
     write(store, *((60 * minute, 0.9) for minute in range(120)))
     write(store, (4 * DAY, 0.5))
     roll(store, 4 * DAY + HOUR + 700)
@@ -120,14 +120,14 @@ def test_buckets_are_let_go_and_the_sums_stay(store):
     assert window(store).n == 121
 
 
-def test_hours_are_let_go_once_days_hold_them(store):
+def test_hours_are_deleted_once_days_include_them(store):
     write(store, (60, 0.9), (40 * DAY, 0.5))
     roll(store, 40 * DAY + 2 * HOUR)
     assert (count(store, hour_buckets), count(store, day_buckets)) == (1, 1)
     assert window(store, 0, DAY).n == 1
 
 
-def test_chart_reads_hours_where_the_buckets_are_gone(store):
+def test_chart_uses_hours_when_buckets_are_deleted(store):
     write(store, (60, 0.9), (HOUR, 0.9), (4 * DAY, 0.5))
     roll(store, 4 * DAY + 2 * HOUR)
     with store.read() as connection:
@@ -154,6 +154,6 @@ def test_long_window_is_cut_into_days_hours_and_buckets():
     ]
 
 
-def test_empty_window_has_no_pieces():
+def test_empty_window_splits_into_no_pieces():
     marks = {"bucket": RollupMark(), "hour": RollupMark(), "day": RollupMark()}
     assert pieces(100, 100, marks) == []

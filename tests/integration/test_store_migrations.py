@@ -23,7 +23,7 @@ from monitor.store.tables import metadata
 from monitor.testing import make_evaluation, make_interaction, make_sample
 
 
-def test_migrations_make_the_tables_that_the_program_knows(store):
+def test_migrations_create_the_tables_the_program_expects(store):
     with store.read() as connection:
         context = MigrationContext.configure(
             connection,
@@ -39,7 +39,7 @@ def test_migrations_make_the_tables_that_the_program_knows(store):
         assert compare_metadata(context, metadata) == []
 
 
-def test_every_table_has_our_name(store):
+def test_every_table_has_our_prefix(store):
     names = inspect(store.engine).get_table_names()
     assert len(names) > 10
     assert all(name.startswith("groundwatch_") for name in names)
@@ -50,7 +50,7 @@ def test_migrating_again_changes_nothing(store):
     assert before == after
 
 
-def test_head_is_the_newest_revision():
+def test_head_constant_is_the_newest_revision():
     assert ScriptDirectory.from_config(_config()).get_current_head() == HEAD
 
 
@@ -81,7 +81,7 @@ def test_wrong_address_says_which_setting_to_correct(url, message):
         Store(url)
 
 
-def test_unreachable_database_is_one_clear_line_without_the_password():
+def test_unreachable_database_is_reported_without_its_password():
     store = Store("postgresql+psycopg://user:hunter2@127.0.0.1:9/x?connect_timeout=2")
     with pytest.raises(StoreUnavailableError, match="check GROUNDWATCH_DATABASE_URL") as caught:
         migrate(store)
@@ -116,7 +116,7 @@ def stream_sums(store):
         return connection.execute(text(query)).one()
 
 
-def test_books_balance_after_an_upgrade_from_a_schema_without_sums_of_streams(bare_store):
+def test_ledger_balances_after_upgrading_a_schema_without_stream_sums(bare_store):
     """Written by the program of that time: a stream of 200 scores, none of them in its sums."""
     with bare_store.write() as connection:
         command.upgrade(_config(connection), "0002")
@@ -252,7 +252,7 @@ def insert_or_add(connection, table, **key):
         insert(connection, table, **key, count=1)
 
 
-def test_books_balance_and_samples_are_read_after_an_upgrade_from_every_released_schema(bare_store):
+def test_ledger_and_samples_survive_upgrades_from_every_released_schema(bare_store):
     """One store that was used at every revision: what each wrote goes through all that follow."""
     scripts = ScriptDirectory.from_config(_config()).walk_revisions()
     revisions = [script.revision for script in reversed(list(scripts))]
@@ -288,7 +288,7 @@ def test_books_balance_and_samples_are_read_after_an_upgrade_from_every_released
             ]
 
 
-def test_upgrade_for_which_the_disk_has_no_room_changes_nothing_and_says_so(tmp_path):
+def test_upgrade_on_a_full_disk_changes_nothing_and_says_so(tmp_path):
     with closing(Store(f"sqlite:///{tmp_path / 'full.db'}")) as store:
         with store.write() as connection:
             command.upgrade(_config(connection), "0018")

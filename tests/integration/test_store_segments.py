@@ -36,7 +36,7 @@ def by_segment(store):
     return {names[stream_id]: tally.n for stream_id, tally in found.items()}
 
 
-def test_each_value_is_counted_apart_and_in_the_whole(store):
+def test_each_segment_value_is_counted_separately_and_in_total(store):
     write(store, [result(release="v1"), result(release="v2", tags={"user": "a"}), result()])
     assert by_segment(store) == {"*": 3, "release=v1": 1, "release=v2": 1, "user=a": 1}
 
@@ -60,21 +60,21 @@ def test_sample_remembers_its_segments_and_redelivery_changes_nothing(store):
     assert segments_of(kept) == listed == ["release=v1", "user=a"]
 
 
-def test_value_beyond_the_places_goes_to_the_others(store):
+def test_segment_value_beyond_the_limit_counts_as_other(store):
     write(store, [result(tags={"user": f"u{k:03}"}) for k in range(230)])
     found = by_segment(store)
     assert found["user=(other)"] == 30
     assert sum(n for name, n in found.items() if name.startswith("user=")) == 230
 
 
-def test_value_that_becomes_frequent_gets_a_place(store):
+def test_frequent_segment_value_gets_a_slot(store):
     write(store, [result(tags={"user": f"u{k:03}"}) for k in range(200)])
     for _ in range(3):
         write(store, [result(tags={"user": "newcomer"}) for _ in range(3)])
     assert by_segment(store)["user=newcomer"] >= 3
 
 
-def test_tag_with_endless_values_stays_bounded(store):
+def test_segments_of_a_tag_with_endless_values_are_bounded(store):
     tracemalloc.start()
     for batch in range(5):
         write(store, [result(tags={"user": f"{batch}-{k}"}) for k in range(100)])
@@ -93,14 +93,14 @@ def test_tag_with_endless_values_stays_bounded(store):
     assert by_segment(store)["*"] == 500
 
 
-def test_strange_values_are_stored(store):
+def test_unusual_segment_values_are_stored(store):
     odd = ["a\0b", "x" * 5000, "=*=", "\u202e", " ", "(other)", "\ud7ff"]
     write(store, [result(tags={"user": value}) for value in odd])
     assert by_segment(store)["*"] == len(odd)
     assert all(len(name) <= 200 for name in by_segment(store))
 
 
-def test_evaluation_that_comes_long_after_its_bucket_is_late(store):
+def test_evaluation_long_after_its_bucket_counts_as_late(store):
     sample = make_sample(make_interaction(app="bot"), sampled_at=NOW)
     for minutes in (5, 20):
         at = NOW + timedelta(minutes=minutes)

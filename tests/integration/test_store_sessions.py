@@ -50,13 +50,13 @@ def test_session_has_its_worst_turn_and_says_whether_it_is_resolved(
     assert (found.worst_sample_id, found.resolved) == (ids[turns.index(worst)], resolved)
 
 
-def test_latest_turns_count_when_a_session_never_ends(store):
+def test_endless_session_counts_its_latest_turns(store):
     write(store, *([0.0] + [0.9] * MOST_TURNS))
     [found] = scores(store)
     assert (found.turns, found.worst) == (MOST_TURNS, 0.9)
 
 
-def test_nothing_is_found_of_a_session_that_was_deleted(store):
+def test_deleted_session_has_no_scores(store):
     ids = write(store, 0.9)
     with store.write() as connection:
         blank(connection, ids, why="too old")

@@ -31,12 +31,12 @@ def spent(store, days):
         return cost_usd_since(connection, (END - timedelta(days=days)).timestamp())
 
 
-def test_segments_cost_nothing_on_top(store):
+def test_segments_add_nothing_to_the_cost(store):
     spend(store, 0.1, 0.2)
     assert spent(store, 1) == pytest.approx(2)
 
 
-def test_what_was_rolled_up_and_let_go_still_counts(store):
+def test_rolled_up_and_deleted_cost_still_counts(store):
     spend(store, 0.1, 5, 20, 20.5, 29)
     before = spent(store, 10), spent(store, 30)
     roll_up(store, now_s=END.timestamp(), settle_s=600)

@@ -68,7 +68,7 @@ def test_new_samples_are_counted_by_the_return_value(store):
 @pytest.mark.parametrize(
     ("metadata", "judged"), [({}, None), ({"judged": True}, 1), ({"judged": False}, 0)]
 )
-def test_row_of_an_evaluation_says_whether_the_judge_was_asked(store, metadata, judged):
+def test_evaluation_row_records_whether_the_judge_was_called(store, metadata, judged):
     write(store, [result(make_evaluation(score=0.9, metadata=metadata))])
     with store.read() as connection:
         assert connection.execute(select(evaluations.c.judged)).scalar_one() == judged
@@ -95,7 +95,7 @@ def test_duplicate_within_a_batch_is_counted_once(store):
     assert write(store, [once, once]) == 1
 
 
-def test_bucket_holds_sums_and_histogram(store):
+def test_bucket_stores_sums_and_histogram(store):
     write(store, [result(make_evaluation(score=s)) for s in (0.9, 0.9, 0.2)])
     (tally,) = tallies(store).values()
     assert (tally.n, tally.passed) == (3, 2)
@@ -103,21 +103,21 @@ def test_bucket_holds_sums_and_histogram(store):
     assert tally.histogram == {90: 2, 20: 1}
 
 
-def test_outcomes_are_booked_with_their_reason(store):
+def test_outcomes_are_counted_with_their_reason(store):
     write(store, [result(), result(SKIPPED)])
     found = totals(store)
     assert found[Booking(Kind.SCORED, "")] == 1
     assert found[Booking(Kind.SKIPPED, "no_context")] == 1
 
 
-def test_counts_of_a_window_leave_out_what_is_older(store):
+def test_window_counts_exclude_older_samples(store):
     write(store, [result()])
     with store.read() as connection:
         assert read_between(connection, NOW.timestamp() - 60)["bot"].total() == 1
         assert read_between(connection, NOW.timestamp() + 60) == {}
 
 
-def test_streams_of_two_evaluator_versions_stay_apart(store):
+def test_evaluator_versions_have_separate_streams(store):
     versions = [make_evaluation(evaluator_version=v) for v in ("1", "2")]
     write(store, [result(version) for version in versions])
     with store.read() as connection:
@@ -135,14 +135,14 @@ def test_concurrent_writers_count_each_sample_once(store):
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud7ff\U0001f600 \u202e", "\\u0000", "x" * 200_000])
-def test_strange_text_is_stored(store, text):
+def test_unusual_text_is_stored(store, text):
     assert write(store, [result(output=text)]) == 1
     with store.read() as connection:
         payload = connection.execute(select(samples.c.payload)).scalar_one()
     assert payload["interaction"]["output"] == text.replace("\0", "\ufffd")
 
 
-def test_nothing_is_written_when_the_transaction_fails(store):
+def test_failed_transaction_writes_nothing(store):
     def broken():
         with store.write() as connection:
             record(connection, [result()], now=NOW, bucket_s=60)
@@ -153,7 +153,7 @@ def test_nothing_is_written_when_the_transaction_fails(store):
     assert (count(store, samples), count(store, evaluations), totals(store)) == (0, 0, {})
 
 
-def test_buried_entry_is_counted_once_as_failed(store):
+def test_dead_letter_is_counted_once_as_failed(store):
     letter = DeadLetter(
         entry_id="1-0",
         sample_id=None,
@@ -175,7 +175,7 @@ def test_buried_entry_is_counted_once_as_failed(store):
     [("1700-0", "1700-0"), ("1700", "1700-0"), ("18", None), ("1800", None), ("1800-1", "1800-1"),
      ("1700_0", None), ("17%0", None), ("1900", None)],
 )  # fmt: skip
-def test_dead_letter_is_found_by_the_beginning_of_its_id_where_that_is_clear(store, name, found):
+def test_dead_letter_is_found_by_an_unambiguous_id_prefix(store, name, found):
     letters = [
         DeadLetter(
             entry_id=key, sample_id=None, app="bot", at=NOW, reason="bad", detail="", body=b"{"
@@ -191,7 +191,7 @@ def test_dead_letter_is_found_by_the_beginning_of_its_id_where_that_is_clear(sto
                 find_dead_letter(connection, name)
 
 
-def test_worst_samples_come_first_and_tell_different_things(store):
+def test_worst_samples_are_sorted_and_have_distinct_explanations(store):
     scores = [(0.5, "c"), (0.1, "a"), (0.1, "a"), (0.2, "b"), (0.9, "good")]
     write(store, [result(make_evaluation(score=s, explanation=e)) for s, e in scores])
     with store.read() as connection:
@@ -205,7 +205,7 @@ def said_in_order(store):
     return [item.evaluation.explanation for item in found]
 
 
-def test_what_a_judge_failed_too_comes_before_a_local_score_that_is_not_far_below(store):
+def test_judged_failure_precedes_a_slightly_lower_local_score(store):
     found = [(0.4, "judge", 0.6), (0.1, "local", None), (0.01, "local, far below", None)]
     write(store, [
         result(make_evaluation(
@@ -225,7 +225,7 @@ def test_contradicted_answer_comes_before_one_that_is_not_found(store):
     assert said_in_order(store) == ["contradicted", "not found"]
 
 
-def test_what_people_call_bad_comes_first_and_what_they_call_good_is_left_out(store):
+def test_samples_labelled_bad_come_first_and_good_ones_are_left_out(store):
     labelled = [(0.1, "", ()), (0.2, "good", (1, 1, 0)), (0.3, "bad", (0,)), (0.4, "tie", (0, 1))]
     results = [result(make_evaluation(score=s, explanation=e)) for s, e, _ in labelled]
     write(store, results)

@@ -78,12 +78,12 @@ def test_services_that_do_not_need_each_other_start_together(tmp_path, supervise
     assert told == [(name, "ready") for name in ("worker", "scheduler", "last")]
 
 
-def test_a_remark_stands_beside_ready(tmp_path, supervised, told):
+def test_readiness_message_includes_a_remark(tmp_path, supervised, told):
     supervised(service(tmp_path, "a", wait_until_ready=lambda _: "but idle")).start()
     assert told == [("a", "ready; but idle")]
 
 
-def test_what_dies_is_restarted(tmp_path, supervised, told):
+def test_dead_service_is_restarted(tmp_path, supervised, told):
     supervisor = supervised(service(tmp_path, "a"))
     supervisor.start()
     before = supervisor.pids["a"]
@@ -93,7 +93,7 @@ def test_what_dies_is_restarted(tmp_path, supervised, told):
     assert told[1] == ("a", "ended with code -9; restart in 0.5 s")
 
 
-def test_pauses_grow_for_what_keeps_dying(tmp_path, supervised, told):
+def test_restart_pauses_grow_for_a_crashing_service(tmp_path, supervised, told):
     supervisor = supervised(service(tmp_path, "a", code="raise SystemExit(7)"))
     supervisor.start()
     wait_until(lambda: supervisor.check() or sum("ended" in what for _, what in told) == 3)
@@ -101,7 +101,7 @@ def test_pauses_grow_for_what_keeps_dying(tmp_path, supervised, told):
     assert pauses == ["0.5", "1.0", "2.0"]
 
 
-def test_one_that_never_gets_ready_stops_the_others(tmp_path, supervised):
+def test_service_that_never_becomes_ready_stops_the_others(tmp_path, supervised):
     def fail(_):
         raise ServerStartError("no")
 
@@ -117,7 +117,7 @@ def test_one_that_never_gets_ready_stops_the_others(tmp_path, supervised):
     assert not any(is_alive(pid) for pid in seen)
 
 
-def test_what_ignores_the_polite_signal_is_killed_with_its_children(tmp_path, supervised):
+def test_service_that_ignores_sigterm_is_killed_with_its_children(tmp_path, supervised):
     code = (
         "import os, signal, subprocess, sys, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -135,7 +135,7 @@ def test_what_ignores_the_polite_signal_is_killed_with_its_children(tmp_path, su
     wait_until(lambda: not is_alive(parent) and not is_running(child))
 
 
-def test_log_that_has_grown_large_is_put_aside(tmp_path, supervised):
+def test_large_log_is_rotated(tmp_path, supervised):
     log = tmp_path / "a.log"
     log.write_bytes(b"x" * 10_000_001)
     supervised(service(tmp_path, "a")).start()
@@ -143,7 +143,7 @@ def test_log_that_has_grown_large_is_put_aside(tmp_path, supervised):
     assert log.stat().st_size < 1_000
 
 
-def test_watching_ends_when_told(tmp_path, supervised):
+def test_supervision_ends_on_request(tmp_path, supervised):
     supervisor = supervised(service(tmp_path, "a"))
     supervisor.start()
     stop = threading.Event()
@@ -268,14 +268,14 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothi
 
 
 @linux_only
-def test_a_forked_service_has_what_the_supervisor_has_loaded(forks):
+def test_forked_service_inherits_the_loaded_modules(forks):
     parent, forked, _ = forks
     assert {each["shares"] for each in forked} == {parent["shares"]}
     assert len({parent["pid"], *(each["pid"] for each in forked)}) == 4
 
 
 @linux_only
-def test_a_forked_service_is_as_apart_as_one_that_was_started(forks):
+def test_forked_service_is_isolated_like_a_started_one(forks):
     """Its group, environment, arguments, title, files and signals are its own."""
     _, [first, *_], log = forks
     assert first["group"] == first["pid"]
@@ -289,7 +289,7 @@ def test_a_forked_service_is_as_apart_as_one_that_was_started(forks):
 
 
 @linux_only
-def test_a_forked_service_that_ends_is_forked_again(forks):
+def test_forked_service_that_ends_is_forked_again(forks):
     parent, _, log = forks
     ends = [what.split(";")[0] for what in parent["told"] if what.startswith("ended")]
     assert ends == ["ended with code -9", "ended with code -15", "ended with code 1"]
@@ -297,7 +297,7 @@ def test_a_forked_service_that_ends_is_forked_again(forks):
 
 
 @linux_only
-def test_beside_threads_a_service_is_started_instead_of_forked(forks):
+def test_service_is_started_instead_of_forked_when_threads_run(forks):
     parent, _, _ = forks
     assert b"time.sleep(250)" in parent["last_command"]
 

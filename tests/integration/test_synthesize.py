@@ -79,7 +79,7 @@ def made(n=20, seed=0, shares=None):
         chat.close()
 
 
-def test_set_has_the_kinds_that_were_asked_for(judge):
+def test_set_has_the_requested_question_types(judge):
     shares = {"single_hop": 0.4, "multi_hop": 0.2, "conditional": 0.2, "unanswerable": 0.2}
     found = made(25, shares=shares)
     kinds = Counter(case.question_type for case in found.cases)
@@ -100,14 +100,14 @@ def test_same_seed_makes_the_same_set_and_another_seed_another(judge):
     assert [case.query for case in one.cases] != [case.query for case in other.cases]
 
 
-def test_duplicates_are_taken_out_and_asked_anew(judge):
+def test_duplicates_are_removed_and_asked_again(judge):
     judge.reply = lambda asked: scripted(asked, fact=lambda given: min(given["attempt"], 3) - 1)
     found = made(45)
     assert len({case.query for case in found.cases}) == len(found.cases) == 45
     assert found.taken["duplicate"] > 0
 
 
-def test_unanswerable_question_is_dropped_where_an_answer_was_asked_for(judge):
+def test_unanswerable_question_is_dropped_when_an_answer_is_required(judge):
     judge.reply = lambda asked: scripted(asked) | {"answerable": False}
     found = made(4)
     assert found.cases == []
@@ -115,35 +115,35 @@ def test_unanswerable_question_is_dropped_where_an_answer_was_asked_for(judge):
     assert found.missing == {"single_hop": 4}
 
 
-def test_answerable_question_is_dropped_where_none_was_asked_for(judge):
+def test_answerable_question_is_dropped_when_none_is_required(judge):
     judge.reply = lambda asked: scripted(asked) | {"answerable": True}
     found = made(3, shares={"unanswerable": 1.0})
     assert found.cases == []
     assert found.taken["answerable"] > 0
 
 
-def test_quote_that_stands_in_no_passage_is_not_believed(judge):
+def test_question_whose_quote_is_in_no_passage_is_dropped(judge):
     judge.reply = lambda asked: scripted(asked, quotes=["The harbour opened in 1999."])
     found = made(3)
     assert found.cases == []
     assert found.taken["not_grounded"] == 3 * 4
 
 
-def test_question_that_does_not_lead_back_to_its_passage_is_dropped(judge):
+def test_question_that_does_not_retrieve_its_passage_is_dropped(judge):
     judge.reply = lambda asked: scripted(asked, question="Why is it so quiet on Sundays?")
     found = made(2)
     assert found.taken["round_trip"] >= 1
     assert found.cases == []
 
 
-def test_reply_that_is_not_as_asked_is_counted_and_loses_nothing_else(judge):
+def test_malformed_reply_is_counted_and_loses_nothing_else(judge):
     judge.reply = lambda asked: {"nonsense": 1} if read(asked)["attempt"] == 1 else scripted(asked)
     found = made(5)
     assert len(found.cases) == 5
     assert found.taken["unreadable"] == 5
 
 
-def test_personal_data_never_leaves_and_is_in_no_case(judge):
+def test_personal_data_is_never_sent_and_is_in_no_case(judge):
     judge.reply = lambda asked: scripted(asked, answer="Ask anna@example.org")
     found = made(4)
     assert "clerk@" not in json.dumps(judge.requests)
@@ -151,21 +151,21 @@ def test_personal_data_never_leaves_and_is_in_no_case(judge):
     assert found.masked >= 4
 
 
-def test_endpoint_that_fails_midway_ends_the_run_with_what_was_made(judge):
+def test_failing_endpoint_ends_the_run_and_keeps_finished_cases(judge):
     judge.script(["ok"] * 40 + ["401"] * 40)
     found = made(40)
     assert 0 < len(found.cases) < 40
     assert found.stopped
 
 
-def test_endpoint_that_asks_for_a_long_wait_is_not_asked_again(judge):
+def test_endpoint_that_requests_a_long_wait_is_not_called_again(judge):
     judge.always = "429_long"
     with pytest.raises(JudgeError):
         made(n=1)
     assert len(judge.requests) == 1
 
 
-def test_budget_is_held(judge, redis_url, monkeypatch, tmp_path):
+def test_synthesis_stops_at_the_judge_budget(judge, redis_url, monkeypatch, tmp_path):
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     monkeypatch.setenv("GROUNDWATCH_BUDGET_USD_PER_DAY", "0.05")
     (tmp_path / "towns.md").write_text(document())
@@ -188,7 +188,7 @@ def test_command_writes_a_set_that_eval_can_read(judge, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("share", ["nonsense=3%", "single_hop", "single_hop=120%"])
-def test_share_that_makes_no_sense_is_refused(judge, tmp_path, share):
+def test_invalid_share_is_refused(judge, tmp_path, share):
     (tmp_path / "a.txt").write_text(document())
     found = CliRunner().invoke(app, ["synthesize", str(tmp_path), "--share", share])
     assert found.exit_code == 2

@@ -40,7 +40,7 @@ def hear(here):
     return heard[0]
 
 
-def test_nothing_is_noted_of_what_is_not_acknowledged(redis_url):
+def test_unacknowledged_messages_leave_no_keys(redis_url):
     wake(redis_url)
     with connection(redis_url) as here, closing(redis.Redis.from_url(redis_url)) as client:
         message = hear(here)
@@ -48,7 +48,7 @@ def test_nothing_is_noted_of_what_is_not_acknowledged(redis_url):
         message.ack()
 
 
-def test_who_could_not_acknowledge_hears_the_next_one(tmp_path):
+def test_consumer_that_could_not_acknowledge_receives_the_next_message(tmp_path):
     """Redis dies between a delivery and its acknowledgement; kombu alone would be deaf."""
     with RedisServer(tmp_path) as server, connection(server.url) as here:
         wake(server.url)
@@ -64,7 +64,7 @@ def test_who_could_not_acknowledge_hears_the_next_one(tmp_path):
             hear(again).ack()
 
 
-def test_it_stays_after_a_change_of_sentinels():
+def test_sentinel_transport_stays_after_switching_sentinels():
     conf = broker_conf("redis+sentinel://a:1,b:2/groundwatch/0")
     here = kombu.Connection(conf["broker_url"])
     here.switch(conf["broker_url"].split(";")[1])

@@ -24,7 +24,7 @@ def written(record, app=b"shop"):
     return decode({b"v": b"1", b"app": app, b"body": json.dumps(record).encode()}, ENTRY)
 
 
-def test_record_alone_takes_id_and_time_of_its_entry():
+def test_bare_record_takes_its_id_and_time_from_the_entry():
     sample = written({"query": "How long?", "contexts": ["Five days."], "output": "Five days."})
     again = written({"output": "the same entry, delivered again"})
     assert (sample.interaction.app, sample.sample_rate, sample.hook_id) == ("shop", 1.0, OUTSIDE)
@@ -33,12 +33,12 @@ def test_record_alone_takes_id_and_time_of_its_entry():
 
 
 @pytest.mark.parametrize("record", [[], "text", {}, {"output": 5}, {"output": "x", "hook_id": "a"}])
-def test_what_is_no_record_is_refused_with_its_mistake(record):
+def test_invalid_record_is_refused_with_the_reason(record):
     with pytest.raises(RecordError, match=r"^unreadable (record|sample): \w+"):
         written(record)
 
 
-def test_command_of_the_page_is_scored_and_the_sums_agree(redis_url, store):
+def test_record_added_by_redis_cli_is_scored_and_sums_agree(redis_url, store):
     [command] = re.findall(r"```sh\nredis-cli (.*?)```", PAGE.read_text(), re.DOTALL)
     url = store.engine.url.render_as_string(hide_password=False)
     with closing(Components(Settings(redis_url=redis_url, database_url=url))) as context:

@@ -81,14 +81,14 @@ abandons = st.sampled_from([7_200, 86_400])
 
 @settings(max_examples=150, deadline=None)
 @given(days(), repeats, abandons)
-def test_nobody_gets_more_than_ten_messages_in_any_day(history, repeat_after_s, abandon_after_s):
+def test_at_most_ten_messages_in_any_day(history, repeat_after_s, abandon_after_s):
     timers = replace(TIMERS, repeat_after_s=repeat_after_s, abandon_after_s=abandon_after_s)
     assert most_in_a_day(run(history, timers)[1]) <= 10
 
 
 @settings(deadline=None)
 @given(days())
-def test_a_level_that_nobody_heard_of_for_a_day_is_told(history):
+def test_severity_unreported_for_a_day_is_sent(history):
     _, events, _ = run(history)
     for place, (at, event, level, quiet) in enumerate(events):
         if event in {AlertEvent.FIRED, AlertEvent.ESCALATED} and level == "critical" and quiet:
@@ -100,7 +100,7 @@ def test_a_level_that_nobody_heard_of_for_a_day_is_told(history):
 
 @settings(deadline=None)
 @given(days())
-def test_the_end_of_flapping_is_always_told(history):
+def test_end_of_flapping_is_always_sent(history):
     state, _, at = run(history)
     calm = [("h", 60)] * 60
     state, events, _ = run(calm, state=state, at=at)
@@ -111,7 +111,7 @@ def test_the_end_of_flapping_is_always_told(history):
 
 @settings(deadline=None)
 @given(days())
-def test_what_goes_on_for_days_is_told_at_least_once_a_day(history):
+def test_lasting_alert_is_sent_at_least_once_a_day(history):
     state, _, at = run(history)
     _, events, end = run([("c", 60)] * 72, state=state, at=at)
     times = [event[0] for event in told(events)]
@@ -227,7 +227,7 @@ def heard(history, timers, step=step):
 
 @settings(max_examples=100, deadline=None)
 @given(days(), repeats, abandons)
-def test_people_hear_what_the_rules_say(history, repeat_after_s, abandon_after_s):
+def test_messages_follow_the_rules(history, repeat_after_s, abandon_after_s):
     timers = replace(TIMERS, repeat_after_s=repeat_after_s, abandon_after_s=abandon_after_s)
     assert heard(history, timers) == expected(history, timers)
 
@@ -251,7 +251,7 @@ def some_timers(rng):
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_bug_that_is_planted_is_found(bug, plant):
+def test_planted_bug_is_found(bug, plant):
     planted = plant("alerts.state", *PLANTED[bug])
     step, rng = (
         plant("alerts.state", suppress_flapping=planted.suppress_flapping).step,
@@ -264,7 +264,7 @@ def test_a_bug_that_is_planted_is_found(bug, plant):
     pytest.fail("nobody noticed")
 
 
-def test_without_a_bug_the_oracle_is_content():
+def test_oracle_accepts_the_correct_implementation():
     rng = random.Random(7)
     for _ in range(150):
         history, timers = some_days(rng), some_timers(rng)

@@ -244,7 +244,7 @@ def places_are_right(module, rng):
 
 
 @pytest.mark.parametrize("rule", [news_is_right, places_are_right])
-def test_groups_are_told_by_the_rules(rule, plant):
+def test_group_messages_follow_the_rules(rule, plant):
     # The second is a copy without a bug: nothing must be found only because it is a copy.
     for module in (grouping, plant("alerts.grouping")):
         rng = random.Random(7)
@@ -252,7 +252,7 @@ def test_groups_are_told_by_the_rules(rule, plant):
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_bug_that_is_planted_is_found(bug, plant):
+def test_planted_bug_is_found(bug, plant):
     module, rng = plant("alerts.grouping", *PLANTED[bug]), random.Random(7)
     for _ in range(1500):
         if not news_is_right(module, rng) or not places_are_right(module, rng):
@@ -260,7 +260,7 @@ def test_a_bug_that_is_planted_is_found(bug, plant):
     pytest.fail("nobody noticed")
 
 
-def test_a_group_is_over_when_nothing_fires_and_nothing_is_held_back():
+def test_group_is_over_when_nothing_fires_or_is_silenced():
     member = grouping.Member("i", AlertKey("bot", "a", "*", 60), Severity.WARNING, silenced=True)
     group = group_named("g", "bot")
     assert grouping.is_over(group, [])
@@ -301,7 +301,7 @@ def named(members, levels):
     return sorted(found, key=lambda one: (one[1] is not Severity.CRITICAL, one[0]))[:10]
 
 
-def test_message_about_a_group_is_that_of_its_lead_with_the_times_and_levels_of_all():
+def test_group_message_is_its_leads_with_times_and_levels_of_all():
     rng = random.Random(3)
     for _ in range(300):
         news = some_news(rng)

@@ -190,13 +190,13 @@ def in_trouble(past, level, since_told_s, timers):
 
 @settings(max_examples=300, deadline=None)
 @given(histories(), timers_of_any_length)
-def test_events_are_those_of_the_rules(history, timers):
+def test_alert_events_follow_the_rules(history, timers):
     assert run(history, timers)[1] == expected_events(history, timers)
 
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_fired_and_resolved_take_turns(history, timers):
+def test_fired_and_resolved_alternate(history, timers):
     same = {"reopened": "fired", "superseded": "resolved"}
     events = [same.get(event, event) for _, event in run(history, timers)[1]]
     ends = [event for event in events if event in {"fired", "resolved"}]
@@ -205,13 +205,13 @@ def test_fired_and_resolved_take_turns(history, timers):
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_sequences_have_no_gaps(history, timers):
+def test_incident_sequence_numbers_have_no_gaps(history, timers):
     assert numbers_are_whole(run(history, timers)[0])
 
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_no_message_repeats_the_level_before_its_time(history, timers):
+def test_no_severity_is_repeated_before_its_interval(history, timers):
     told_s = None
     for at_s, event in run(history, timers)[1]:
         if event == "repeated":
@@ -223,20 +223,20 @@ def test_no_message_repeats_the_level_before_its_time(history, timers):
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_the_state_may_be_stored_anywhere_on_the_way(history, timers):
+def test_state_survives_storage_after_any_step(history, timers):
     assert run(history, timers) == run(history, timers, through_json=True)
 
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_a_replay_of_everything_is_a_no_op(history, timers):
+def test_replaying_every_verdict_changes_nothing(history, timers):
     twice = [seen for seen in history for _ in range(2)]
     assert run(twice, timers)[1] == run(history, timers)[1]
 
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_uncertain_evidence_never_says_anything(history, timers):
+def test_uncertain_evidence_never_emits_an_event(history, timers):
     timers = replace(timers, abandon_after_s=10**6)
     history = [replace(seen, evaluator="v1") for seen in history]
     states, events = run(history, timers)
@@ -249,7 +249,7 @@ def test_uncertain_evidence_never_says_anything(history, timers):
 
 @settings(deadline=None)
 @given(histories(), timers_of_any_length)
-def test_a_firing_alert_always_resolves_in_the_end(history, timers):
+def test_firing_alert_always_resolves_in_the_end(history, timers):
     last = history[-1]
     by = last.evaluator
     calm = [Seen("h", last.at_s + 60 * i, last.n_total + i, by) for i in range(1, 40)]
@@ -299,7 +299,7 @@ def numbers_are_whole(states):
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_bug_that_is_planted_is_found(bug, plant):
+def test_planted_bug_is_found(bug, plant):
     step, rng = plant("alerts.state", *PLANTED[bug]).step, random.Random(7)
     for _ in range(400):
         history, timers = some_history(rng), some_timers(rng)
@@ -314,7 +314,7 @@ def test_a_bug_that_is_planted_is_found(bug, plant):
     pytest.fail("nobody noticed")
 
 
-def test_without_a_mistake_the_oracle_is_content():
+def test_oracle_accepts_the_correct_implementation():
     rng = random.Random(7)
     for _ in range(100):
         history, timers = some_history(rng), some_timers(rng)

@@ -84,7 +84,7 @@ class Books(RuleBasedStateMachine):
             assert self.spent > CAP - 600
 
 
-def test_books_balance_and_a_cap_is_used_as_far_as_the_next_call_allows(client):
+def test_budget_ledger_balances_and_the_cap_is_used_up(client):
     machine = type("Books", (Books,), {"client": client})
     run_state_machine_as_test(
         machine, settings=settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -20,14 +20,14 @@ MOMENTS = st.datetimes(datetime(2009, 1, 1), datetime(2031, 1, 1), timezones=st.
 
 
 @given(SCHEDULES, MOMENTS)
-def test_the_period_is_over_and_the_next_one_is_not(schedule, now):
+def test_last_digest_period_is_the_newest_complete_one(schedule, now):
     period = last_period(schedule, now)
     longest = timedelta(days=7 if schedule.cadence is Cadence.WEEKLY else 2, hours=25)
     assert period.start < period.end <= now < period.end + longest
 
 
 @given(SCHEDULES, MOMENTS)
-def test_periods_follow_each_other_without_gap_or_overlap(schedule, now):
+def test_digest_periods_have_no_gap_or_overlap(schedule, now):
     period = last_period(schedule, now)
     before = last_period(schedule, period.end - timedelta(microseconds=1))
     assert before.end == period.start
@@ -35,7 +35,7 @@ def test_periods_follow_each_other_without_gap_or_overlap(schedule, now):
 
 
 @given(SCHEDULES, MOMENTS, st.lists(st.integers(0, 7200), min_size=1, max_size=400))
-def test_a_clock_that_ticks_sees_each_period_once_and_in_order(schedule, now, steps_s):
+def test_ticking_clock_sees_each_digest_period_once_in_order(schedule, now, steps_s):
     seen = []
     for step_s in steps_s:
         now += timedelta(seconds=step_s)
@@ -47,7 +47,7 @@ def test_a_clock_that_ticks_sees_each_period_once_and_in_order(schedule, now, st
 
 
 @given(SCHEDULES, MOMENTS)
-def test_it_ends_at_the_hour_that_the_wall_shows_unless_that_is_left_out(schedule, now):
+def test_digest_period_ends_at_the_local_hour_unless_clocks_skip_it(schedule, now):
     end = last_period(schedule, now).end
     wall = end.astimezone(schedule.zone)
     just_before = (end - timedelta(seconds=1)).astimezone(schedule.zone)
@@ -59,7 +59,7 @@ def test_it_ends_at_the_hour_that_the_wall_shows_unless_that_is_left_out(schedul
 @pytest.mark.parametrize(
     ("end", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-06-01", 24)]
 )
-def test_a_day_on_which_clocks_change_is_as_long_as_it_is(end, hours):
+def test_daily_period_follows_clock_changes(end, hours):
     schedule = Schedule(Cadence.DAILY, 8, ZoneInfo("Europe/Stockholm"))
     now = datetime.fromisoformat(f"{end}T12:00:00+00:00")
     period = last_period(schedule, now)
@@ -67,7 +67,7 @@ def test_a_day_on_which_clocks_change_is_as_long_as_it_is(end, hours):
     assert period.end - period.start == timedelta(hours=hours)
 
 
-def test_an_hour_that_comes_twice_counts_once():
+def test_repeated_hour_at_the_end_of_summer_time_counts_once():
     schedule = Schedule(Cadence.DAILY, 2, ZoneInfo("Europe/Stockholm"))
     day = datetime(2026, 10, 25, tzinfo=UTC)
     names = [last_period(schedule, day + timedelta(minutes=m)).name for m in range(-60, 180)]

@@ -20,18 +20,18 @@ def test_plain_text_is_one_line_within_its_limit(text, limit):
 
 
 @given(hostile_text)
-def test_plain_text_has_no_character_that_acts(text):
+def test_plain_text_has_no_control_or_format_character(text):
     acting = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     assert not {unicodedata.category(character) for character in plain_text(text)} & acting
 
 
 @given(hostile_text, st.integers(1, 250))
-def test_plain_text_does_not_change_when_cleaned_again(text, limit):
+def test_plain_text_is_idempotent(text, limit):
     assert plain_text(plain_text(text, limit), limit) == plain_text(text, limit)
 
 
 @given(hostile_text)
-def test_slack_text_can_begin_no_mention_and_no_link(text):
+def test_slack_text_cannot_start_a_mention_or_a_link(text):
     assert not set(escape(text)) & {"<", ">"}
 
 
@@ -51,7 +51,7 @@ _SECONDS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
 
 
 @given(st.floats(0, 1e8))
-def test_duration_says_the_length_to_its_smaller_unit(seconds):
+def test_formatted_duration_is_accurate_to_its_smaller_unit(seconds):
     words = duration(seconds).split()
     said = sum(int(n) * _SECONDS[unit] for n, unit in zip(words[::2], words[1::2], strict=True))
     smallest = {"d": "h", "h": "min", "min": "s", "s": "s"}[words[1]]
@@ -59,5 +59,5 @@ def test_duration_says_the_length_to_its_smaller_unit(seconds):
 
 
 @given(st.floats(0, 1))
-def test_percent_can_be_read_back(rate):
+def test_formatted_percentage_can_be_parsed_back(rate):
     assert abs(float(percent(rate).removesuffix(" %")) / 100 - rate) <= 0.0005 + 1e-9

@@ -85,7 +85,7 @@ def test_status_and_interval_agree_at_every_look(pieces, worth, seed, base, rule
     rules=st.sampled_from(RULES),
     seed=st.integers(0, 2**32),
 )
-def test_streams_go_together_as_each_goes_alone(streams, rules, seed):
+def test_batched_streams_advance_like_single_ones(streams, rules, seed):
     looks = [drawn(pieces, 1.0, seed + i) for i, (pieces, _) in enumerate(streams)]
     states = [EvidenceState.fresh(0.0).but(baseline=base) for _, base in streams]
     together = advance_all(states, looks, rules)
@@ -104,7 +104,7 @@ def harsh(window, _):
     samples=st.lists(st.tuples(st.booleans(), st.sampled_from([1.0, 1.0, 20.0])), max_size=60),
     policy=st.sampled_from([*POLICIES, f"{__name__}:harsh"]),
 )
-def test_no_policy_shows_an_interval_that_contradicts_its_status(samples, policy):
+def test_no_policy_shows_an_interval_contradicting_its_status(samples, policy):
     y, w = np.array(samples, dtype=float).reshape(-1, 2).T
     sums = (w, w * w, w * y, w * w * y, w * w * y * y)
     names = ("sum_w", "sum_w2", "sum_wy", "sum_w2y", "sum_w2yy")
@@ -124,7 +124,7 @@ def test_no_policy_shows_an_interval_that_contradicts_its_status(samples, policy
     assert status_of(found.high, lines) is (found.status if alarmed else Status.HEALTHY)
 
 
-def test_rate_that_changed_again_is_shown_inside_its_interval_and_not_cut_to_it():
+def test_rate_after_a_second_change_lies_inside_its_interval():
     rng, looks_at, cut = np.random.default_rng(12), 0, 0
     for _ in range(6):
         levels = rng.choice([0.2, 0.5, 0.65, 0.75, 0.8, 0.84], 3)
@@ -143,7 +143,7 @@ def test_rate_that_changed_again_is_shown_inside_its_interval_and_not_cut_to_it(
 
 @settings(max_examples=30, deadline=None)
 @given(pieces=st.lists(PIECE, min_size=1, max_size=4), seed=st.integers(0, 2**32))
-def test_thresholds_that_move_leave_status_and_interval_in_agreement(pieces, seed):
+def test_changed_thresholds_keep_status_and_interval_consistent(pieces, seed):
     looks = drawn(pieces, 1.0, seed)
     half = looks.n.size // 2
     state, _ = advance(EvidenceState.fresh(0.0), looks.part(0, half), RULES[0])
@@ -155,7 +155,7 @@ def test_thresholds_that_move_leave_status_and_interval_in_agreement(pieces, see
     assert_agree(state, RULES[0])
 
 
-def test_state_takes_two_kilobytes():
+def test_stored_state_takes_at_most_two_kilobytes():
     rng = np.random.default_rng(1)
     looks = drawn([(0.92, 300, 7.0), (0.7, 12, 60.0)], 1.0, 1)
     state = EvidenceState.fresh(1.7e9).but(baseline=BASELINES[1])
@@ -165,7 +165,7 @@ def test_state_takes_two_kilobytes():
 
 
 @pytest.mark.parametrize("status", ["healthy", "warning", "critical", "insufficient_data"])
-def test_state_of_the_form_before_begins_anew_and_agrees(status):
+def test_state_of_the_previous_form_restarts_and_agrees(status):
     rows = [[-1e6] * 5] * 6
     old = {
         "form": 1,
@@ -187,7 +187,7 @@ def test_state_of_the_form_before_begins_anew_and_agrees(status):
     assert (state.incidents[0], state.baseline.effect) == ((10, 20), 1.2)
 
 
-def test_each_kind_of_stream_is_among_those_that_go_together():
+def test_batched_streams_include_every_kind():
     """Fall, silence and recovery go with the calm ones, and arrive."""
     calm = EvidenceState.fresh(0.0).but(
         status=Status.HEALTHY, n_day=90.0, baseline=BASELINES[1], thresholds=(0.85, 0.70)

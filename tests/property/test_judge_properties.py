@@ -33,7 +33,7 @@ def server():
 
 @settings(max_examples=30, deadline=None)
 @given(script=st.lists(st.sampled_from(QUICK), max_size=8))
-def test_score_is_true_or_missing_and_calls_are_counted(server, script):
+def test_score_is_correct_or_missing_and_calls_are_counted(server, script):
     judge = OpenAIJudge(
         "gpt-4.1-mini", base_url=server.url, policy=RetryPolicy(timeout_s=5, backoff_s=0.0001)
     )

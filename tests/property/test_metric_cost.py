@@ -108,7 +108,7 @@ def costs_s(unit, times):
 
 
 @pytest.mark.parametrize("shape", UNITS)
-def test_no_metric_costs_more_than_its_text_is_longer(shape):
+def test_metric_cost_grows_no_faster_than_its_text(shape):
     slow = {}
     for _ in range(3):  # a busy machine may slow one measurement, not three
         once, four = costs_s(UNITS[shape], 1), costs_s(UNITS[shape], 4)
@@ -122,7 +122,7 @@ def test_no_metric_costs_more_than_its_text_is_longer(shape):
     assert not slow
 
 
-def test_sample_that_takes_too_much_is_failed_and_the_next_one_is_scored():
+def test_too_expensive_sample_is_failed_and_the_next_is_scored():
     names = ("groundedness", "citation_accuracy", "passage_contradictions", "length")
     metrics = resolve_metrics(Settings(metrics=names), plugins=())
     shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]

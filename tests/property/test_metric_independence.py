@@ -67,15 +67,13 @@ def records(names, interaction, criteria_judge) -> dict[str, Evaluation]:
     st.sampled_from(INTERACTIONS),
     st.sampled_from([None, FixedCriteriaJudge()]),
 )
-def test_record_of_a_metric_is_the_same_with_any_other_beside_it(
-    name, other, interaction, criteria_judge
-):
+def test_metric_result_does_not_depend_on_other_metrics(name, other, interaction, criteria_judge):
     alone = records((name,), interaction, criteria_judge)[name]
     beside = records(tuple(dict.fromkeys((other, name))), interaction, criteria_judge)[name]
     assert beside.model_dump(exclude=DIFFERS) == alone.model_dump(exclude=DIFFERS)
 
 
-def test_groundedness_is_recorded_alike_alone_and_beside_a_formula():
+def test_groundedness_is_the_same_alone_and_beside_a_computed_metric():
     """It once lost its direction and its advice when no other kind of metric was scored."""
     for interaction in INTERACTIONS:
         alone = records(("groundedness",), interaction, None)["groundedness"]

@@ -37,7 +37,7 @@ def claim(text, support, **more):
 
 
 @given(flags, flags)
-def test_faithfulness_of_two_answers_together_is_their_mean_by_length(one, other):
+def test_faithfulness_of_joined_answers_is_their_weighted_mean(one, other):
     n, m = len(one), len(other)
     together = (n * weighted_mean(one) + m * weighted_mean(other)) / (n + m)
     assert abs(weighted_mean(one + other) - together) < 1e-9
@@ -53,7 +53,7 @@ def test_micro_f1_composes_through_its_counts(one, other):
 
 
 @given(st.lists(shares, min_size=1, max_size=5), st.lists(shares, min_size=1, max_size=5))
-def test_minimum_composes(one, other):
+def test_minimum_metric_composes(one, other):
     def worst(values):
         scored = [
             make_evaluation(evaluator_name=str(n), score=value) for n, value in enumerate(values)
@@ -64,7 +64,7 @@ def test_minimum_composes(one, other):
 
 
 @given(st.lists(shares, max_size=8), shares, shares)
-def test_chains_that_hold_compose_where_they_meet(chain, first, last):
+def test_valid_chains_compose_when_confidence_does_not_fall_between_them(chain, first, last):
     one, other = sorted([*chain, first]), sorted([last, *chain])
     meets = one[-1] <= other[0]
     assert computed("chain_integrity", verification_chain=one) == 1
@@ -73,7 +73,7 @@ def test_chains_that_hold_compose_where_they_meet(chain, first, last):
 
 
 @given(ids, relevant, st.integers(1, 10))
-def test_retrieval_scores_are_shares_and_grow_with_k(retrieved, wanted, k):
+def test_retrieval_scores_are_between_zero_and_one_and_grow_with_k(retrieved, wanted, k):
     for score in (retrieval.precision_of, retrieval.recall_of, retrieval.f1_of):
         assert 0 <= score(retrieved, wanted, k) <= 1
     assert retrieval.recall_of(retrieved, wanted, k) <= retrieval.recall_of(
@@ -82,7 +82,7 @@ def test_retrieval_scores_are_shares_and_grow_with_k(retrieved, wanted, k):
 
 
 @given(ids, relevant, st.integers(1, 10))
-def test_a_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
+def test_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
     gains = dict.fromkeys(wanted, 1.0)
     best = retrieval.normalised_dcg(sorted(wanted), gains, k)
     assert abs(best - 1) < 1e-9
@@ -90,7 +90,7 @@ def test_a_ranking_by_gain_has_the_best_ndcg(retrieved, wanted, k):
 
 
 @given(st.lists(shares, min_size=1, max_size=6))
-def test_pairs_never_lower_the_grounding(supports):
+def test_passage_pairs_never_lower_the_grounding(supports):
     judged = Judgement(claims=tuple(claim(f"Fact {n}.", x) for n, x in enumerate(supports)))
     record = make_interaction(contexts=["Fact 0. Fact 1.", "Fact 2.", "No fact."])
     single, pairs = (
@@ -115,7 +115,7 @@ def test_entropy_is_within_its_bounds(weights):
 
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd"), min_size=1))
-def test_trajectory_match_is_a_share_and_whole_when_as_expected(actual, expected):
+def test_trajectory_match_is_between_zero_and_one_and_one_if_expected(actual, expected):
     wanted = {"trajectory": expected}
     assert 0 <= computed("trajectory_match", wanted, trajectory=actual) <= 1
     steps = list(dict.fromkeys(expected))
@@ -123,7 +123,7 @@ def test_trajectory_match_is_a_share_and_whole_when_as_expected(actual, expected
 
 
 @given(shares, st.sampled_from(["[1]", "[2]", "[9]"]), st.sampled_from("12"))
-def test_citation_quality_is_a_share(support, mark, expected):
+def test_citation_quality_is_between_zero_and_one(support, mark, expected):
     judged = Judgement(claims=(claim("It is so.", support, by_passage=(support, 0.0)),))
     record = make_interaction(
         contexts=["a", "b"], output=f"It is so {mark}.", expected={"citations": [expected]}
@@ -133,14 +133,14 @@ def test_citation_quality_is_a_share(support, mark, expected):
 
 @settings(max_examples=60)
 @given(st.text("ab1 .[],;\n", max_size=60))
-def test_no_mark_that_was_read_is_left_in_its_claim(text):
+def test_parsed_citation_marks_are_removed_from_their_claim(text):
     for claim in citations.cited_claims(text):
         assert not any(f"[{each}]" in claim.text for each in claim.cited)
         assert not set("[],; ") & set("".join(claim.cited))
 
 
 @given(shares, st.sampled_from(list(Direction)))
-def test_a_rule_and_its_mirror_agree(score, direction):
+def test_pass_rule_and_its_mirror_image_agree(score, direction):
     rule = PassRule.mirrored(0.7, direction)
     good = score if direction is Direction.HIGHER else 1 - score
     if abs(good - 0.7) > 1e-6:
@@ -155,7 +155,7 @@ words = st.lists(st.sampled_from(SAID), max_size=12)
 
 @settings(max_examples=40)
 @given(words)
-def test_verification_changes_nothing_and_gives_the_same_again(said):
+def test_verification_is_pure_and_repeatable(said):
     interaction = make_interaction(output=" ".join(said), expected={"tools": ["search"]})
     before = interaction.model_dump_json()
     first, second = (

@@ -22,7 +22,7 @@ sentence = st.lists(st.sampled_from(vocabulary), min_size=1, max_size=15).map(" 
 
 @settings(max_examples=150, deadline=None)
 @given(st.none() | text, st.lists(text | sentence, max_size=3), text | sentence)
-def test_scorer_scores_skips_but_never_fails_when_text_is_anything(query, contexts, output):
+def test_scorer_never_fails_on_any_text(query, contexts, output):
     interaction = make_interaction(query=query, contexts=contexts, output=output)
     for evaluation in SCORER.score(interaction):
         assert evaluation.status is not EvaluationStatus.FAILED
@@ -34,7 +34,7 @@ def test_scorer_scores_skips_but_never_fails_when_text_is_anything(query, contex
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(sentence, min_size=2, max_size=4), sentence)
-def test_groundedness_stays_when_passages_are_reordered(contexts, output):
+def test_groundedness_does_not_depend_on_passage_order(contexts, output):
     def groundedness(order):
         return JUDGE.judge(make_interaction(contexts=order, output=output)).groundedness
 
@@ -44,7 +44,7 @@ def test_groundedness_stays_when_passages_are_reordered(contexts, output):
 
 
 @given(text)
-def test_no_letter_is_lost_when_text_is_split(output):
+def test_splitting_text_loses_no_letter(output):
     def letters(parts):
         return [char for part in parts for char in part if char.isalpha()]
 

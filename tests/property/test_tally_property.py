@@ -23,24 +23,24 @@ tallies = st.lists(
 
 
 @given(tallies, st.randoms())
-def test_order_does_not_matter(items, random):
+def test_tally_does_not_depend_on_order(items, random):
     shuffled = random.sample(items, len(items))
     assert Tally.total(shuffled) == Tally.total(items)
 
 
 @given(tallies, tallies, tallies)
-def test_merging_is_associative(a, b, c):
+def test_tally_merge_is_associative(a, b, c):
     first, second, third = Tally.total(a), Tally.total(b), Tally.total(c)
     assert (first + second) + third == first + (second + third)
 
 
 @given(tallies)
-def test_nothing_added_changes_nothing(items):
+def test_adding_an_empty_tally_changes_nothing(items):
     assert Tally.total(items) + Tally() == Tally.total(items)
 
 
 @given(tallies)
-def test_figures_of_a_window_stay_in_their_range(items):
+def test_window_figures_stay_within_their_range(items):
     window = window_stats(Tally.total(items))
     if items:
         assert 0 <= window.interval.low <= window.pass_rate <= window.interval.high <= 1

@@ -26,7 +26,7 @@ JSON = st.recursive(
 
 
 @given(TEXT, st.lists(TEXT, max_size=3), TEXT, st.dictionaries(TEXT, JSON, max_size=3))
-def test_sample_comes_back_as_it_was(query, contexts, output, metadata):
+def test_sample_survives_encoding(query, contexts, output, metadata):
     interaction = make_interaction(query=query, contexts=contexts, output=output, metadata=metadata)
     sample = make_sample(interaction)
     assert wire.decode(wire.encode(sample)) == sample
@@ -60,17 +60,17 @@ def test_wrong_field_is_named_without_any_text_of_the_record(change):
     assert not isinstance(caught.value, UnknownSchemaError)
 
 
-def test_newer_version_is_told_apart():
+def test_newer_version_is_reported_as_such():
     with pytest.raises(UnknownSchemaError, match="upgrade the workers"):
         wire.decode({b"v": b"2", b"app": b"bot", b"body": b"{}"})
 
 
-def test_schema_file_is_the_models():
+def test_schema_file_matches_the_models():
     assert json.loads(SCHEMA.read_text(encoding="utf-8")) == wire.schema()
 
 
 @given(st.integers(0, 2**48 - 1), st.integers(0, 2**74 - 1))
-def test_sample_id_is_a_uuid_of_version_7_that_bears_its_time(at_ms, randomness):
+def test_sample_id_is_a_version_7_uuid_with_its_time(at_ms, randomness):
     made = uuid.UUID(wire.sample_id(at_ms, randomness))
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
     assert made.int >> 80 == at_ms
@@ -83,7 +83,7 @@ def test_sample_ids_sort_by_time(made):
     assert [at_ms for at_ms, _ in by_id] == sorted(at_ms for at_ms, _ in made)
 
 
-def test_entry_of_a_mapping_is_that_of_the_sample():
+def test_mapping_and_sample_encode_to_the_same_entry():
     sample = make_sample(sampled_at=datetime(2026, 1, 2, tzinfo=UTC))
     assert isinstance(sample, Sample)
     assert wire.encode(sample.model_dump()) == wire.encode(sample)

@@ -17,6 +17,6 @@ def test_guilty_segment_is_named_first(guilty_rate):
 
 
 @pytest.mark.parametrize("uniform", [1.0, 0.8, 0.6])
-def test_none_is_named_when_all_changed_alike_or_nothing_did(uniform):
+def test_no_segment_is_named_when_all_changed_alike_or_nothing_changed(uniform):
     found = [incident(seed, None, uniform) for seed in range(100)]
     assert sum(not named for _, named in found) >= 95

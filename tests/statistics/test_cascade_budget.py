@@ -21,7 +21,7 @@ from support.judged_streams import (
 
 @pytest.mark.parametrize("useful", [True, False])
 @pytest.mark.parametrize("mean", [0.86, 0.90])
-def test_budget_holds_when_a_tenth_is_judged(mean, useful):
+def test_false_alarm_budget_holds_when_a_tenth_is_judged(mean, useful):
     """Ten a minute, four months."""
     rng, value = np.random.default_rng([21, int(100 * mean), useful]), worth(mean, useful=useful)
     streams = with_references(6, mean, value, 1)
@@ -36,7 +36,7 @@ def test_budget_holds_when_a_tenth_is_judged(mean, useful):
 @pytest.mark.parametrize(
     ("useful", "follows", "most"), [(True, True, 120), (True, False, 200), (False, False, 230)]
 )
-def test_fall_is_found_soon_as_more_is_judged_while_evidence_builds_up(useful, follows, most):
+def test_rising_evidence_raises_the_judge_share_and_finds_a_fall_soon(useful, follows, most):
     rng = np.random.default_rng([22, useful, follows])
     states, lead = with_references(20, 0.92, worth(0.92, useful=useful), 2), 60
 
@@ -52,7 +52,7 @@ def test_fall_is_found_soon_as_more_is_judged_while_evidence_builds_up(useful, f
 
 
 @pytest.mark.parametrize("every_s", [60, 600])
-def test_about_a_tenth_is_judged_while_all_is_well(every_s):
+def test_about_a_tenth_is_judged_while_the_app_is_healthy(every_s):
     rng = np.random.default_rng(24)
     states = with_references(20, 0.92, worth(0.92, useful=True), 5)
     found = adaptive(

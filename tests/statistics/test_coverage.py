@@ -21,7 +21,7 @@ def least(level, runs=RUNS):
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("interval", [wilson_interval, exact_interval])
-def test_interval_of_a_rate_holds_at_one_look(interval, rate):
+def test_rate_interval_has_its_coverage_at_one_look(interval, rate):
     rng = np.random.default_rng(21)
     hits = [low <= rate <= high for low, high in _intervals(interval, rng.binomial(80, rate, RUNS))]
     # Wilson's is right on average over the rates, and two points off at the worst of them.
@@ -32,7 +32,7 @@ def _intervals(interval, passed):
     return [interval(float(count), 80.0) for count in passed]
 
 
-def test_interval_of_a_difference_holds_at_one_look():
+def test_difference_interval_has_its_coverage_at_one_look():
     rng = np.random.default_rng(22)
     pairs = zip(rng.binomial(300, 0.92, RUNS), rng.binomial(60, 0.85, RUNS), strict=True)
     found = [newcombe_interval((float(a), 300.0), (float(b), 60.0)) for a, b in pairs]
@@ -40,7 +40,7 @@ def test_interval_of_a_difference_holds_at_one_look():
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_bounds_at_all_looks_hold_however_often_one_looks(rate):
+def test_anytime_bounds_hold_at_every_look(rate):
     """Looked at after each of 400 samples; an interval for one look is missed by most."""
     rng = np.random.default_rng(23)
     passed = np.cumsum(rng.random((200, 400)) < rate, axis=1).astype(float)
@@ -53,7 +53,7 @@ def test_bounds_at_all_looks_hold_however_often_one_looks(rate):
 
 
 @pytest.mark.parametrize("per_bucket", [1, 20])
-def test_evidence_alarms_no_more_often_than_it_says_at_the_worst_rate(per_bucket):
+def test_false_alarm_rate_holds_at_the_worst_rate(per_bucket):
     """The expected number of alarms in T buckets is at most T / A, with the rate on the line."""
     rng = np.random.default_rng(24)
     buckets, threshold, alarms = 2000, np.log(200.0), 0

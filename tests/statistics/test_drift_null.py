@@ -66,7 +66,7 @@ def test_p_values_keep_their_level_with_ties_and_bins(scores, test, n, most):
         assert np.mean(found <= level) >= 0.4 * level
 
 
-def test_detector_of_the_mean_keeps_its_run_length():
+def test_mean_detector_keeps_its_run_length():
     rng = np.random.default_rng(5)
     days, budget = 30, 1.0
     base = score_reference(
@@ -92,7 +92,7 @@ def test_detector_of_the_mean_keeps_its_run_length():
     assert alarms <= 1
 
 
-def test_detector_of_the_mean_sees_a_fall_soon():
+def test_mean_detector_finds_a_fall_quickly():
     rng = np.random.default_rng(6)
     base = score_reference(
         Tally.total(
@@ -108,7 +108,7 @@ def test_detector_of_the_mean_sees_a_fall_soon():
     assert (log_mean(path) >= np.log(threshold(60, 0.1))).any()
 
 
-def test_range_of_the_onset_holds_it():
+def test_onset_range_contains_the_true_onset():
     rng = np.random.default_rng(8)
     hits, widths = 0, []
     for _ in range(300):
@@ -138,7 +138,7 @@ def test_series_without_a_change_gives_no_evidence_of_one():
     assert strong <= 15
 
 
-def test_sessions_raise_no_drift_once_their_effect_is_known():
+def test_correlated_sessions_raise_no_drift_once_their_effect_is_measured():
     """Three scores of a session that are mostly alike: worth less, and tested as such."""
     rng = np.random.default_rng(13)
 

@@ -11,7 +11,7 @@ RUNS = 400
 @pytest.mark.parametrize(
     ("before", "after"), [(0.95, 0.95), (0.85, 0.85), (0.95, 0.70), (0.93, 0.73)]
 )
-def test_checks_that_are_played_are_as_good_as_promised(before, after):
+def test_simulated_pair_checks_meet_their_promised_error_rates(before, after):
     rng = np.random.default_rng(11)
     worse, labels = 0, 0
     for _ in range(RUNS):

@@ -25,19 +25,19 @@ def trend(sizes):
         (0.0, 100.0, "unclear"),
     ],
 )
-def test_finding_follows_slope_and_interval(mb_per_hour, noise_mb, finding):
+def test_finding_depends_on_slope_and_interval(mb_per_hour, noise_mb, finding):
     noise = np.random.default_rng(1).normal(0.0, noise_mb, SECONDS.size)
     assert trend(100.0 + mb_per_hour * SECONDS / 3600 + noise).finding == finding
 
 
-def test_slope_is_in_its_interval_as_often_as_it_says():
+def test_slope_interval_has_its_stated_coverage():
     rng = np.random.default_rng(2)
     found = [trend(100 + 3 * SECONDS / 3600 + rng.normal(0, 1, SECONDS.size)) for _ in range(400)]
     held = np.mean([abs(each.slope_mb_per_hour - 3) < each.half for each in found])
     assert 0.92 < held < 0.98
 
 
-def test_log_that_was_cut_is_read(tmp_path):
+def test_truncated_log_is_read(tmp_path):
     log = tmp_path / "soak.jsonl"
     lines = [json.dumps({"s": s, "mb": {"app": {"rss": 50.0}}}) for s in range(0, 200, 5)]
     log.write_text("\n".join(lines) + '\n{"s": 200, "mb": {"ap')
@@ -46,7 +46,7 @@ def test_log_that_was_cut_is_read(tmp_path):
     assert "flat" in list(table(readings, "rss"))[1]
 
 
-def test_words_keep_coming_as_heaps_law_says():
+def test_vocabulary_grows_by_heaps_law():
     words = Vocabulary()
     sizes = []
     for _ in range(2):
@@ -56,5 +56,5 @@ def test_words_keep_coming_as_heaps_law_says():
     assert sizes == pytest.approx([40 * 40_000**0.5, 40 * 80_000**0.5], rel=0.05)
 
 
-def test_each_rank_has_a_word_of_its_own():
+def test_each_rank_spells_a_different_word():
     assert len({spelled(rank) for rank in range(1, 20_000)}) == 19_999

@@ -47,13 +47,13 @@ def healthy(kind, seed, days=12.0, per_minute=2.0):
 @pytest.mark.parametrize(
     "kind", ["0.90", "0.86", "day and night", "sessions", "bursts", "5 % late"]
 )
-def test_healthy_stream_keeps_to_its_budget(kind):
+def test_healthy_stream_stays_within_its_false_alarm_budget(kind):
     """Two months of each sort: a tenth of an alarm a month is one now and then, never two."""
     found = [alarms(backtest(*healthy(kind, [11, seed]))) for seed in range(5)]
     assert sum(found) <= 1
 
 
-def test_first_day_is_not_taken_for_all_days():
+def test_first_day_of_a_daily_cycle_raises_no_alarm():
     """The rate of its morning is not a reference for its night."""
     found = []
     for run in (1, 2):  # of a benchmark; both were an alarm once
@@ -63,7 +63,7 @@ def test_first_day_is_not_taken_for_all_days():
     assert sum(found) == 0
 
 
-def test_plain_rule_raises_hundreds():
+def test_plain_rule_raises_hundreds_of_false_alarms():
     assert alarms(backtest(*healthy("0.90", [11, 0], per_minute=1.0), policy="point")) > 100
 
 
@@ -84,7 +84,7 @@ def test_fall_is_found_within_few_samples(after, most):
     assert np.median(delays(after, range(12))) <= most
 
 
-def test_smaller_fall_that_is_still_healthy_is_none():
+def test_small_fall_within_the_healthy_range_raises_no_alarm():
     counts = []
     for seed in range(8):
         rng = np.random.default_rng([13, seed])

@@ -47,16 +47,16 @@ def test_weighted_intervals_cover_the_rate():
     assert len({round(w) for _, w, *_ in SUMS}) > RUNS / 2  # rates did move
 
 
-def test_the_weighted_mean_is_unbiased():
+def test_weighted_mean_is_unbiased():
     mean = SUMS[:, 3].sum() / SUMS[:, 1].sum()
     assert abs(mean - RATE) < 0.004
 
 
-def test_bets_pay_no_more_than_one_on_average():
+def test_bets_pay_at_most_one_on_average():
     paid = np.exp(LOG_BETS)
     assert paid.mean() <= 1 + 4 * paid.std() / RUNS**0.5
     assert np.mean(paid >= 20) <= 0.05  # Ville
 
 
-def test_a_day_brings_no_more_than_is_planned_and_saved():
+def test_daily_samples_stay_within_the_planned_and_saved_amount():
     assert SAMPLED.max() <= 2 * 24 * 30 + SEEN

@@ -39,7 +39,7 @@ def rate_that_changes(rng):
 
 
 @pytest.mark.parametrize("traffic", [rare_but_watched, rate_that_changes])
-def test_estimate_has_no_bias_and_the_interval_holds_the_truth(traffic):
+def test_estimate_is_unbiased_and_the_interval_contains_the_true_rate(traffic):
     rng = np.random.default_rng(7)
     errors, hits = [], 0
     for _ in range(RUNS):
@@ -51,7 +51,7 @@ def test_estimate_has_no_bias_and_the_interval_holds_the_truth(traffic):
     assert hits >= (1 - DOUBT - 3 * np.sqrt((1 - DOUBT) * DOUBT / RUNS)) * RUNS
 
 
-def test_plain_share_of_the_samples_would_be_far_off():
+def test_unweighted_share_of_the_samples_is_far_off():
     rng = np.random.default_rng(8)
     passed, rates = rare_but_watched(rng)
     tally = sampled(rng, passed, rates)

@@ -16,7 +16,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_examples_give_what_they_say(name):
+def test_docstring_examples_give_their_stated_results(name):
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted
     assert not found.failed

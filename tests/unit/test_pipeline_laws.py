@@ -21,20 +21,20 @@ def length(found):
     return len(found["output"]) / 100
 
 
-def test_honest_pipeline_keeps_all_laws():
+def test_pure_pipeline_satisfies_every_law():
     found = laws([retrieve, answer], QUESTIONS, metric=length)
     assert found
     assert (found.correctness, found.examples, found.broken) == (1.0, 2, [])
 
 
-def test_verification_that_only_looks_on_is_natural():
+def test_read_only_verification_satisfies_naturality():
     def verify(found):
         return found | {"verified": True}
 
     assert laws([retrieve, answer], QUESTIONS, metric=length, verify=verify)
 
 
-def test_verification_that_changes_answers_is_not():
+def test_answer_changing_verification_violates_naturality():
     def meddle(found):
         return found | ({"output": "censored"} if "output" in found else {})
 
@@ -43,14 +43,14 @@ def test_verification_that_changes_answers_is_not():
     assert "verified behind stage 2" in found.broken[0]
 
 
-def test_pipeline_that_remembers_breaks_composition():
+def test_stateful_pipeline_violates_composition():
     calls = itertools.count()
     found = laws(lambda question: f"{question} {next(calls)}", QUESTIONS)
     assert not found
     assert found.composition == found.identity == 0.0
 
 
-def test_stage_that_changes_what_it_was_handed_is_named():
+def test_stage_that_mutates_its_input_is_named():
     def greedy(found):
         found["contexts"].clear()
         return {"output": "nothing"}
@@ -60,13 +60,13 @@ def test_stage_that_changes_what_it_was_handed_is_named():
     assert "what stage 2 was handed" in found.broken[0]
 
 
-def test_numbers_may_differ_by_the_tolerance():
+def test_numbers_may_differ_within_the_tolerance():
     noise = itertools.cycle([0.0, 1e-9])
     found = laws([retrieve, answer], QUESTIONS, metric=lambda found: next(noise))
     assert found
 
 
 @pytest.mark.parametrize(("stages", "examples"), [([], ["x"]), ([str], [])])
-def test_nothing_to_check_is_an_error(stages, examples):
+def test_pipeline_laws_without_questions_are_an_error(stages, examples):
     with pytest.raises(ValueError, match="at least one stage and one example"):
         laws(stages, examples)

@@ -16,11 +16,11 @@ NOW_S = 1_795_334_400.0
      ("Mon, 01 Jan 0001 00:00:00 GMT", 0),
      ("", None), ("soon", None), ("1s?", None), ("nan", None), ("inf", None), ("1e400", None)],
 )  # fmt: skip
-def test_wait_is_read_however_it_is_written(text, found):
+def test_retry_after_is_read_in_every_notation(text, found):
     assert wait_s(text, now_s=NOW_S) == (found if found is None else pytest.approx(found))
 
 
-def test_milliseconds_come_before_seconds_and_dates_are_read_by_the_senders_clock():
+def test_milliseconds_precede_seconds_and_dates_use_the_senders_clock():
     assert retry_after_s({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
     headers = {
         "date": "Sun, 22 Nov 2026 08:00:00 GMT",
@@ -30,7 +30,7 @@ def test_milliseconds_come_before_seconds_and_dates_are_read_by_the_senders_cloc
     assert retry_after_s({}) is None
 
 
-def test_backoff_doubles_up_to_the_longest_wait_with_jitter():
+def test_backoff_doubles_with_jitter_up_to_its_limit():
     def most(_, high):
         return high
 

@@ -6,27 +6,27 @@ from collections import Counter
 from monitor.store.sample_index import PATIENCE_S, Census, Seen, admit
 
 
-def test_first_values_get_places_while_there_is_room():
+def test_first_values_get_slots_while_any_are_free():
     census = admit(Census(), {"a": 1, "b": 2}, {}, now_s=0, places=2)
     assert census.named.keys() == {"a", "b"}
 
 
-def test_value_without_a_place_waits():
+def test_value_without_a_slot_waits():
     census = admit(Census({"a": 0}), {"b": 1}, {"a": Seen(5, 0)}, now_s=0, places=1)
     assert (set(census.named), census.waiting) == ({"a"}, {"b": (1, 0)})
 
 
-def test_place_goes_to_the_one_certainly_seen_more_often():
+def test_slot_goes_to_the_value_certainly_seen_more_often():
     census = Census({"a": 0}, {"b": (5, 0)})
     assert set(admit(census, {"b": 1}, {"a": Seen(5, 0)}, now_s=0, places=1).named) == {"b"}
 
 
-def test_count_that_may_be_too_high_is_no_reason():
+def test_overestimated_count_does_not_take_a_slot():
     census = Census({"a": 0}, {"b": (9, 6)})
     assert set(admit(census, {"b": 1}, {"a": Seen(5, 0)}, now_s=0, places=1).named) == {"a"}
 
 
-def test_place_of_a_value_not_seen_for_a_week_is_free():
+def test_slot_of_a_value_unseen_for_a_week_is_free():
     late_s = PATIENCE_S + 1
     census = admit(Census({"a": 0}), {"b": 1}, {"a": Seen(900, 0)}, now_s=late_s, places=1)
     assert set(census.named) == {"b"}

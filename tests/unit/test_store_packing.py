@@ -36,7 +36,7 @@ OF_THIRD = (
     ],
     ids=["second dictionary", "first dictionary", "text", "bytes of text"],
 )
-def test_every_form_in_which_samples_were_ever_kept_is_read(stored):
+def test_every_past_sample_format_is_read(stored):
     assert unpack(stored) == WHOLE
     listed = ["language=en"]
     assert segments_of({"segments": listed, "payload": unpack(stored)}) == listed
@@ -47,14 +47,14 @@ def test_half_of_a_surrogate_pair_in_an_older_row_does_not_hide_its_sample():
     assert unpack('{"output":"\\ud83d"}') == {"output": "\ud83d"}
 
 
-def test_what_the_third_dictionary_packed_is_read_with_its_segments():
+def test_samples_packed_with_the_third_dictionary_are_read():
     stored = b64decode(OF_THIRD)
     assert unpack(stored) == WHOLE | {"segments": SEGMENTS[:1]}
     assert SegmentsColumn().process_result_value(stored, sqlite.dialect()) == SEGMENTS[:1]
 
 
 @pytest.mark.parametrize("segments", [(), SEGMENTS[:1], SEGMENTS])
-def test_segments_are_read_with_their_sample_and_alone(segments):
+def test_segments_are_read_with_and_without_their_sample(segments):
     sample = SAMPLE | {"metadata": {"segments": ["of the app"]}}
     stored = pack(json.dumps(sample), [json.dumps(RECORD)], segments)
     kept = [name.replace("\0", "\ufffd") for name in segments]
@@ -72,7 +72,7 @@ def test_segments_are_read_with_their_sample_and_alone(segments):
         ("groundedness", "unversioned pass own", 0.4),
     ],
 )
-def test_the_record_of_an_evaluation_is_found_whatever_passes_in_it(metric, version, score):
+def test_record_of_an_evaluation_is_found_in_any_column(metric, version, score):
     records = [
         {"evaluator_name": "relevance", "evaluator_version": "local-5", "score": 0.1},
         {"evaluator_name": "groundedness", "evaluator_version": "local-5", "score": 0.2},
@@ -100,12 +100,12 @@ def test_more_ids_than_have_a_number_come_back():
     assert unpack(pack(compact_json(many)))["spans"] == many["spans"]
 
 
-def test_common_words_cost_little():
+def test_common_words_compress_well():
     words = "there should have been another question about these important results "
     assert len(pack(json.dumps({"output": words}))) < len(words)
 
 
-def test_names_of_fields_and_segments_cost_next_to_nothing():
+def test_field_and_segment_names_compress_to_almost_nothing():
     record = {
         "evaluator_name": "groundedness", "metadata": {"claims": [
             {"text": "", "verdict": "supported", "evidence": "", "context_index": 0}

@@ -77,19 +77,19 @@ def test_async_client_is_recorded(anthropic, server, hook, recorded):
         checked(it)
 
 
-def test_tools_and_their_results_are_on_the_record_of_the_answer(client, recorded):
+def test_tools_and_their_results_are_recorded_with_the_answer(client, recorded):
     client.messages.create(**REQUEST, messages=CALLED)
     [call] = recorded()[0].tool_calls
     assert (call.name, call.arguments, call.result) == ("find", {"k": 1}, "found")
 
 
-def test_stream_that_is_left_is_marked_incomplete(client, recorded):
+def test_abandoned_stream_is_marked_incomplete(client, recorded):
     with client.messages.stream(**REQUEST, messages=ASKED) as stream:
         assert next(iter(stream.text_stream)) == "Five"
     assert recorded()[0].metadata["incomplete"] is True
 
 
-def test_refused_call_is_a_failure_and_raised_as_it_was(anthropic, client, server, hook):
+def test_refused_call_is_counted_and_raised_unchanged(anthropic, client, server, hook):
     server.fails = True
     with pytest.raises(anthropic.BadRequestError):
         client.messages.create(**REQUEST, messages=ASKED)

@@ -51,7 +51,7 @@ def test_request_is_recorded_with_what_its_headers_say(hook, recorded):
     assert it.tags == {"lang": "en"}
 
 
-def test_handler_goes_before_the_headers(hook, recorded):
+def test_handler_values_win_over_headers(hook, recorded):
     async def mine(request):
         current().session_id, current().output = "mine", "a"
         return JSONResponse({})
@@ -79,7 +79,7 @@ def test_fastapi_handlers_in_threads_reach_the_interaction(hook, recorded):
     assert sorted(it.output for it in recorded()) == ["0", "1", "2", "3"]
 
 
-def test_other_middleware_may_stand_between(hook, recorded):
+def test_interaction_passes_through_other_middleware(hook, recorded):
     app = Starlette(routes=[Route("/", answer)])
     app.add_middleware(BaseHTTPMiddleware, dispatch=lambda request, call_next: call_next(request))
     app.add_middleware(InteractionMiddleware, hook=hook)
@@ -87,7 +87,7 @@ def test_other_middleware_may_stand_between(hook, recorded):
     assert recorded()[0].output == "a"
 
 
-def test_request_without_an_output_is_no_interaction(hook, recorded):
+def test_request_without_an_output_is_not_recorded(hook, recorded):
     async def other(request):
         return JSONResponse({})
 
@@ -96,7 +96,7 @@ def test_request_without_an_output_is_no_interaction(hook, recorded):
     assert hook.stats()["seen"] == 0
 
 
-def test_exception_of_the_handler_passes(hook, recorded):
+def test_exception_of_the_handler_is_raised_unchanged(hook, recorded):
     async def fails(request):
         current().output = "half"
         raise KeyError("mine")
@@ -107,16 +107,16 @@ def test_exception_of_the_handler_passes(hook, recorded):
     assert recorded()[0].output == "half"
 
 
-def test_mistake_of_ours_does_not_reach_the_app(broken):
+def test_internal_error_does_not_reach_the_app(broken):
     assert client_of(wrapped(broken)).get("/").json() == {"answer": "a"}
 
 
-def test_unsampled_request_is_asked_about_once(unsampled):
+def test_sampling_is_decided_once_for_an_unsampled_request(unsampled):
     client_of(wrapped(unsampled)).get("/")
     assert (unsampled.asked, unsampled.taken) == (1, [])
 
 
-def test_websocket_and_lifespan_pass_by(hook, recorded):
+def test_websockets_pass_unrecorded(hook, recorded):
     async def echo(websocket):
         await websocket.accept()
         current().output = "nobody records this"
@@ -131,12 +131,12 @@ def test_websocket_and_lifespan_pass_by(hook, recorded):
     assert recorded() == []
 
 
-def test_current_outside_of_a_request_can_be_written_to():
+def test_current_accepts_values_outside_a_request_and_drops_them():
     current().output = "nobody records this"
     assert current().output is None
 
 
-def test_streamed_answer_passes_undelayed_through_a_real_server(hook, recorded):
+def test_streamed_answer_is_not_delayed_by_a_real_server(hook, recorded):
     go_on = threading.Event()
 
     async def stream(request):
@@ -174,7 +174,7 @@ def served(app):
         thread.join()
 
 
-def test_end_of_a_server_does_not_wait_for_the_threads_of_its_app():
+def test_server_exit_does_not_wait_for_app_threads():
     end = threading.Event()
 
     async def deliver_beside_full_threads():

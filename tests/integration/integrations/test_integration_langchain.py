@@ -75,26 +75,26 @@ def test_streamed_chain_is_recorded_when_it_has_ended(handler, hook, recorded):
     assert [parts(it) for it in recorded()] == [RECORDED]
 
 
-def test_stream_that_is_left_early_leaves_nothing(handler, recorded):
+def test_abandoned_stream_leaves_no_state(handler, recorded):
     stream = rag().stream("How long?", config=with_handler(handler))
     next(stream)
     stream.close()
     assert (recorded(), len(handler._runs)) == ([], 0)
 
 
-def test_runs_at_the_same_time_are_kept_apart(handler, recorded):
+def test_concurrent_runs_are_recorded_separately(handler, recorded):
     questions = [f"How long, {n}?" for n in range(8)]
     rag().batch(questions, config=with_handler(handler))
     assert sorted(parts(it)[0] for it in recorded()) == questions
     assert all(len(it.contexts) == 2 for it in recorded())
 
 
-def test_outermost_of_nested_retrievers_counts(handler, recorded):
+def test_outermost_of_nested_retrievers_gives_the_passages(handler, recorded):
     rag(Shelf(inner=Shelf())).invoke("How long?", config=with_handler(handler))
     assert parts(recorded()[0])[1] == ["Refunds take five days."]
 
 
-def test_chat_model_alone_is_recorded(handler, recorded):
+def test_chat_model_without_a_chain_is_recorded(handler, recorded):
     model = FakeListChatModel(responses=["Five days."])
     config = with_handler(handler, metadata={"session_id": "s", "user_id": "u"})
     before = [("system", "Be brief."), ("user", "Before?"), ("assistant", "Yes.")]
@@ -120,7 +120,7 @@ def test_question_and_answer_are_found_in_the_usual_shapes(handler, recorded, in
     assert parts(recorded()[0]) == ("How long?", [], "Five days.")
 
 
-def test_tools_are_on_the_record(handler, recorded):
+def test_tools_are_recorded(handler, recorded):
     @tool
     def find(k: int) -> str:
         """Find things."""
@@ -135,7 +135,7 @@ def test_tools_are_on_the_record(handler, recorded):
     assert (call.name, call.arguments, call.result) == ("find", {"k": 1}, "found 1")
 
 
-def test_exception_passes_and_nothing_is_recorded_or_kept(handler, recorded):
+def test_exception_is_raised_and_leaves_no_record_or_state(handler, recorded):
     def fails(question):
         raise KeyError("mine")
 
@@ -145,28 +145,28 @@ def test_exception_passes_and_nothing_is_recorded_or_kept(handler, recorded):
     assert len(handler._runs) == 0
 
 
-def test_nothing_is_kept_when_a_run_has_ended(handler):
+def test_finished_run_leaves_no_state(handler):
     rag().invoke("How long?", config=with_handler(handler))
     assert len(handler._runs) == 0
 
 
-def test_retriever_alone_is_no_interaction(handler, hook):
+def test_retriever_alone_is_not_recorded(handler, hook):
     Shelf().invoke("How long?", config=with_handler(handler))
     assert hook.stats()["seen"] == 0
 
 
-def test_unsampled_run_is_asked_about_once(unsampled):
+def test_sampling_is_decided_once_for_an_unsampled_run(unsampled):
     handler = InteractionHandler(hook=unsampled)
     rag().invoke("How long?", config=with_handler(handler))
     assert (unsampled.asked, unsampled.taken, len(handler._runs)) == (1, [], 0)
 
 
-def test_mistake_of_ours_does_not_reach_the_app(broken, caplog):
+def test_internal_error_does_not_reach_the_app(broken, caplog):
     handler = InteractionHandler(hook=broken)
     assert rag().invoke("How long?", config=with_handler(handler)) == "Five days."
 
 
-def test_model_and_active_trace_are_on_the_record(handler, recorded):
+def test_model_and_active_trace_id_are_recorded(handler, recorded):
     message = AIMessage("Five days.", response_metadata={"model_name": "m-1"})
     model = GenericFakeChatModel(messages=iter([message]))
     with TracerProvider().get_tracer("t").start_as_current_span("POST /ask") as span:

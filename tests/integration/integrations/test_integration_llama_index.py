@@ -98,7 +98,7 @@ def test_async_streamed_query_is_recorded(index, recorded):
     assert [parts(it) for it in recorded()] == [RECORDED]
 
 
-def test_streamed_query_that_is_left_early_is_incomplete(index, recorded):
+def test_abandoned_streamed_query_is_incomplete(index, recorded):
     response = index.as_query_engine(streaming=True).query("How long?")
     next(response.response_gen)
     del response
@@ -132,37 +132,37 @@ def test_streamed_chat_is_recorded(index, hook, recorded):
     assert [parts(it) for it in recorded()] == [RECORDED] * 2
 
 
-def test_engine_within_an_engine_is_one_interaction(index, recorded):
+def test_nested_query_engine_is_one_interaction(index, recorded):
     engine = chat_engine(index, "condense_question")
     engine.chat("How long?")
     engine.chat("How long?")
     assert len(recorded()) == 2
 
 
-def test_exception_passes_and_nothing_is_recorded(index, recorded):
+def test_exception_is_raised_and_nothing_is_recorded(index, recorded):
     with pytest.raises(KeyError, match="mine"):
         index.as_query_engine(llm=Words(fails=True)).query("How long?")
     assert recorded() == []
 
 
-def test_retriever_alone_is_no_interaction(index, hook):
+def test_retriever_alone_is_not_recorded(index, hook):
     index.as_retriever().retrieve("How long?")
     assert hook.stats()["seen"] == 0
 
 
-def test_unsampled_query_is_asked_about_once(index, unsampled):
+def test_sampling_is_decided_once_for_an_unsampled_query(index, unsampled):
     index.as_query_engine().query("How long?")
     list(index.as_query_engine(streaming=True).query("How long?").response_gen)
     assert (unsampled.asked, unsampled.taken) == (2, [])
 
 
-def test_mistake_of_ours_does_not_reach_the_app(index, unsampled, broken):
+def test_internal_error_does_not_reach_the_app(index, unsampled, broken):
     stop = watch_llama_index(hook=broken)
     assert str(index.as_query_engine().query("How long?")) == "Five days."
     stop()
 
 
-def test_it_can_be_stopped(index, recorded):
+def test_instrumentation_can_be_removed(index, recorded):
     before = len(get_dispatcher().span_handlers), len(get_dispatcher().event_handlers)
     watch_llama_index()()
     assert (len(get_dispatcher().span_handlers), len(get_dispatcher().event_handlers)) == before

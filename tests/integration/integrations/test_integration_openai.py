@@ -88,7 +88,7 @@ def test_raw_response_of_the_async_client_is_recorded(async_client, recorded):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_active_trace_is_on_the_record(client, recorded, stream):
+def test_active_trace_id_is_recorded(client, recorded, stream):
     with TracerProvider().get_tracer("t").start_as_current_span("POST /ask") as span:
         reply = chat(client, stream=stream)
     list(reply)
@@ -117,7 +117,7 @@ def test_async_client_is_recorded(async_client, recorded):
     assert [parts(it) for it in recorded()] == [("How long?", ["c"], "Five days.")] * 3
 
 
-def test_streamed_chat_passes_undelayed_and_is_recorded(client, server, hook, recorded):
+def test_streamed_chat_is_not_delayed_and_is_recorded(client, server, hook, recorded):
     server.go_on.clear()
     with retrieved(["c"]):
         stream = chat(client, stream=True)
@@ -140,7 +140,7 @@ def test_first_of_several_choices_is_recorded_unmixed(client, recorded):
     assert [(call.name, call.arguments) for call in it.tool_calls] == [("find", {"k": 1})]
 
 
-def test_passages_of_a_streamed_answer_are_those_it_was_asked_with(client, server, recorded):
+def test_streamed_answer_keeps_the_passages_at_call_time(client, server, recorded):
     passages = ["c"]
     with retrieved(passages):
         stream = chat(client, stream=True)
@@ -198,7 +198,7 @@ def test_tokens_of_a_stream_come_with_its_last_chunk(client, recorded):
     assert cost(it) == {"model": "m-1", "input_tokens": 12, "output_tokens": 3}
 
 
-def test_stream_that_is_left_early_is_incomplete(client, recorded):
+def test_abandoned_stream_is_incomplete(client, recorded):
     with chat(client, stream=True) as stream:
         next(stream), next(stream)
     [it] = recorded()
@@ -214,7 +214,7 @@ def test_response_that_is_left_early_keeps_its_model(client, recorded):
     assert cost(it) == {"model": "m-1", "incomplete": True}
 
 
-def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
+def test_abandoned_async_stream_is_incomplete(async_client, recorded):
     async def use():
         async with await chat(async_client, stream=True) as stream:
             await anext(stream), await anext(stream)
@@ -224,7 +224,7 @@ def test_async_stream_that_is_left_early_is_incomplete(async_client, recorded):
     assert (it.output, cost(it)) == ("Five", {"model": "m-1", "incomplete": True})
 
 
-def test_stream_that_is_forgotten_is_recorded_when_it_is_collected(client, recorded):
+def test_abandoned_stream_is_recorded_when_garbage_collected(client, recorded):
     stream = chat(client, stream=True)
     next(stream), next(stream)
     stream.response.close()
@@ -268,13 +268,13 @@ def test_contexts_may_be_read_from_the_messages(server, hook, recorded):
     assert (it.contexts[0].text, it.tags) == ("Be brief.", {"a": "b"})
 
 
-def test_contexts_that_raise_cost_only_the_contexts(server, hook, recorded):
+def test_error_while_reading_contexts_loses_only_the_contexts(server, hook, recorded):
     with openai.OpenAI(base_url=server.url, api_key="k") as client:
         chat(watch_openai(client, hook=hook, contexts=lambda messages: 1 / 0))
     assert parts(recorded()[0]) == ("How long?", [], "Five days.")
 
 
-def test_copies_of_the_client_are_watched_once(client, hook, recorded):
+def test_copied_client_records_each_call_once(client, hook, recorded):
     chat(watch_openai(client, hook=hook).with_options(timeout=5).copy())
     assert len(recorded()) == 1
 
@@ -285,7 +285,7 @@ def test_streaming_response_passes_unread(client, recorded):
     assert recorded() == []
 
 
-def test_error_of_the_client_passes(client, server, recorded):
+def test_error_of_the_client_is_raised_unchanged(client, server, recorded):
     server.fails = True
     with pytest.raises(openai.BadRequestError):
         chat(client)
@@ -294,14 +294,14 @@ def test_error_of_the_client_passes(client, server, recorded):
     assert recorded() == []
 
 
-def test_mistake_of_ours_does_not_reach_the_app(server, broken):
+def test_internal_error_does_not_reach_the_app(server, broken):
     with openai.OpenAI(base_url=server.url, api_key="k") as client:
         watch_openai(client, hook=broken)
         assert chat(client).choices[0].message.content == "Five days."
         assert len(list(chat(client, stream=True))) == len(chat_events())
 
 
-def test_unsampled_calls_are_asked_about_once(server, unsampled):
+def test_sampling_is_decided_once_for_an_unsampled_call(server, unsampled):
     with openai.OpenAI(base_url=server.url, api_key="k") as client:
         watch_openai(client, hook=unsampled, contexts=lambda messages: pytest.fail("was read"))
         chat(client)
@@ -309,6 +309,6 @@ def test_unsampled_calls_are_asked_about_once(server, unsampled):
     assert (unsampled.asked, unsampled.taken) == (2, [])
 
 
-def test_what_is_no_client_stays_what_it_is(caplog):
+def test_object_that_is_no_client_is_returned_unchanged(caplog):
     assert watch_openai(thing := object()) is thing
     assert "client_lacks_methods client=object missing=chat.completions.create" in caplog.text

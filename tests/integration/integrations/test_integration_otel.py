@@ -74,7 +74,7 @@ def test_request_is_recorded_with_its_documents(tracer, recorded):
     assert it.metadata == {"model": "m"}
 
 
-def test_requests_in_threads_are_kept_apart(tracer, hook, recorded):
+def test_requests_in_threads_are_recorded_separately(tracer, hook, recorded):
     threads = [threading.Thread(target=answer, args=(tracer,)) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -91,7 +91,7 @@ def test_messages_in_span_events_are_read(tracer, recorded):
     assert [(it.query, it.output) for it in recorded()] == [("How long?", "Five days.")]
 
 
-def test_service_that_is_called_by_another_has_a_root_of_its_own(tracer, recorded):
+def test_called_service_has_its_own_root(tracer, recorded):
     caller = SpanContext(trace_id=1, span_id=2, is_remote=True, trace_flags=TraceFlags(1))
     context = set_span_in_context(NonRecordingSpan(caller), Context())
     with tracer.start_as_current_span("chat m", context=context, attributes=MODEL):
@@ -113,7 +113,7 @@ def test_streamed_answer_that_ends_after_the_root_is_recorded_at_shutdown(hook, 
     assert (it.contexts[0].text, it.tags) == ("Refunds take five days.", {"lang": "en"})
 
 
-def test_same_traces_are_chosen_as_by_opentelemetrys_own_sampler(redis_url):
+def test_hook_samples_the_same_traces_as_opentelemetrys_sampler(redis_url):
     hook = monitor.Hook(sample_rate=0.5, redis_url=redis_url)
     tracer, _ = traced(hook)
     ids = [answer(tracer) for _ in range(60)]
@@ -136,20 +136,20 @@ def test_answer_whose_text_is_redacted_is_counted_as_without_output(tracer, hook
     assert hook.stats()["dropped"] == {"no_output": 1}
 
 
-def test_spans_of_others_pass_unasked_about(unsampled):
+def test_unrelated_spans_pass_without_a_sampling_decision(unsampled):
     tracer, processor = traced(unsampled)
     with tracer.start_as_current_span("GET /"), tracer.start_as_current_span("SELECT"):
         pass
     assert (unsampled.asked, len(processor._traces)) == (0, 0)
 
 
-def test_unsampled_trace_is_asked_about_once_and_leaves_nothing(unsampled):
+def test_sampling_is_decided_once_for_an_unsampled_trace_and_leaves_no_state(unsampled):
     tracer, processor = traced(unsampled)
     answer(tracer)
     assert (unsampled.asked, unsampled.taken, len(processor._traces)) == (1, [], 0)
 
 
-def test_mistake_of_ours_does_not_reach_the_app(broken):
+def test_internal_error_does_not_reach_the_app(broken):
     tracer, processor = traced(broken)
     assert answer(tracer)
     processor.shutdown()
@@ -162,7 +162,7 @@ LANGFUSE = {
 }
 
 
-def test_spans_that_are_left_out_are_counted_and_told_once(hook, caplog):
+def test_ignored_spans_are_counted_and_logged_once(hook, caplog):
     tracer, _ = traced(hook)
     for _ in range(2):
         for attributes in ({"http.method": "GET"}, {"gen_ai.operation.name": "new"}):

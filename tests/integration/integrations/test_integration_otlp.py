@@ -127,9 +127,7 @@ def exporting(url, service, **options):
     return provider.get_tracer("bot")
 
 
-def test_what_the_exporter_sends_is_joined_across_services_and_recorded(
-    receiver, redis_of_receiver
-):
+def test_exported_spans_are_joined_across_services_and_recorded(receiver, redis_of_receiver):
     bot = exporting(receiver, "support-bot")
     search = exporting(receiver, "search", compression=Compression.Gzip)
     with bot.start_as_current_span("POST /ask") as root:
@@ -143,7 +141,7 @@ def test_what_the_exporter_sends_is_joined_across_services_and_recorded(
     assert it.trace_id == format(root.get_span_context().trace_id, "032x")
 
 
-def test_answer_of_a_slow_model_keeps_its_documents_and_comes_once(receiver, redis_of_receiver):
+def test_slow_answer_keeps_its_documents_and_is_recorded_once(receiver, redis_of_receiver):
     bot = exporting(receiver, "support-bot")
     with bot.start_as_current_span("POST /ask"):
         with bot.start_as_current_span("retrieve", attributes=RETRIEVER):
@@ -161,7 +159,7 @@ def test_answer_of_a_slow_model_keeps_its_documents_and_comes_once(receiver, red
     assert [it.output for it in arrived(redis_of_receiver, 2)] == ["Five days.", "Five days."]
 
 
-def test_what_is_open_is_delivered_when_the_process_is_told_to_end(redis_url):
+def test_open_traces_are_delivered_when_the_process_is_terminated(redis_url):
     process, url = started(redis_url, "--app", "fixed")
     with exporting(url, "bot").start_as_current_span("llm", attributes=MODEL):
         pass
@@ -170,7 +168,7 @@ def test_what_is_open_is_delivered_when_the_process_is_told_to_end(redis_url):
     assert [it.app for it in arrived(redis_url, 1)] == ["fixed"]
 
 
-def test_answers_are_the_protocols(fresh_receiver):
+def test_responses_follow_the_otlp_protocol(fresh_receiver):
     def post(body, **headers):
         return httpx.post(f"{fresh_receiver}/v1/traces", content=body, headers=headers)
 
@@ -193,7 +191,7 @@ def test_answers_are_the_protocols(fresh_receiver):
     assert httpx.get(f"{fresh_receiver}/health").json()["rejected"] == 1
 
 
-def test_who_bears_no_token_is_turned_away_where_one_is_asked_for(redis_url, monkeypatch):
+def test_requests_without_the_required_token_get_401(redis_url, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_OTLP_TOKEN", "secret")
     process, url = started(redis_url)
     shown = (
@@ -216,14 +214,14 @@ def basic(user, password):
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
-def test_page_of_a_stranger_reaches_nothing_without_a_token(receiver, headers):
+def test_foreign_web_page_cannot_post_without_a_token(receiver, headers):
     sent = httpx.post(f"{receiver}/v1/traces", headers=PROTOBUF | headers, content=b"")
     read = httpx.get(f"{receiver}/health", headers=headers)
     assert (sent.status_code, read.status_code) == (421, 421)
     assert "support-bot" not in read.text
 
 
-def test_path_of_another_vendors_sdk_is_taken(receiver, redis_of_receiver):
+def test_langfuse_export_path_is_accepted(receiver, redis_of_receiver):
     exporter = OTLPSpanExporter(endpoint=f"{receiver}/api/public/otel/v1/traces")
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -280,13 +278,13 @@ def refused(warm_groundwatch):
     return start
 
 
-def test_it_listens_for_others_only_with_a_token(refused, redis_url, monkeypatch):
+def test_receiver_listens_on_other_addresses_only_with_a_token(refused, redis_url, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_REDIS_URL", redis_url)
     code, said = refused("--host", "192.0.2.1")
     assert (code, "GROUNDWATCH_OTLP_TOKEN" in said) == (3, True)
 
 
-def test_exporter_is_told_of_success(receiver):
+def test_exporter_receives_a_success_response(receiver):
     provider = TracerProvider(shutdown_on_exit=False)
     span = provider.get_tracer("bot").start_span("llm", attributes=MODEL)
     span.end()
@@ -294,18 +292,18 @@ def test_exporter_is_told_of_success(receiver):
     assert exporter.export([span]) is SpanExportResult.SUCCESS
 
 
-def test_name_that_no_app_can_have_is_refused(refused):
+def test_otlp_command_refuses_an_invalid_app_name(refused):
     code, said = refused("--app", "a\nb")
     assert (code, "control character" in said) == (2, True)
 
 
-def test_port_that_is_taken_is_told_in_a_line(refused, receiver):
+def test_port_in_use_is_reported_in_one_line(refused, receiver):
     code, said = refused("--port", receiver.rpartition(":")[2])
     assert code != 0
     assert "Address already in use" in said
 
 
-def test_health_tells_what_was_left_out(fresh_receiver):
+def test_health_endpoint_counts_ignored_spans(fresh_receiver):
     bot = exporting(fresh_receiver, "support-bot")
     with bot.start_as_current_span("llm", attributes={"gen_ai.operation.name": "new"}):
         pass

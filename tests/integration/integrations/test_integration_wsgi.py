@@ -49,7 +49,7 @@ def test_flask_request_is_recorded_with_what_its_headers_say(hook, recorded, fla
     assert (it.trace_id, it.session_id, it.user_id) == (TRACE, "s", "u")
 
 
-def test_streamed_answer_passes_undelayed_through_a_real_server(hook, recorded, flask):
+def test_streamed_answer_is_not_delayed_by_a_real_server(hook, recorded, flask):
     go_on = threading.Event()
 
     @flask.get("/stream")
@@ -84,7 +84,7 @@ class Quiet(WSGIRequestHandler):
         pass
 
 
-def test_protocol_is_kept_to_the_letter(hook, recorded):
+def test_middleware_satisfies_the_wsgi_validator(hook, recorded):
     def app(environ, start_response):
         start_response("200 OK", [("Content-Type", "text/plain")])
         current().output = "a"
@@ -96,7 +96,7 @@ def test_protocol_is_kept_to_the_letter(hook, recorded):
     assert recorded()[0].output == "a"
 
 
-def test_whole_answers_and_files_are_handed_on_as_they_are(hook, recorded):
+def test_whole_answers_and_files_pass_unchanged(hook, recorded):
     whole, file = [b"a"], FileWrapper(BytesIO(b"a"))
 
     def app(environ, start_response):
@@ -132,7 +132,7 @@ def test_application_is_closed_and_counted_once(hook, recorded):
     assert len(recorded()) == 1
 
 
-def test_exception_of_the_application_passes(hook, recorded):
+def test_exception_of_the_application_is_raised_unchanged(hook, recorded):
     def app(environ, start_response):
         current().output = "half"
         raise KeyError("mine")
@@ -144,18 +144,18 @@ def test_exception_of_the_application_passes(hook, recorded):
     assert current().output is None
 
 
-def test_mistake_of_ours_does_not_reach_the_app(broken, flask):
+def test_internal_error_does_not_reach_the_app(broken, flask):
     flask.wsgi_app = InteractionMiddleware(flask.wsgi_app, hook=broken)
     assert flask.test_client().post("/", data="q").text == "a"
 
 
-def test_unsampled_request_is_asked_about_once(unsampled, flask):
+def test_sampling_is_decided_once_for_an_unsampled_request(unsampled, flask):
     flask.wsgi_app = InteractionMiddleware(flask.wsgi_app, hook=unsampled)
     assert flask.test_client().post("/", data="q").text == "a"
     assert (unsampled.asked, unsampled.taken) == (1, [])
 
 
-def test_body_that_knows_its_length_goes_on_knowing_it(hook):
+def test_sized_response_body_keeps_its_length(hook):
     class Sized(list):
         pass
 

@@ -80,12 +80,12 @@ def received(name, hook):
     return ignored - {None}
 
 
-def test_every_recording_is_checked():
+def test_every_recorded_trace_has_an_expectation():
     assert {path.stem for path in FOLDER.glob("*.json")} == SAID.keys() | SILENT
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_record_of_a_recorded_trace(name):
+def test_recorded_trace_gives_its_expected_record(name):
     hook = Noting()
     assert received(name, hook) <= {"span_other", "span_no_answer"}
     (record,) = hook.taken
@@ -102,14 +102,14 @@ def test_record_of_a_recorded_trace(name):
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.0])
-def test_trace_that_failed_is_a_failure_and_no_record(rate):
+def test_failed_trace_counts_as_a_failure_and_is_not_recorded(rate):
     hook = Noting(rate)
     received("openinference-openai-error", hook)
     assert hook.failed == [("BadRequestError", True)]
     assert not hook.taken
 
 
-def test_trace_whose_library_writes_no_texts_is_counted_as_one_without_an_output():
+def test_trace_without_texts_is_counted_as_one_without_an_output():
     hook = Noting()
     received("litellm", hook)
     assert [record.keys() & {"query", "output"} for record in hook.taken] == [set()]

@@ -62,7 +62,7 @@ def test_form_from_another_site_changes_nothing(form, headers):
     assert client.post(path, data=fields, headers=headers).status_code == 403
 
 
-def test_origin_of_our_own_will_do_where_a_browser_says_no_more(form, server):
+def test_form_with_our_own_origin_header_is_accepted(form, server):
     client, path, fields = form
     assert client.post(path, data=fields, headers={"Origin": server.url}).status_code == 303
 
@@ -73,7 +73,7 @@ def test_form_without_its_token_changes_nothing(form, token):
     assert client.post(path, data=fields | {"token": token}, headers=SAME).status_code == 403
 
 
-def test_form_of_one_page_is_taken_by_another_of_the_same_deployment_only():
+def test_form_token_is_valid_only_within_its_deployment():
     ann = Principal("ann", Role.OPERATOR)
 
     def page(**settings):
@@ -89,11 +89,11 @@ def test_form_of_one_page_is_taken_by_another_of_the_same_deployment_only():
 
 
 @pytest.mark.parametrize("path", ["/channels/test", "/sample/x/label"])
-def test_nothing_is_done_on_get(get, path):
+def test_get_requests_change_nothing(get, path):
     assert get(path).status_code == 405
 
 
-def test_channel_is_tried_from_its_page(server, slack):
+def test_channel_can_be_tested_from_its_page(server, slack):
     with server.client() as client:
         token = re.search(r'name="token" value="([^"]+)"', client.get("/channels").text)[1]
         fields = {"token": token, "channel": "slack"}
@@ -102,18 +102,18 @@ def test_channel_is_tried_from_its_page(server, slack):
     assert "TEST" in str(slack.messages[-1])
 
 
-def test_other_names_of_this_address_are_not_answered(get):
+def test_foreign_host_header_is_answered_with_421(get):
     assert get("/", headers={"Host": "evil.example"}).status_code == 421
 
 
-def test_other_addresses_are_refused_without_authentication(world):
+def test_binding_other_addresses_requires_authentication(world):
     done = run_web("--host", "0.0.0.0", GROUNDWATCH_HOME=world.home)
     assert done.returncode != 0
     assert "without authentication" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_each_role_may_do_what_it_may(world, client_with):
+def test_each_role_has_exactly_its_permissions(world, client_with):
     made = {role: new_token(role, role.name.lower()) for role in Role}
     client = client_with(GROUNDWATCH_WEB_TOKENS=",".join(entry for _, entry in made.values()))
     sample = sample_path(world.samples["shop"])
@@ -133,7 +133,7 @@ def test_each_role_may_do_what_it_may(world, client_with):
         assert ("reader", "saw sample") in {(act.who, act.act) for act in newest_acts(connection)}
 
 
-def test_nobody_is_let_in_without_a_token_but_to_what_holds_no_data(client_with):
+def test_without_a_token_only_pages_without_data_open(client_with):
     client = client_with(GROUNDWATCH_WEB_TOKENS=new_token(Role.READER, "ci")[1])
     assert client.get("/healthz").status_code == 200
     for path in ("/", "/api/v1/status", "/metrics", "/badge/shop.svg", "/config"):
@@ -141,19 +141,19 @@ def test_nobody_is_let_in_without_a_token_but_to_what_holds_no_data(client_with)
         assert client.get(path, headers={"Authorization": "Bearer x"}).status_code == 401, path
 
 
-def test_the_name_that_a_visitor_gives_us_opens_no_door(client_with):
+def test_forged_host_header_grants_no_access(client_with):
     client = client_with(GROUNDWATCH_WEB_TOKENS=new_token(Role.READER, "ci")[1])
     assert client.get("/", headers={"Host": "127.0.0.1/static/"}).status_code == 401
 
 
-def test_guard_goes_by_the_path_that_the_router_goes_by():
+def test_guard_and_router_use_the_same_path():
     scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/config", "root_path": "",
              "query_string": b"", "server": ("127.0.0.1", 80),
              "headers": [(b"host", b"127.0.0.1/static/")]}  # fmt: skip
     assert path_of(Request(scope)) == "/config"
 
 
-def test_many_wrong_passwords_are_sent_away_and_hold_up_nobody_else(client_with):
+def test_many_wrong_passwords_are_throttled_and_delay_nobody_else(client_with):
     client = client_with(GROUNDWATCH_WEB_USERS=password_entry("ann", Role.VIEWER, "right"))
     with ThreadPoolExecutor(40) as pool:
         wrong = [pool.submit(client.get, "/", auth=("ann", str(i))) for i in range(60)]
@@ -163,7 +163,7 @@ def test_many_wrong_passwords_are_sent_away_and_hold_up_nobody_else(client_with)
     assert client.get("/", auth=("ann", "right")).status_code == 200
 
 
-def test_password_lets_in_and_a_wrong_one_does_not(client_with):
+def test_right_password_opens_and_a_wrong_one_does_not(client_with):
     client = client_with(GROUNDWATCH_WEB_USERS=password_entry("ann", Role.READER, "correct horse"))
     codes = [
         client.get("/", auth=auth).status_code
@@ -174,7 +174,7 @@ def test_password_lets_in_and_a_wrong_one_does_not(client_with):
 
 
 @pytest.mark.parametrize(("proxies", "code"), [("127.0.0.0/8", 200), ("192.0.2.1", 401)])
-def test_only_a_trusted_proxy_may_name_people(client_with, proxies, code):
+def test_only_a_trusted_proxy_may_name_users(client_with, proxies, code):
     client = client_with(
         GROUNDWATCH_WEB_PROXY_USER_HEADER="X-Forwarded-User",
         GROUNDWATCH_WEB_TRUSTED_PROXIES=proxies,
@@ -191,7 +191,7 @@ def test_new_token_is_shown_once_and_kept_as_a_hash():
 
 
 @pytest.mark.parametrize("entry", ["ann", "ann:king:" + "0" * 64, "ann:viewer:secret"])
-def test_entry_of_another_form_is_refused_without_repeating_it(entry):
+def test_malformed_token_entry_is_refused_without_printing_it(entry):
     with pytest.raises(SettingsError, match="entry 1 is not name:role:hash") as refused:
         Access(Settings.from_env({"GROUNDWATCH_WEB_TOKENS": entry}))
     assert "secret" not in str(refused.value)

@@ -12,7 +12,7 @@ from monitor.web.time_range import slug
 ROOT = Path(__file__).parents[3]
 
 
-def test_document_in_the_repository_is_what_the_program_says():
+def test_openapi_document_matches_the_program():
     written = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
     assert written == openapi(), "run: groundwatch web --openapi > docs/openapi.json"
 
@@ -57,14 +57,14 @@ def test_metric_says_why_evaluations_have_no_score(get):
     assert (found["failed"], found["skipped"]) == ({}, {"no_query": 1})
 
 
-def test_series_has_no_holes_and_adds_up(get):
+def test_series_adds_up_and_has_a_rate_only_where_it_has_scores(get):
     found = get("/api/v1/apps/shop/metrics/groundedness/series?span_s=3600").json()
     rates = [step["pass_rate"] for step in found["steps"]]
     assert sum(rate["n"] for rate in rates) == 12
     assert all((rate["value"] is None) == (rate["n"] == 0) for rate in rates)
 
 
-def test_pages_give_every_item_once(get):
+def test_pagination_returns_every_item_once(get):
     whole = get("/api/v1/metrics").json()["items"]
     seen, cursor = [], {}
     while True:
@@ -88,7 +88,7 @@ def test_pages_give_every_item_once(get):
         "apps/shop/metrics/groundedness/series?span_s=-1",
     ],
 )
-def test_wrong_parameter_is_told_as_a_problem(get, path):
+def test_invalid_parameter_is_answered_with_a_problem_document(get, path):
     answer = get(f"/api/v1/{path}")
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
@@ -96,12 +96,12 @@ def test_wrong_parameter_is_told_as_a_problem(get, path):
 
 
 @pytest.mark.parametrize("path", ["nothing", "samples/x", "incidents/x", "apps/x/metrics/y"])
-def test_what_is_not_there_is_told_as_a_problem(get, path):
+def test_missing_resource_is_answered_with_a_problem_document(get, path):
     answer = get(f"/api/v1/{path}")
     assert (answer.status_code, answer.json()["title"]) == (404, "not found")
 
 
-def test_prometheus_reads_the_figures(get):
+def test_prometheus_parses_the_metrics(get):
     families = {
         family.name: family for family in text_string_to_metric_families(get("/metrics").text)
     }
@@ -115,7 +115,7 @@ def test_prometheus_reads_the_figures(get):
     assert labels <= {"app", "metric", "outcome", "state"}
 
 
-def test_badge_says_the_status_and_nothing_hostile(world, get):
+def test_badge_shows_the_status_and_escapes_hostile_names(world, get):
     assert "CRITICAL" in get("/badge/shop.svg").text
     for app in world.samples:
         assert "<script" not in get(f"/badge/{slug(app)}.svg").text

@@ -45,7 +45,7 @@ def _watched(page):
     return said, asked
 
 
-def test_pages_fit_are_quiet_and_ask_nobody_else(open_page, server, paths):
+def test_pages_fit_the_window_log_no_errors_and_load_nothing_external(open_page, server, paths):
     page = open_page(reduced_motion="reduce")
     said, asked = _watched(page)
     too_wide = []
@@ -63,7 +63,7 @@ def test_pages_fit_are_quiet_and_ask_nobody_else(open_page, server, paths):
     assert [url for url in asked if not url.startswith(server.url)] == []
 
 
-def test_long_words_make_no_page_wider(open_page, client_with, wide_world):
+def test_long_words_do_not_widen_any_page(open_page, client_with, wide_world):
     client = client_with(world=wide_world)
     ((wide, sample_id),) = wide_world.samples.items()
     incident = re.search(r"/incidents/\w+", client.get("/incidents").text)[0]
@@ -134,7 +134,7 @@ def test_no_page_breaks_a_rule_of_wcag(open_page, server, paths, world):
     assert found == {}
 
 
-def test_zoomed_to_twice_the_size_nothing_is_cut_off(open_page, server, paths):
+def test_nothing_is_cut_off_at_double_zoom(open_page, server, paths):
     page = open_page(viewport={"width": 640, "height": 400}, device_scale_factor=2)
     for path in paths:
         page.goto(server.url + path)
@@ -160,7 +160,7 @@ def test_key_facts_are_there_without_javascript(open_page, server):
     assert page.locator("svg.series .band").count() == 1
 
 
-def test_stretch_is_chosen_and_moved_without_javascript(open_page, server):
+def test_time_range_is_chosen_and_moved_without_javascript(open_page, server):
     page = open_page(java_script_enabled=False)
     page.goto(f"{server.url}{BROKEN}?span=6h")
     page.get_by_role("link", name="Zoom in").click()
@@ -171,7 +171,7 @@ def test_stretch_is_chosen_and_moved_without_javascript(open_page, server):
     assert "2026-01-01 10:00:00 UTC to 2026-01-01 16:00:00 UTC" in page.text_content(".readout")
 
 
-def test_dragging_over_the_chart_makes_it_the_address(open_page, server):
+def test_dragging_over_the_chart_puts_the_range_into_the_address(open_page, server):
     page = open_page(viewport={"width": 1280, "height": 900})
     said, _ = _watched(page)
     day = [f"{datetime.now(UTC) - timedelta(hours=n):%Y-%m-%dT%H:%M}" for n in (24, 0)]
@@ -191,7 +191,7 @@ def test_dragging_over_the_chart_makes_it_the_address(open_page, server):
     assert said == []
 
 
-def test_page_says_that_it_is_out_of_date_when_the_server_is_silent(open_page, server):
+def test_page_says_it_is_out_of_date_when_the_server_stops_answering(open_page, server):
     page = open_page()
     page.clock.install()
     page.goto(server.url)
@@ -201,7 +201,7 @@ def test_page_says_that_it_is_out_of_date_when_the_server_is_silent(open_page, s
     assert page.locator("#stale").is_visible()
 
 
-def test_keyboard_reaches_the_content_first_and_shows_where_it_is(open_page, server):
+def test_keyboard_focus_reaches_the_content_first_and_is_visible(open_page, server):
     page = open_page()
     page.goto(server.url)
     page.keyboard.press("Tab")
@@ -218,7 +218,7 @@ def test_label_works_in_the_browser(open_page, server, world):
     assert "labelled it fail" in page.inner_text("main")
 
 
-def test_silence_is_previewed_made_and_ended_in_the_browser(open_page, server):
+def test_silence_is_previewed_created_and_ended_in_the_browser(open_page, server):
     page = open_page()
     page.goto(f"{server.url}/silences")
     page.get_by_label("Matchers (one per line").fill("app=nobody")

@@ -15,7 +15,7 @@ def stored(world, trace_id):
         return feedback_of(connection, "shop", trace_id)
 
 
-def test_page_of_another_site_may_send_nothing_until_it_is_named(world, client_with):
+def test_other_origin_may_not_send_feedback_until_allowed(world, client_with):
     client = client_with()
     said = SAID | {"trace_id": "t-refused"}
     answer = client.post("/api/v1/feedback", json=said, headers={"Origin": SHOP})
@@ -24,7 +24,7 @@ def test_page_of_another_site_may_send_nothing_until_it_is_named(world, client_w
     assert stored(world, "t-refused") == []
 
 
-def test_named_page_sends_feedback_after_a_preflight_and_reaches_nothing_else(world, client_with):
+def test_allowed_origin_can_only_send_feedback(world, client_with):
     _token, entry = new_token(Role.OPERATOR, "ci")
     client = client_with(GROUNDWATCH_FEEDBACK_ORIGINS=SHOP, GROUNDWATCH_WEB_TOKENS=entry)
     headers = {"Origin": SHOP}
@@ -47,13 +47,13 @@ def test_named_page_sends_feedback_after_a_preflight_and_reaches_nothing_else(wo
     [(SAID | {"app": "no such app"}, 404), (SAID | {"trace_id": ""}, 400),
      (SAID | {"good": "perhaps"}, 400), (SAID | {"comment": "x" * 3000}, 400), ("text", 400)],
 )  # fmt: skip
-def test_bad_feedback_of_a_page_is_refused(client_with, said, code):
+def test_invalid_feedback_of_a_page_is_refused(client_with, said, code):
     client = client_with(GROUNDWATCH_FEEDBACK_ORIGINS=SHOP)
     answer = client.post("/api/v1/feedback", json=said, headers={"Origin": SHOP})
     assert answer.status_code == code
 
 
-def test_flood_is_asked_to_come_again(client_with):
+def test_flood_of_feedback_is_answered_with_429(client_with):
     client = client_with(GROUNDWATCH_FEEDBACK_ORIGINS=SHOP)
     codes = {
         client.post("/api/v1/feedback", json={}, headers={"Origin": SHOP}).status_code
@@ -62,7 +62,7 @@ def test_flood_is_asked_to_come_again(client_with):
     assert codes == {400, 429}
 
 
-def test_program_needs_the_role_operator(client_with):
+def test_feedback_by_token_needs_the_operator_role(client_with):
     made = {role: new_token(role, role.name.lower()) for role in Role}
     client = client_with(GROUNDWATCH_WEB_TOKENS=",".join(entry for _, entry in made.values()))
     for role, code in ((Role.READER, 403), (Role.OPERATOR, 200)):
@@ -70,7 +70,7 @@ def test_program_needs_the_role_operator(client_with):
         assert client.post("/api/v1/feedback", json=SAID, headers=headers).status_code == code
 
 
-def test_program_on_this_machine_needs_no_token_where_nobody_does(client_with):
+def test_local_program_needs_no_token_when_authentication_is_off(client_with):
     assert client_with().post("/api/v1/feedback", json=SAID).status_code == 200
 
 
@@ -80,7 +80,7 @@ def test_script_may_be_loaded_by_other_sites(get):
     assert get("/static/page.js").headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_words_stand_on_the_page_of_their_sample_and_among_the_labels(world, get):
+def test_comment_is_shown_on_the_sample_page_and_the_labels_page(world, get):
     sample_id = world.samples["shop"]
     with world.store.write() as connection:
         found = read_sample(connection, sample_id)

@@ -32,7 +32,7 @@ WRONG = [name for name, operation in OPERATIONS.items() if operation.query]
     [(name, GenerationMode.POSITIVE) for name in OPERATIONS]
     + [(name, GenerationMode.NEGATIVE) for name in WRONG],
 )
-def test_whatever_is_asked_is_answered_as_described(server, name, mode):
+def test_every_request_gets_a_response_that_the_schema_describes(server, name, mode):
     @settings(
         max_examples=12,
         deadline=None,

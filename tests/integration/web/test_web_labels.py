@@ -38,7 +38,7 @@ def test_queue_shows_texts_and_no_verdict_until_one_is_given(world, client):
     assert (label.drawn, label.human_passed) == (True, False)
 
 
-def test_skipped_sample_is_passed_over(client):
+def test_skipped_sample_is_not_offered_again(client):
     fields = fields_of(client.get(QUEUE).text)
     done = client.post("/labels", data=fields | {"label": "skip"}, headers=SAME)
     assert fields_of(client.get(done.headers["location"]).text)["sample_id"] != fields["sample_id"]
@@ -65,7 +65,7 @@ def script(client_with):
     return post
 
 
-def test_program_sends_labels_and_learns_what_was_refused(world, script):
+def test_label_api_reports_refused_labels(world, script):
     sample_id = world.samples["support-bot"]
     done = script(
         Role.OPERATOR,
@@ -102,6 +102,6 @@ def test_reader_may_not_send_labels(script):
     assert script(Role.READER, json={"sample_id": "x", "label": 1}).status_code == 403
 
 
-def test_program_reads_agreement(client):
+def test_api_returns_agreement(client):
     found = client.get("/api/v1/labels", params={"app": "nobody"}).json()
     assert found == {"items": []}

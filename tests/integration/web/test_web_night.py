@@ -71,7 +71,9 @@ class Bot:
         Dispatcher(self.store, self.channels, random.Random(1), clock=lambda: now).run_once()
 
 
-def test_night_from_the_alert_to_the_recovery(open_page, start_server, slack, tmp_path):
+def test_incident_is_followed_in_the_browser_from_alert_to_recovery(
+    open_page, start_server, slack, tmp_path
+):
     store = Store(Settings.from_env({"GROUNDWATCH_HOME": str(tmp_path)}).sql_url)
     migrate(store)
     store.close()

@@ -48,7 +48,7 @@ def families(server):
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_every_name_and_label_of_an_expression_is_told(families, expression):
+def test_every_name_and_label_in_an_expression_is_exported(families, expression):
     names = names_in(expression)
     assert names
     assert names <= set(families)
@@ -59,7 +59,7 @@ def test_every_name_and_label_of_an_expression_is_told(families, expression):
     assert all(labels <= families[name] for name in names)
 
 
-def test_what_matters_most_is_on_the_dashboard_and_in_the_rules(families):
+def test_every_metric_family_is_on_the_dashboard_or_in_the_rules(families):
     shown = set().union(*map(names_in, expressions()))
     assert {"groundwatch_rows_left_out", *(name for name in families if "created" in name)} >= (
         set(families) - shown
@@ -67,19 +67,19 @@ def test_what_matters_most_is_on_the_dashboard_and_in_the_rules(families):
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_what_several_pages_tell_counts_once(expression):
+def test_expressions_count_each_deployment_once_across_pages(expression):
     series = re.findall(r"[(\s]groundwatch_\w+", f" {expression}")
     once = re.findall(r"max (?:without \(instance, pod\)|by \([\w, ]+\))", expression)
     assert len(once) == len(series) or re.match(r"absent|label_values", expression)
 
 
-def test_the_mapping_of_the_dashboard_has_every_status():
+def test_mapping_of_the_dashboard_has_every_status():
     (status,) = [panel for panel in DASHBOARD["panels"] if panel["title"] == "Status"]
     (mapping,) = status["fieldConfig"]["defaults"]["mappings"]
     assert set(mapping["options"]) == {"0", "1", "2", "-1", "-2"}
 
 
-def test_panels_have_ids_of_their_own_and_do_not_overlap():
+def test_panels_have_unique_ids_and_do_not_overlap():
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [
@@ -92,7 +92,7 @@ def test_panels_have_ids_of_their_own_and_do_not_overlap():
     assert max(x for x, _ in cells) < 24
 
 
-def test_every_rule_says_how_bad_it_is_and_what_is_the_matter():
+def test_every_rule_has_a_severity_and_a_summary():
     names = [rule["alert"] for rule in rules()]
     assert len(set(names)) == len(names)
     for rule in rules():
@@ -101,5 +101,5 @@ def test_every_rule_says_how_bad_it_is_and_what_is_the_matter():
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on this machine")
-def test_promtool_takes_the_rules():
+def test_promtool_accepts_the_rules():
     subprocess.run(["promtool", "check", "rules", RULES], check=True, capture_output=True)

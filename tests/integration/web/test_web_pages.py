@@ -66,7 +66,7 @@ def pages(world, get):
     ]  # fmt: skip
 
 
-def test_sample_is_handed_out_as_a_test_case(world, get, tmp_path):
+def test_sample_can_be_downloaded_as_a_test_case(world, get, tmp_path):
     path = sample_path(world.samples["shop"])
     assert f'href="{path}/case.jsonl"' in get(path).text
     answer = get(f"{path}/case.jsonl")
@@ -78,7 +78,7 @@ def test_sample_is_handed_out_as_a_test_case(world, get, tmp_path):
     assert get("/sample/nope/case.jsonl").status_code == 404
 
 
-def test_glance_says_who_is_worst_in_one_sentence_and_in_the_title(get):
+def test_headline_title_and_icon_show_the_worst_app(get):
     page = get("/").text
     assert re.search(r"<h1[^>]*>.*\bshop\b.*CRITICAL.*</h1>", page)
     assert "<title>■" in page
@@ -99,7 +99,7 @@ def test_open_incident_is_on_the_first_page(get):
     assert re.search(r'<a href="/incidents/\w+">critical incident</a>', row)
 
 
-def test_first_page_is_narrowed_by_status_and_by_name(get):
+def test_overview_is_filtered_by_status_and_name(get):
     def apps(query):
         return set(re.findall(r'<td class="name[^"]*"><a href="(/app/[^"/]+)"', get(query).text))
 
@@ -132,11 +132,11 @@ def test_no_hostile_text_reaches_a_page_as_markup(pages, get):
         assert "<img" not in page.text, path
 
 
-def test_what_looks_like_a_template_is_shown_as_it_is(world, get):
+def test_template_syntax_is_shown_unevaluated(world, get):
     assert "{{7*7}}" in get(sample_path(world.samples[SENT_APP])).text
 
 
-def test_pages_hold_no_inline_style_script_or_address_elsewhere(pages, get):
+def test_pages_contain_no_inline_style_script_or_external_address(pages, get):
     for path in pages:
         assert not list(strangers(get(path).text)), path
 
@@ -146,11 +146,11 @@ def test_pages_hold_no_inline_style_script_or_address_elsewhere(pages, get):
     ["<script>x</script>", "<script src='//x.example/x.js'></script>", "<p onclick='x()'>",
      "<a href='javascript:x()'>", '<img src="https://x.example/">', "<style>", "<i style=a>"],
 )  # fmt: skip
-def test_what_does_not_belong_on_a_page_is_seen(planted):
+def test_forbidden_page_content_is_detected(planted):
     assert list(strangers(planted))
 
 
-def test_every_answer_has_the_headers_that_keep_it_harmless(get):
+def test_every_response_has_security_headers(get):
     for path in ("/", "/static/style.css", "/healthz", "/api/v1/status", "/nothing"):
         headers = get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'")
@@ -158,20 +158,20 @@ def test_every_answer_has_the_headers_that_keep_it_harmless(get):
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_what_is_unchanged_is_answered_with_304(get):
+def test_unchanged_page_is_answered_with_304(get):
     first = get("/config")
     again = get("/config", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_style_sheet_is_kept_under_the_hash_of_its_contents(get):
+def test_style_sheet_is_cached_under_its_content_hash(get):
     path = re.search(r'href="(/static/style\.css\?\w+)"', get("/").text)[1]
     answer = get(path)
     assert "immutable" in answer.headers["cache-control"]
     assert "prefers-color-scheme: dark" in answer.text
 
 
-def test_metric_page_says_why_and_shows_the_worst_samples(get):
+def test_metric_page_explains_the_status_and_shows_the_worst_samples(get):
     text = get(BROKEN).text
     for said in (
         "Why this status",
@@ -193,21 +193,21 @@ def test_metric_page_says_why_evaluations_have_no_score(get):
     assert said not in without_links("/app/support-bot/groundedness")
 
 
-def test_metric_page_says_what_explains_it_and_marks_the_release(get):
+def test_metric_page_shows_the_explanation_and_marks_the_release(get):
     text = get(BROKEN).text
     explained = text.split('<section aria-label="Likely cause"')[1].split("</section>")[0]
     assert re.search(r"<li>deploy v12 at .*: not decided</li>", explained)
     assert re.search(r'<g class="mark"><line [^>]*/><text [^>]*>v12</text></g>', text)
 
 
-def test_release_that_was_told_later_than_the_explanation_is_marked_at_once(world, get):
+def test_release_recorded_after_the_explanation_is_marked_at_once(world, get):
     at = datetime.now(UTC)
     with world.store.write() as connection:
         add_mark(connection, ReleaseMark("support-bot", "v13", at, "", at))
     assert ">v13</text>" in get(metric_path("support-bot", "groundedness")).text
 
 
-def test_series_reaches_as_far_back_as_the_address_says(get):
+def test_series_covers_the_span_of_the_address(get):
     days = [f"{datetime.now(UTC) - timedelta(days=n):%Y-%m-%dT%H:%M}" for n in (7, 0)]
     week = urlencode({"from": days[0], "to": days[1]})
     tables = [get(f"{BROKEN}?{query}").text.count("<tr data-at=") for query in ("span=15m", week)]
@@ -220,7 +220,7 @@ def test_span_reaches_no_further_back_than_the_first_score(get):
     assert int(found[2]) - int(found[1]) < 3600
 
 
-def test_series_begins_and_ends_where_the_address_says(get):
+def test_series_covers_the_range_of_the_address(get):
     text = get(f"{BROKEN}?from=2026-01-01T10:00&to=2026-01-01T16:00").text
     assert "2026-01-01 10:00:00 UTC to 2026-01-01 16:00:00 UTC" in text
     assert "No scores in this time range." in text
@@ -228,7 +228,7 @@ def test_series_begins_and_ends_where_the_address_says(get):
     assert earlier == "from=2026-01-01T07%3A00&amp;to=2026-01-01T13%3A00"
 
 
-def test_address_that_makes_no_sense_shows_the_usual_stretch(get):
+def test_invalid_address_shows_the_default_time_range(get):
     for query in ("from=x&to=y", "span=never", "from=9999-12-31&to=0001-01-01", "from=&to="):
         assert get(f"{BROKEN}?{query}").status_code == 200, query
 
@@ -245,26 +245,26 @@ def test_empty_page_shows_the_lines_to_add_and_how_to_check_them(client_with, sq
     assert "groundwatch doctor hook" in text
 
 
-def test_metric_without_earlier_scores_compares_nothing_with_them(get):
+def test_metric_without_earlier_scores_shows_no_comparison(get):
     table = get(BROKEN).text.split("<h2>Segments</h2>")[1].split("</table>")[0]
     assert "there are no earlier scores to compare with" in table
     assert " before</span>" not in table
 
 
-def test_open_incident_begins_with_its_figures_since_when_and_why(get):
+def test_open_incident_page_begins_with_rate_start_and_reason(get):
     text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
     first = text.split("<h1>")[1].split("<form")[0]
     assert re.search(r"now 0\.0 % \(0\.0–[^)]*\).*, n <a[^>]*>12</a> since <time", first)
     assert "below" in first
 
 
-def test_metric_page_says_where_the_alert_stands(get):
+def test_metric_page_shows_the_alert_phase_and_next_reminder(get):
     why = get(BROKEN).text.split("Why this status")[1].split("</dl>")[0]
     assert re.search(r"<dt>alert</dt><dd>firing since 20", why)
     assert "<dt>next reminder</dt>" in why
 
 
-def test_segments_are_told_with_share_rate_and_what_they_add(get):
+def test_segments_are_shown_with_share_rate_and_contribution(get):
     table = get(BROKEN).text.split("<h2>Segments</h2>")[1].split("</table>")[0]
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:]]
     english = next(row for row in rows if row[:2] == ["language", "en"])
@@ -272,14 +272,14 @@ def test_segments_are_told_with_share_rate_and_what_they_add(get):
     assert len(rows) == 3
 
 
-def test_sample_page_marks_each_claim_and_what_carries_it(world, get):
+def test_sample_page_marks_each_claim_and_its_evidence(world, get):
     good = get(sample_path(world.samples["support-bot"])).text
     assert good.count('<mark class="supported"') >= 2  # in the answer, and in the passage
     bad = get(sample_path(world.samples["shop"])).text
     assert re.search(r'<mark class="unsupported"[^>]*>Wire four ducats', bad)
 
 
-def test_incident_page_tells_the_timeline_and_who_was_told(get):
+def test_incident_page_shows_the_timeline_and_who_was_notified(get):
     path = re.search(r"/incidents/\w+", get("/incidents").text)[0]
     text = get(path).text
     assert "fired" in text
@@ -302,7 +302,7 @@ def test_incident_page_has_chart_cause_and_each_sample_once(get):
     assert all("outcome=failed" in query for _, query in samples)
 
 
-def test_segments_of_an_incident_are_of_the_samples_since_it_began(get):
+def test_incident_segments_cover_samples_since_its_start(get):
     text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
     table = text.split("<h2>Segments</h2>")[1].split("</table>")[0]
     said = r"Pass rate of groundedness since <time[^>]*>[^<]+</time>; there are no earlier scores"
@@ -314,13 +314,13 @@ def test_segments_of_an_incident_are_of_the_samples_since_it_began(get):
         assert len(re.findall(r'href="/sample/[^"]+"', found)) >= int(n)
 
 
-def test_charts_of_an_app_are_of_the_time_that_it_has_scores_of(get):
+def test_app_charts_cover_the_time_with_scores(get):
     steps = re.findall(r"last ([^,<]+), steps of ([^<]+)</p>", get(app_path("shop")).text)
     assert len(steps) == 2
     assert "30 min" not in {step for _, step in steps}
 
 
-def test_incident_is_markdown_for_a_ticket(get):
+def test_incident_is_exported_as_markdown_for_a_ticket(get):
     path = re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]
     answer = get(f"{path}.md")
     assert answer.headers["content-type"].startswith("text/markdown")
@@ -331,7 +331,7 @@ def test_incident_is_markdown_for_a_ticket(get):
     assert get("/incidents/nope.md").status_code == 404
 
 
-def test_pages_compute_beside_themselves_whose_fault_a_fall_is_what_fails_and_a_plan(get):
+def test_slow_page_parts_are_computed_in_the_background(get):
     path = re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]
     get(f"{path}.md")  # a ticket waits for it
     assert "Too few samples to compare by their words" in get(path).text
@@ -368,7 +368,7 @@ def test_links_lead_from_the_first_page_to_every_page_about_all_apps(get):
     assert reached >= {"/config", "/audit"}
 
 
-def test_settings_are_shown_without_secrets(get, slack):
+def test_settings_page_shows_no_secret(get, slack):
     text = get("/config").text.replace("<wbr>", "")
     assert "GROUNDWATCH_WARNING_RATE" in text
     assert "<b>GROUNDWATCH_MIN_N</b>" in text
@@ -376,16 +376,16 @@ def test_settings_are_shown_without_secrets(get, slack):
     assert slack.url not in text
 
 
-def test_page_that_is_not_there_is_answered_with_404(get):
+def test_missing_page_is_answered_with_404(get):
     for path in ("/nothing", "/sample/x", "/incidents/x", "/app/x", "/app/x/y"):
         assert get(path).status_code == 404, path
 
 
-def test_alive_and_ready(get):
+def test_health_and_readiness_endpoints_answer_200(get):
     assert (get("/healthz").status_code, get("/readyz").status_code) == (200, 200)
 
 
-def test_pages_with_transcripts_are_kept_in_no_cache(world, get):
+def test_pages_with_transcripts_are_not_cached(world, get):
     incident, sample = (
         re.search(r"/incidents/\w+", get("/incidents").text)[0],
         world.samples["shop"],

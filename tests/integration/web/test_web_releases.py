@@ -90,12 +90,12 @@ def test_questions_are_listed_that_only_one_release_answered_well(get):
     assert words(back.split("<tr>")[2]).endswith("■ fail ● pass")
 
 
-def test_release_without_another_one_says_what_is_needed(get):
+def test_single_release_says_what_a_comparison_needs(get):
     assert "Two releases are needed" in get("/releases/nobody").text
     assert "No metric has scores of both v1 and v9" in get("/releases/shop?before=v1&after=v9").text
 
 
-def test_app_that_is_quiet_now_is_not_called_one_without_segments(get):
+def test_idle_app_is_not_reported_as_without_segments(get):
     text = words(get("/app/shop").text)
     assert "Segments None with scores in the last 1 h. For segments, tag samples" in text
 

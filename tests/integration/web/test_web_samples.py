@@ -50,7 +50,7 @@ def test_filters_of_an_address_narrow_the_list(get, query, n):
     assert len(listed(get(f"/samples?{query}").text)) == n
 
 
-def test_pages_lead_through_the_whole_list(get):
+def test_pagination_links_cover_the_whole_list(get):
     path, seen = "/samples?app=shop&limit=5", []
     while path:
         text = get(path).text
@@ -74,13 +74,13 @@ def test_sample_leads_to_its_neighbours_in_the_filtered_list(get):
     assert html.unescape(re.search(r'<a href="([^"]+)" rel="next"', text)[1]) == third
 
 
-def test_number_of_a_segment_leads_to_exactly_its_samples(get):
+def test_segment_count_links_to_exactly_its_samples(get):
     text = get(BROKEN).text
     row = re.search(r"language <b>fr</b>.*?data-label=\"n\"><a href=\"([^\"]+)\">(\d+)</a>", text)
     assert len(listed(get(html.unescape(row[1])).text)) == int(row[2]) == 4
 
 
-def test_bars_of_the_histogram_lead_to_all_scores_of_the_window(get):
+def test_histogram_bars_link_to_all_scores_of_the_window(get):
     text = get(PASSING).text
     bars = links(text.split("<h2>Scores now")[1].split("</svg>")[0], "min_score")
     whole = links(text.split("<h2>Scores now")[1].split("</section>")[0], "scored")[-1]
@@ -89,19 +89,19 @@ def test_bars_of_the_histogram_lead_to_all_scores_of_the_window(get):
     assert ids == sorted(path.split("?")[0] for path in listed(get(whole).text))
 
 
-def test_reason_without_a_score_leads_to_its_sample(get):
+def test_reason_for_a_missing_score_links_to_its_sample(get):
     (path,) = set(links(get(metric_path("support-bot", "relevance")).text, "reason=no_query"))
     assert len(listed(get(path).text)) == 1
 
 
-def test_every_link_to_samples_on_a_metric_page_answers(get):
+def test_every_sample_link_on_a_metric_page_works(get):
     found = set(links(get(BROKEN).text, ""))
     assert len(found) > 8
     for path in found:
         assert get(path).status_code == 200, path
 
 
-def test_export_holds_what_the_list_shows(get):
+def test_export_contains_what_the_list_shows(get):
     lines = get("/samples.jsonl?app=shop&outcome=failed").text.splitlines()
     assert {json.loads(line)["app"] for line in lines} == {"shop"}
     assert len(lines) == 12
@@ -112,18 +112,18 @@ def test_export_holds_what_the_list_shows(get):
     assert rows[0]["output"].startswith("Wire four ducats")
 
 
-def test_programs_get_the_same_page_by_page(get):
+def test_api_returns_the_same_list_page_by_page(get):
     first = get("/api/v1/samples?app=shop&limit=7").json()
     second = get(f"/api/v1/samples?app=shop&limit=7&cursor={first['next']}").json()
     assert [len(first["items"]), len(second["items"]), second["next"]] == [7, 5, None]
     assert get("/api/v1/samples?sort=lowest").status_code == 400
 
 
-def test_expired_sample_says_that_it_was_not_scored(get, world):
+def test_expired_sample_is_shown_as_not_scored(get, world):
     assert "No evaluations yet" not in get(sample_path(world.samples["shop"])).text
 
 
-def test_figures_alone_are_not_enough_to_list_samples(client_with):
+def test_viewer_token_cannot_list_samples(client_with):
     token, entry = new_token(Role.VIEWER, "screen")
     client = client_with(GROUNDWATCH_WEB_TOKENS=entry)
     for path in ("/samples", "/samples.jsonl", "/samples.csv", "/api/v1/samples"):
@@ -131,7 +131,7 @@ def test_figures_alone_are_not_enough_to_list_samples(client_with):
         assert answer.status_code == 403, path
 
 
-def test_test_case_needs_the_role_that_reads_transcripts(world, client_with):
+def test_sample_export_as_test_case_needs_the_reader_role(world, client_with):
     made = {role: new_token(role, role.name.lower()) for role in Role}
     client = client_with(GROUNDWATCH_WEB_TOKENS=",".join(entry for _, entry in made.values()))
     path = f"{sample_path(world.samples['shop'])}/case.jsonl"
@@ -193,7 +193,7 @@ class Numbers(HTMLParser):
             self.bare.append(f"{self.cell}: {data}")
 
 
-def test_every_number_of_samples_leads_to_exactly_those(world, get):
+def test_every_sample_count_links_to_exactly_those_samples(world, get):
     incident = re.search(r"/incidents/\w+", get("/incidents").text)[0]
     pages = [
         "/", app_path("shop"), app_path("support-bot"), BROKEN, PASSING, releases_path("shop"),

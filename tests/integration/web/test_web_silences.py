@@ -39,7 +39,7 @@ def incident(world):
         return next(i for i in open_incidents(connection) if i.app == "shop")
 
 
-def test_preview_tells_what_would_be_held_back_and_makes_nothing(world, get):
+def test_preview_shows_what_would_be_silenced_and_creates_nothing(world, get):
     before = active(world)
     text = get("/silences", params=FIELDS).text
     held = text.split('role="status"')[-1].split("</div>")[0]
@@ -48,7 +48,7 @@ def test_preview_tells_what_would_be_held_back_and_makes_nothing(world, get):
     assert active(world) == before
 
 
-def test_preview_warns_of_what_matches_nothing(get):
+def test_preview_warns_when_nothing_matches(get):
     assert "no app or metric matches" in get("/silences", params={"matchers": "app=sohp"}).text
 
 
@@ -77,7 +77,7 @@ def test_silence_is_added_listed_and_ended(world, post, get):
         ({"lasts": "for ever"}, "end before it begins"),
     ],
 )
-def test_mistake_is_said_and_what_was_written_is_kept(world, post, wrong, said):
+def test_mistake_is_shown_and_the_form_keeps_its_input(world, post, wrong, said):
     answer = post("/silences", **(FIELDS | wrong))
     assert answer.status_code == 400
     assert "Nothing was changed" in answer.text
@@ -94,7 +94,7 @@ def test_another_site_can_neither_silence_nor_acknowledge(world, post, incident,
     assert active(world) == []
 
 
-def test_silence_that_is_not_there_cannot_be_ended(post):
+def test_unknown_silence_cannot_be_ended(post):
     assert post("/silences/nothing/end").status_code == 404
 
 
@@ -112,7 +112,7 @@ def test_acknowledgement_is_shown_and_counts_as_acted_on(world, post, get, incid
     assert re.findall(r'data-label="acknowledged">(\d+)', row) == ["1"]
 
 
-def test_acknowledging_for_ever_or_nothing_is_refused(post, incident):
+def test_acknowledgement_that_is_too_long_or_of_no_incident_is_refused(post, incident):
     assert post(f"/incidents/{incident.incident_id}/ack", hours="9999").status_code == 400
     assert post("/incidents/nothing/ack", hours="8").status_code == 404
 

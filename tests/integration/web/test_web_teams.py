@@ -90,9 +90,7 @@ def paths(path, parts):
 
 
 @pytest.mark.parametrize("password", ["", "of the bots"])
-def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(
-    world, team, parts, password
-):
+def test_no_route_shows_or_changes_another_teams_app(world, team, parts, password):
     client, sample = team(password=password), world.samples[OTHER]
     bodies = {
         "/api/v1/silences": SILENCE, "/api/v1/labels": [{"sample_id": sample, "label": 1}],
@@ -135,7 +133,7 @@ def test_no_route_shows_or_changes_anything_of_an_app_that_is_not_mine(
         assert not feedback_of(connection, OTHER, f"{OTHER}-1")
 
 
-def test_a_team_reads_and_counts_its_own_app_whole(world, team):
+def test_team_sees_all_of_its_own_app_and_only_that(world, team):
     client = team()
     assert client.get("/").status_code == 200
     items = client.get("/api/v1/metrics").json()["items"]
@@ -155,7 +153,7 @@ def test_a_team_reads_and_counts_its_own_app_whole(world, team):
     assert client.get("/channels").status_code == 403
 
 
-def test_viewer_with_a_scope_writes_that_and_nothing_else(world, team):
+def test_viewer_with_a_scope_writes_only_within_that_scope(world, team):
     deploy, silence = {"app": MINE, "release": "v7"}, SILENCE | {"matchers": [f"app={MINE}"]}
     for scope in ("deploys", "silences"):
         client = team(role="viewer", scopes={scope})
@@ -200,7 +198,7 @@ def test_ci_records_a_deploy_acknowledges_and_makes_test_cases(world, team):
         assert said in answer.json()["detail"]
 
 
-def test_revoked_and_expired_tokens_open_nothing(world, team, client_with):
+def test_revoked_and_expired_tokens_grant_no_access(world, team, client_with):
     client, now = team(), datetime.now(UTC)
     assert client.get("/").status_code == 200
     with world.store.write() as connection:
@@ -215,7 +213,7 @@ def test_revoked_and_expired_tokens_open_nothing(world, team, client_with):
     assert client_with().get("/").status_code == 200  # this machine itself
 
 
-def test_groups_that_a_proxy_names_see_their_apps(client_with):
+def test_groups_from_a_trusted_proxy_see_their_apps(client_with):
     client = client_with(
         GROUNDWATCH_WEB_PROXY_USER_HEADER="X-User", GROUNDWATCH_WEB_PROXY_GROUPS_HEADER="X-Groups",
         GROUNDWATCH_WEB_GROUP_APPS=f"bots={MINE},ops=*",
@@ -228,6 +226,6 @@ def test_groups_that_a_proxy_names_see_their_apps(client_with):
     assert seen == {"bots": 1, "bots, ops": 3, "nobody": 0, "": 0}
 
 
-def test_authentication_may_be_required_of_this_machine_as_well():
+def test_authentication_can_be_required_of_local_requests_too():
     assert Access(Settings.from_env({})).is_open
     assert not Access(Settings.from_env({"GROUNDWATCH_WEB_REQUIRE_AUTHENTICATION": "true"})).is_open

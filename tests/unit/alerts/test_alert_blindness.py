@@ -22,7 +22,7 @@ def blind(**changes):
     return make_verdict(Status.BLIND, NOW, reason="the judge fails", **changes)
 
 
-def test_one_blind_metric_makes_the_app_blind():
+def test_app_with_one_blind_metric_is_blind():
     healthy = make_verdict(Status.HEALTHY, NOW, metric="a")
     (verdict,) = blindness([healthy, blind(metric="b"), blind(metric="c", n_failed=7)])
     assert AlertKey.of(verdict) == AlertKey("support-bot", BLIND, "*", 3600)
@@ -31,12 +31,12 @@ def test_one_blind_metric_makes_the_app_blind():
 
 
 @pytest.mark.parametrize("status", [s for s in Status if s is not Status.BLIND])
-def test_the_monitor_is_well_when_nothing_is_blind(status):
+def test_monitor_is_healthy_when_nothing_is_blind(status):
     (verdict,) = blindness([make_verdict(status, NOW)])
     assert Observation.of(verdict).evidence is Evidence.HEALTHY
 
 
-def test_every_app_has_its_own():
+def test_every_app_has_its_own_blindness_verdict():
     found = blindness([blind(app="a"), make_verdict(Status.HEALTHY, NOW, app="b")])
     assert {verdict.app: verdict.status for verdict in found} == {
         "a": Status.WARNING,
@@ -44,7 +44,7 @@ def test_every_app_has_its_own():
     }
 
 
-def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
+def test_blindness_fires_after_the_warning_timer_without_new_samples():
     state, events = AlertState(key=AlertKey("support-bot", BLIND, "*", 3600)), []
     for minute in range(11):
         at = NOW + timedelta(minutes=minute)
@@ -59,7 +59,7 @@ def test_it_fires_after_the_timer_of_a_warning_though_no_sample_is_new():
 @pytest.mark.parametrize(
     ("others", "hold_s"), [(Status.BLIND, 90), (Status.HEALTHY, 600)], ids=["all", "one"]
 )
-def test_people_hear_sooner_of_an_app_that_is_wholly_blind(others, hold_s):
+def test_wholly_blind_app_alerts_sooner(others, hold_s):
     timers = timers_from(Settings())
     (verdict,) = blindness([blind(metric="a"), make_verdict(others, NOW, metric="b")])
     assert timers_for(verdict, timers).warning_for_s == hold_s
@@ -68,7 +68,7 @@ def test_people_hear_sooner_of_an_app_that_is_wholly_blind(others, hold_s):
 
 
 @pytest.mark.parametrize("event", [AlertEvent.FIRED, AlertEvent.RESOLVED])
-def test_its_message_never_speaks_of_answers(event):
+def test_blindness_message_never_mentions_answers(event):
     (verdict,) = blindness([blind()])
     changes = {
         "verdict": verdict,
@@ -82,7 +82,7 @@ def test_its_message_never_speaks_of_answers(event):
     assert not {"pass", "answers", "scores", "healthy"} & set(text.split())
 
 
-def test_verdict_on_blindness_has_the_times_of_what_is_blind():
+def test_blindness_verdict_takes_its_times_from_the_blind_metrics():
     earlier = NOW - timedelta(hours=2)
     verdicts = [
         make_verdict(Status.HEALTHY, NOW, metric="a", status_since=earlier),
@@ -100,13 +100,13 @@ def test_verdict_on_blindness_has_the_times_of_what_is_blind():
 
 
 @pytest.mark.parametrize("metric", ["monitor:queue_lag", "error_rate"])
-def test_what_is_no_quality_makes_nothing_blind(metric):
+def test_metrics_that_are_no_quality_do_not_make_an_app_blind(metric):
     assert blindness([blind(metric=metric)]) == []
     (well,) = blindness([blind(metric=metric), make_verdict(Status.HEALTHY, NOW, metric="a")])
     assert well.status is Status.HEALTHY
 
 
-def test_windows_of_one_app_are_judged_apart():
+def test_windows_of_one_app_have_separate_blindness():
     found = blindness([blind(window_s=60), make_verdict(Status.HEALTHY, NOW, window_s=3600)])
     assert {verdict.window_s: verdict.status for verdict in found} == {
         60: Status.WARNING, 3600: Status.HEALTHY,

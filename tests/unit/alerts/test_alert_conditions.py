@@ -31,7 +31,7 @@ WELL = AppVitals(
 SYSTEM = SystemVitals(oldest_waiting_s=3.0, waiting=2, undelivered_s={"slack": 1.0})
 
 
-def test_nothing_is_wrong_when_nothing_is():
+def test_healthy_app_and_system_have_no_conditions():
     assert app_conditions(WELL) == system_conditions(SYSTEM) == {}
     assert app_conditions(AppVitals(app="new")) == system_conditions(SystemVitals()) == {}
 
@@ -50,7 +50,7 @@ def test_nothing_is_wrong_when_nothing_is():
         ("judge_changed", {"judges_now": {"g": "j2"}}, "g went from j1 to j2"),
     ],
 )
-def test_each_condition_of_an_app_comes_alone_with_its_reason(kind, changes, reason):
+def test_each_app_condition_is_raised_alone_with_its_reason(kind, changes, reason):
     found = app_conditions(replace(WELL, **changes))
     assert list(found) == [f"monitor:{kind}"]
     assert reason in found[f"monitor:{kind}"]
@@ -67,7 +67,7 @@ def test_each_condition_of_an_app_comes_alone_with_its_reason(kind, changes, rea
         {"skipped": {"no_context": 24}, "scored": 24, "failed": {}},  # just half
     ],
 )
-def test_too_little_to_say_so_is_no_condition(changes):
+def test_insufficient_vitals_raise_no_condition(changes):
     assert app_conditions(replace(WELL, **changes)) == {}
 
 
@@ -83,7 +83,7 @@ def test_too_little_to_say_so_is_no_condition(changes):
         ("traffic_stopped", "seen_a_week_ago", 19, 20),
     ],
 )
-def test_condition_of_an_app_begins_at_its_limit(kind, name, within, beyond):
+def test_app_condition_starts_at_its_limit(kind, name, within, beyond):
     well = replace(WELL, sampled=900, sent=1000, scored=900)
     if kind == "traffic_stopped":
         well = replace(well, seen=0)
@@ -101,7 +101,7 @@ def test_condition_of_an_app_begins_at_its_limit(kind, name, within, beyond):
         ("store_unsafe", "clock_skew_s", -5.0, -5.1),
     ],
 )
-def test_condition_of_the_system_begins_at_its_limit(kind, name, within, beyond):
+def test_system_condition_starts_at_its_limit(kind, name, within, beyond):
     well = replace(SYSTEM, evaluate_every_s=10.0)
     assert system_conditions(replace(well, **{name: within})) == {}
     assert list(system_conditions(replace(well, **{name: beyond}))) == [f"monitor:{kind}"]
@@ -138,14 +138,14 @@ def test_evaluator_is_stale_after_three_missed_evaluations():
         ("store_unsafe", {"clock_skew_s": -9.0}, "differ by 9 s"),
     ],
 )
-def test_each_condition_of_the_system_comes_alone_with_its_reason(kind, changes, reason):
+def test_each_system_condition_is_raised_alone_with_its_reason(kind, changes, reason):
     found = system_conditions(replace(SYSTEM, **changes))
     assert list(found) == [f"monitor:{kind}"]
     assert reason in found[f"monitor:{kind}"]
 
 
 @pytest.mark.parametrize("kind", CONDITIONS)
-def test_the_message_about_a_condition_says_what_is_wrong_and_what_to_do(kind):
+def test_condition_message_says_what_is_wrong_and_what_to_do(kind):
     (verdict,) = verdicts_on("shop", {kind: "the reason"}, [kind], window_s=3600, now=NOW)
     assert verdict.status is Status.WARNING
     changes = {"verdict": verdict, "level": Severity.WARNING, "samples": ()}
@@ -175,7 +175,7 @@ def test_apps_that_fell_together_are_named_with_their_rate_and_what_they_share()
     assert (verdict.app, verdict.metric, verdict.window_s) == (SELF, FLEET_FELL, 60)
 
 
-def test_one_critical_fall_of_apps_together_is_critical_and_none_is_healthy():
+def test_common_fall_condition_is_critical_if_any_fall_is():
     worse = fleet_verdict([fall(), fall(status=Status.CRITICAL)], window_s=60, now=NOW)
     none = fleet_verdict([], window_s=60, now=NOW)
     assert (worse.status, none.status, none.evidence) == (Status.CRITICAL, Status.HEALTHY, "none")
@@ -193,7 +193,7 @@ def broken(links=(), *, oldest_sample_s=2.0, oldest_message_at=None):
     )  # fmt: skip
 
 
-def test_a_whole_chain_has_no_broken_link():
+def test_working_monitoring_chain_has_no_broken_link():
     assert broken() is None
 
 
@@ -209,5 +209,5 @@ def test_a_whole_chain_has_no_broken_link():
         ({"links": {"the evaluator": NOW + timedelta(hours=1)}}, "the evaluator is late"),
     ],
 )
-def test_a_link_that_is_broken_is_named(changes, named):
+def test_broken_link_of_the_monitoring_chain_is_named(changes, named):
     assert broken(**changes) == named

@@ -41,7 +41,7 @@ def flapping():
     return alert
 
 
-def test_the_fourth_time_in_a_day_is_the_last_that_is_told():
+def test_fourth_firing_in_a_day_is_the_last_that_is_sent():
     alert = Alert()
     assert alert.feed("wh" * 3) == [AlertEvent.FIRED, AlertEvent.RESOLVED] * 3
     assert alert.feed("w") == [AlertEvent.FIRED]
@@ -49,46 +49,46 @@ def test_the_fourth_time_in_a_day_is_the_last_that_is_told():
     assert alert.feed("hw" * 50) == []
 
 
-def test_a_level_that_is_new_is_told_while_it_flaps(flapping):
+def test_new_severity_is_sent_while_flapping(flapping):
     assert flapping.feed("hwc") == [AlertEvent.ESCALATED]
     assert flapping.feed("hc" * 20) == []
 
 
-def test_it_says_when_it_is_stable_again(flapping):
+def test_alert_reports_when_it_is_stable_again(flapping):
     flapping.feed("hw" * 5)
     assert flapping.feed("h" * 480) == []
     assert flapping.feed("h") == [AlertEvent.SETTLED]
     assert (flapping.state.quiet_since, flapping.state.quiet_onsets) == (None, 9)
 
 
-def test_once_more_in_the_same_day_is_flapping_at_once(flapping):
+def test_another_firing_on_the_same_day_is_flapping_at_once(flapping):
     flapping.feed("h" * 482)
     assert flapping.feed("wh" * 10) == [AlertEvent.FIRED]
 
 
-def test_a_day_after_it_was_stable_again_people_hear_of_it_as_always(flapping):
+def test_alert_is_sent_normally_a_day_after_it_was_stable(flapping):
     flapping.feed("h" * (482 + 1440))
     assert flapping.feed("wh") == [AlertEvent.FIRED, AlertEvent.RESOLVED]
 
 
-def test_going_critical_over_and_over_is_flapping_too():
+def test_repeated_escalation_counts_as_flapping():
     alert = Alert()
     assert len(alert.feed("wc" * 20)) == 5
     assert alert.state.quiet_since is not None
 
 
-def test_what_fires_for_good_is_told_again_after_a_day(flapping):
+def test_steady_firing_is_sent_again_after_a_day(flapping):
     assert flapping.feed("w" * 1439) == []
     assert flapping.feed("w") == [AlertEvent.REPEATED]
     assert flapping.state.quiet_since is None
 
 
-def test_an_alert_that_is_closed_while_it_flaps_is_told(flapping):
+def test_alert_closed_while_flapping_is_sent(flapping):
     decision = close(flapping.state, flapping.now + timedelta(days=1), TIMERS)
     assert not decision.quiet
     assert decision.state.quiet_since is None
 
 
-def test_the_same_four_times_spread_over_days_are_no_flapping():
+def test_four_firings_spread_over_days_are_not_flapping():
     alert = Alert()
     assert alert.feed(("wh" + "h" * 600) * 6) == [AlertEvent.FIRED, AlertEvent.RESOLVED] * 6

@@ -94,11 +94,11 @@ CASES = [(form, event) for form in MessageForm for event in TOLD]
 
 
 @pytest.mark.parametrize(("form", "event"), CASES)
-def test_a_message_is_as_it_was_agreed(form, event):
+def test_message_matches_its_golden_file(form, event):
     assert text_of(form, event) == path_of(form, event).read_text(encoding="utf-8")
 
 
-def test_no_golden_file_is_left_of_what_is_gone():
+def test_every_golden_file_belongs_to_a_message():
     assert set(GOLDEN.rglob("*.*")) == {path_of(*case) for case in CASES}
 
 

@@ -41,12 +41,12 @@ LABELS = {"app": "support-bot", "severity": "critical", "team": "search"}
         ("app=~.*[^a-z-]", False),
     ],
 )
-def test_a_matcher_says_whether_it_holds(text, holds):
+def test_matcher_matches_the_expected_labels(text, holds):
     assert Matcher.parse(text).matches(LABELS) is holds
 
 
 @pytest.mark.parametrize("text", ["", "app", "=x", "app==", "app=~(", "app<3", "a b=c"])
-def test_what_is_no_matcher_is_refused_with_an_example(text):
+def test_invalid_matcher_is_refused_with_an_example(text):
     if text == "app==":
         assert not Matcher.parse(text).matches(LABELS)
         return
@@ -54,17 +54,17 @@ def test_what_is_no_matcher_is_refused_with_an_example(text):
         Matcher.parse(text)
 
 
-def test_a_matcher_is_written_as_it_is_read():
+def test_matcher_survives_a_round_trip():
     for text in ("app=x", "app!=x", "app=~x.*", "app!~x"):
         assert str(Matcher.parse(text)) == text
 
 
-def test_all_matchers_must_hold():
+def test_all_matchers_must_match():
     assert all_match(parse_all(["app=support-bot", "team=search"]), LABELS)
     assert not all_match(parse_all(["app=support-bot", "team=ads"]), LABELS)
 
 
-def test_an_alert_has_its_labels_and_those_of_its_app():
+def test_alert_has_its_own_labels_and_its_apps():
     of_apps = {"support-*": {"team": "search", "app": "liar"}, "shop": {"team": "ads"}}
     verdict = make_verdict(Status.CRITICAL, NOW, evaluator_version="judge-7")
     labels = plan([], app_labels=of_apps).labels(verdict, Severity.CRITICAL)
@@ -95,7 +95,7 @@ def at(text, zone="Europe/Stockholm"):
         (("08:00", "18:00", "Europe/Stockholm", "sat-mon"), "2026-03-02T09:00", True),
     ],
 )
-def test_hours_are_those_of_the_clock_on_the_wall(hours, moment, inside):
+def test_active_hours_use_local_wall_clock_time(hours, moment, inside):
     assert Hours.parse(*hours).cover(at(moment)) is inside
 
 
@@ -107,14 +107,14 @@ def test_hours_are_those_of_the_clock_on_the_wall(hours, moment, inside):
         ("wed-wed", "2"), ("tue, thu", "13"), (["sat", "sun-mon"], "560"), ("", "0123456"),
     ],
 )  # fmt: skip
-def test_days_are_those_that_are_named(text, days):
+def test_active_hours_apply_only_on_the_named_days(text, days):
     assert Hours.parse("08:00", "18:00", "UTC", text).days == set(map(int, days))
 
 
 @pytest.mark.parametrize(
     ("day", "hours"), [("2026-03-28", 2), ("2026-03-29", 1), ("2026-10-25", 3), ("2026-10-26", 2)]
 )
-def test_hours_follow_summer_time(day, hours):
+def test_active_hours_follow_summer_time(day, hours):
     """In Stockholm the clock leaps from 02:00 to 03:00, and back from 03:00 to 02:00."""
     window = Hours.parse("02:00", "04:00", "Europe/Stockholm")
     begin = datetime.fromisoformat(f"{day}T00:00").replace(tzinfo=UTC)
@@ -132,7 +132,7 @@ def test_hours_follow_summer_time(day, hours):
         ("08:00", "18:00", "UTC", "mon-foo"),
     ],
 )
-def test_hours_that_cannot_be_read_are_refused(hours):
+def test_invalid_active_hours_are_refused(hours):
     with pytest.raises(SettingsError, match="expected"):
         Hours.parse(*hours)
 
@@ -162,24 +162,24 @@ def told(routes, labels=LABELS, now=NOW):
     return [to.channel for to in plan(routes).recipients(labels, now)]
 
 
-def test_the_first_route_that_matches_decides():
+def test_first_matching_route_decides():
     routes = [route("ads", "team=ads"), route("search", "team=search"), route("default")]
     assert told(routes) == ["search"]
     assert told(routes, {"severity": "warning"}) == ["default"]
 
 
-def test_a_route_that_goes_on_lets_others_match_too():
+def test_continuing_route_lets_later_routes_match_too():
     routes = [route("log", goes_on=True), route("search", "team=search"), route("default")]
     assert told(routes) == ["log", "search"]
 
 
-def test_a_route_may_take_only_what_is_critical():
+def test_route_can_take_only_critical_alerts():
     routes = [route("pager", min_severity=Severity.CRITICAL), route("default")]
     assert told(routes) == ["pager"]
     assert told(routes, LABELS | {"severity": "warning"}) == ["default"]
 
 
-def test_a_route_out_of_hours_leaves_it_to_the_next():
+def test_route_outside_its_hours_passes_to_the_next():
     hours = Hours.parse("08:00", "18:00", "UTC", "mon-fri")
     routes = [route("office", active_hours=hours), route("pager")]
     assert told(routes) == ["office"]
@@ -199,7 +199,7 @@ def test_each_route_says_why_it_does_not_match():
     ]
 
 
-def test_a_channel_is_no_fallback_of_itself():
+def test_channel_cannot_be_its_own_fallback():
     (fallback,) = plan([route("mail", fallback="mail")]).recipients(LABELS, NOW).values()
     assert fallback is None
 
@@ -214,12 +214,12 @@ def test_a_channel_is_no_fallback_of_itself():
         (("02:00", "04:00", "Europe/Stockholm"), "2026-10-25T02:30", "2026-10-25T03:00"),
     ],
 )
-def test_hours_say_in_utc_when_they_end(hours, moment, end):
+def test_active_hours_give_their_end_in_utc(hours, moment, end):
     until = Hours.parse(*hours).until(at(moment))
     assert (until, until.tzinfo) == (datetime.fromisoformat(end).replace(tzinfo=UTC), UTC)
 
 
-def test_hours_are_written_as_people_read_them():
+def test_active_hours_are_shown_in_readable_form():
     for days, written in (((), "every day"), ("mon-tue, sun", "mon tue sun")):
         hours = Hours.parse("08:00", "24:00", "Europe/Stockholm", days)
         assert str(hours) == f"{written} 08:00-00:00 Europe/Stockholm"
@@ -238,14 +238,14 @@ def test_default_route_takes_everything_at_any_time(options, is_default):
     assert Route(name="x", channels=("out",), **options).is_default is is_default
 
 
-def test_critical_only_route_says_so():
+def test_critical_only_route_explains_itself():
     (_, refusal), *_ = plan([route("pager", min_severity=Severity.CRITICAL)]).explain(
         LABELS | {"severity": "warning"}, NOW
     )
     assert refusal == "it takes critical alerts only"
 
 
-def test_silence_holds_from_its_first_moment_up_to_its_last():
+def test_silence_applies_from_its_start_until_its_end():
     silence = Silence(
         silence_id="s", matchers=parse_all(["team=search"]), starts_at=NOW,
         ends_at=NOW + timedelta(hours=1), author="ann", comment="rollout",
@@ -255,7 +255,7 @@ def test_silence_holds_from_its_first_moment_up_to_its_last():
     assert not silence.covers(LABELS | {"team": "ads"}, NOW)
 
 
-def test_without_routes_everyone_gets_everything_once():
+def test_without_routes_every_channel_gets_everything_once():
     ann, bob, slack = Recipient("mail", "ann@x"), Recipient("mail", "bob@x"), Recipient("slack")
     config = RoutingConfig.everyone([ann, slack, bob, ann])
     assert config.addresses == {"mail": ("ann@x", "bob@x"), "slack": ("",)}
@@ -263,7 +263,7 @@ def test_without_routes_everyone_gets_everything_once():
     assert config.group_wait_s == 0.0
 
 
-def test_fallback_is_that_of_the_first_route_and_later_labels_of_an_app_win():
+def test_first_matching_routes_fallback_is_used_and_later_app_labels_win():
     routes = [
         Route(name="a", channels=("mail",), fallback="slack", goes_on=True),
         Route(name="b", channels=("mail", "slack"), fallback="sms"),
@@ -278,7 +278,7 @@ def test_fallback_is_that_of_the_first_route_and_later_labels_of_an_app_win():
     assert config.labels_of_app("bot") == {"team": "all", "tier": "1"}
 
 
-def test_alert_about_the_monitor_is_of_another_kind():
+def test_monitor_alert_has_kind_monitor():
     verdict = make_verdict(Status.WARNING, NOW, metric="monitor:blind")
     assert plan([]).labels(verdict, Severity.WARNING)["kind"] == "monitor"
 
@@ -286,5 +286,5 @@ def test_alert_about_the_monitor_is_of_another_kind():
 @pytest.mark.parametrize(
     ("text", "value"), [(' app = "a b" ', "a b"), ('app="a\nb"', "a\nb"), ("app=~a.b", "a\nb")]
 )
-def test_value_may_hold_spaces_and_lines(text, value):
+def test_matcher_value_may_contain_spaces_and_newlines(text, value):
     assert Matcher.parse(text).matches({"app": value})

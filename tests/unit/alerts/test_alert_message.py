@@ -41,7 +41,7 @@ def hostile():
     )
 
 
-def test_headline_and_facts_name_one_age_of_the_fall():
+def test_headline_and_facts_give_the_same_age_of_the_fall():
     onset = NOW + timedelta(seconds=50)
     verdict = snapshot().verdict.model_copy(
         update={"onset": onset, "onset_earliest": None, "onset_latest": None}
@@ -52,7 +52,7 @@ def test_headline_and_facts_name_one_age_of_the_fall():
     assert "most likely began 2026-03-01 14:10 UTC, 5 s ago" in message.text
 
 
-def test_a_fired_message_says_everything_that_matters():
+def test_fired_message_has_every_required_fact():
     found = snapshot(report_url="https://status.example.org/", incident_id="5d02744c11aa")
     message = render(found, {FIRED})
     text = message.text
@@ -72,7 +72,7 @@ def test_a_fired_message_says_everything_that_matters():
         assert part in text
 
 
-def test_rate_whose_level_is_not_verified_is_called_what_it_is():
+def test_unverified_rate_is_labelled_as_such():
     verdict = snapshot().verdict.model_copy(update={"level": AppLevel(verified=False)})
     assert (
         "about 4 in 10 sampled answers do not come from their contexts: 62.0 % (55.0–69.0) pass,"
@@ -90,31 +90,31 @@ def test_rate_whose_level_is_not_verified_is_called_what_it_is():
         ({FIRED, ESCALATED}, "CRITICAL"),
     ],
 )
-def test_the_state_is_the_first_word(tells, word):
+def test_message_begins_with_the_alert_state(tells, word):
     message = render(snapshot(), tells)
     assert message.subject.startswith(f"[{word}]")
     assert message.text.splitlines()[0].startswith(f"{word}  ")
 
 
-def test_a_resolved_message_says_how_long_it_lasted():
+def test_resolved_message_says_how_long_it_lasted():
     message = render(snapshot(at=NOW + timedelta(minutes=42)), {RESOLVED})
     assert message.headline == "healthy again after 42 min; worst: critical"
     assert "fired 14:10 UTC, resolved 14:52 UTC" in message.text
 
 
-def test_a_merged_message_says_that_earlier_ones_may_be_missing():
+def test_merged_message_says_that_earlier_ones_may_be_missing():
     assert "may not have reached you" in render(snapshot(), {FIRED, RESOLVED}).text
 
 
-def test_a_second_attempt_says_that_it_may_repeat():
+def test_second_attempt_says_it_may_be_a_duplicate():
     assert "may repeat" in render(snapshot(), {FIRED}, may_repeat=True).text
 
 
-def test_a_test_message_says_so():
+def test_test_message_is_marked_as_a_test():
     assert render(sample_snapshot(NOW), {FIRED}).subject.startswith("[TEST CRITICAL]")
 
 
-def test_rendering_is_the_same_every_time():
+def test_rendering_is_deterministic():
     assert render(snapshot(), {FIRED}) == render(snapshot(), {FIRED})
 
 
@@ -137,14 +137,14 @@ def test_no_hostile_tag_reaches_the_html():
 
 
 @pytest.mark.parametrize("form", ["text", "html"])
-def test_a_message_that_cannot_be_laid_out_was_not_sent(form):
+def test_message_that_cannot_be_rendered_was_not_sent(form):
     message = replace(render(snapshot(), {FIRED}), facts=None)
     with pytest.raises(DeliveryError) as raised:
         getattr(message, form)
     assert (raised.value.code, raised.value.ambiguous) == ("rendering:TypeError", False)
 
 
-def test_templates_in_transcripts_stay_text():
+def test_template_syntax_in_transcripts_is_not_evaluated():
     assert "{{7*7}}" in render(hostile(), {FIRED}).text
 
 
@@ -166,7 +166,7 @@ def test_slack_limits_hold_for_huge_texts():
     assert len(body["text"]) <= 4000
 
 
-def test_an_email_is_the_same_on_every_attempt():
+def test_email_is_identical_on_every_attempt():
     message = render(snapshot(), {FIRED}, recipient="ann@example.org")
     sender = "groundwatch <gw@example.org>"
     first = compose(message, "abc", sender=sender)
@@ -174,14 +174,14 @@ def test_an_email_is_the_same_on_every_attempt():
     assert first["Message-ID"] == "<abc@example.org>"
 
 
-def test_a_hostile_app_cannot_add_email_headers():
+def test_hostile_app_cannot_add_email_headers():
     message = render(hostile(), {FIRED}, recipient="ann@example.org")
     mail = compose(message, "abc", sender="gw@example.org")
     assert mail["Bcc"] is None
     assert "\n" not in mail["Subject"]
 
 
-def test_a_closed_incident_does_not_claim_to_have_recovered():
+def test_closed_incident_does_not_claim_to_have_recovered():
     closed = snapshot(reason="no_longer_evaluated", at=NOW + timedelta(days=1))
     message = render(closed, {RESOLVED})
     assert message.subject.startswith("[CLOSED]")
@@ -189,14 +189,14 @@ def test_a_closed_incident_does_not_claim_to_have_recovered():
     assert not {"healthy", "RESOLVED", "pass"} & set(message.text.split())
 
 
-def test_a_reminder_while_blind_says_that_there_is_no_news():
+def test_reminder_while_blind_says_no_news():
     verdict = snapshot().verdict.model_copy(update={"status": Status.BLIND, "pass_rate": None})
     message = render(snapshot(verdict=verdict, at=NOW + timedelta(hours=4)), {REPEATED})
     assert message.word == "STILL CRITICAL"
     assert message.headline == "no news, still firing after 4 h: the monitor is blind"
 
 
-def test_a_reminder_without_new_scores_does_not_tell_a_rate():
+def test_reminder_without_new_scores_shows_no_rate():
     verdict = snapshot().verdict.model_copy(
         update={"pass_rate": None, "low": None, "high": None, "average_score": None, "n": 0}
     )
@@ -205,7 +205,7 @@ def test_a_reminder_without_new_scores_does_not_tell_a_rate():
     assert ("Impact", "no scores in the last 1 h (n = 0)") in message.facts
 
 
-def test_an_alert_of_a_rule_tells_the_figure_and_the_line_of_its_rule():
+def test_alert_of_a_rule_shows_its_figure_and_threshold():
     reason = "groundedness: error rate 0.083; the rule: above 0.05"
     verdict = snapshot().verdict.model_copy(update={"metric": "rule:errors", "reason": reason})
     message = render(snapshot(verdict=verdict), {FIRED})
@@ -213,7 +213,7 @@ def test_an_alert_of_a_rule_tells_the_figure_and_the_line_of_its_rule():
     assert "Threshold" not in dict(message.facts)
 
 
-def test_a_rate_is_told_without_a_time_when_the_alert_fires_now():
+def test_headline_of_a_new_alert_gives_the_rate_without_a_time():
     assert render(snapshot(), {AlertEvent.JOINED}).headline.startswith("only 62.0 % of answers")
 
 
@@ -229,11 +229,11 @@ def test_a_rate_is_told_without_a_time_when_the_alert_fires_now():
         (None, "94.0 % of answers passed (n = 3,400, the reference)"),
     ],
 )
-def test_what_was_before_is_told_in_words(status, said):
+def test_previous_status_is_given_in_words(status, said):
     assert dict(render(snapshot(status_before=status), {FIRED}).facts)["Before"].startswith(said)
 
 
-def test_times_that_say_nothing_are_left_out():
+def test_uninformative_times_are_left_out():
     verdict = snapshot().verdict.model_copy(
         update={"onset": NOW, "onset_earliest": NOW, "onset_latest": NOW + timedelta(seconds=9)}
     )
@@ -241,20 +241,20 @@ def test_times_that_say_nothing_are_left_out():
     assert told == "most likely began 2026-03-01 14:10 UTC"
 
 
-def test_nothing_is_made_up_of_a_time_before_of_which_nothing_is_known():
+def test_unknown_previous_status_is_left_out():
     verdict = snapshot().verdict.model_copy(update={"drift": None})
     facts = dict(render(snapshot(status_before=None, verdict=verdict), {FIRED}).facts)
     assert "Before" not in facts
 
 
-def test_a_snapshot_of_a_newer_release_is_read():
+def test_snapshot_of_a_newer_release_is_read():
     stored = snapshot().model_dump(mode="json")
     for part in (stored, stored["thresholds"], stored["verdict"], stored["verdict"]["drift"]):
         part["colour"] = "new"
     assert Snapshot.model_validate(stored) == snapshot()
 
 
-def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
+def test_trend_sparkline_spans_its_range_and_keeps_gaps():
     assert trend([0.5, None, 1.0, 0.75]) == "▁·█▅ (50.0 % to 100.0 %)"
     assert trend([0.9, 0.9]) == trend([0.9]) == ""
     assert trend([None]) == trend([]) == ""
@@ -284,13 +284,13 @@ def test_a_course_is_drawn_from_its_lowest_to_its_highest_and_gaps_stay_gaps():
          ("CLOSED", "a threshold changed, not because it recovered", "from a@1 to a@2")),
     ],
 )  # fmt: skip
-def test_each_sort_of_news_says_what_it_is(changes, tells, parts):
+def test_each_kind_of_event_is_named_in_the_message(changes, tells, parts):
     text = render(snapshot(**changes), tells).text
     for part in parts:
         assert part in text
 
 
-def test_a_stored_snapshot_of_an_older_release_is_read():
+def test_stored_snapshot_of_an_older_release_is_read():
     stored = snapshot().model_dump(mode="json")
     stored["lines"] = stored.pop("thresholds")
     assert Snapshot.model_validate(stored) == snapshot()
@@ -304,7 +304,7 @@ EXAMPLE = Example(
 )
 
 
-def test_one_example_shows_question_answer_and_what_is_wrong_with_it():
+def test_example_shows_question_answer_and_the_problem():
     found = snapshot(samples=("in none of the passages: CEO", "another finding"))
     message = render(found, {FIRED}, example=EXAMPLE)
     parts = (EXAMPLE.question, EXAMPLE.answer, EXAMPLE.finding, EXAMPLE.link)
@@ -316,11 +316,11 @@ def test_one_example_shows_question_answer_and_what_is_wrong_with_it():
     assert not any(part in str((bare.text, bare.html, payload(bare, "id"))) for part in parts)
 
 
-def test_what_is_over_needs_no_example():
+def test_resolved_message_has_no_example():
     assert render(snapshot(), {RESOLVED}, example=EXAMPLE).example is None
 
 
-def test_what_is_sure_by_evidence_is_named_so():
+def test_confirmed_evidence_is_labelled_confidence():
     verdict = snapshot().verdict.model_copy(
         update={"evidence": "confirmed", "reason": "below 70 % (99 % certain)"}
     )
@@ -329,12 +329,12 @@ def test_what_is_sure_by_evidence_is_named_so():
     assert "Why" in dict(render(snapshot(), {FIRED}).facts)
 
 
-def test_headline_says_so_when_no_answer_passes():
+def test_headline_states_that_no_answer_passes():
     fallen = snapshot().verdict.model_copy(update={"pass_rate": 0.0, "drift": None})
     assert render(snapshot(verdict=fallen), {FIRED}).headline == "no answer passes"
 
 
-def test_pass_rate_of_the_window_is_a_second_figure():
+def test_window_pass_rate_is_shown_as_a_second_figure():
     verdict = snapshot().verdict.model_copy(update={"window_pass_rate": 0.78, "window_n": 500})
     facts = dict(render(snapshot(verdict=verdict), {FIRED}).facts)
     said = "78.0 % of the 500 answers of the last 1 h pass, those from before included"
@@ -347,7 +347,7 @@ def test_pass_rate_of_the_window_is_a_second_figure():
     [(0.0, "nearly all"), (0.31, "about 7 in 10"), (0.9, "about 1 in 10"), (0.98, "about 1 in 50"),
      (1.0, "none")],
 )  # fmt: skip
-def test_the_impact_is_told_as_a_share_of_the_answers(rate, share):
+def test_impact_is_shown_as_a_share_of_the_answers(rate, share):
     verdict = snapshot().verdict.model_copy(update={"pass_rate": rate, "low": rate, "high": rate})
     assert dict(render(snapshot(verdict=verdict), {FIRED}).facts)["Impact"].startswith(share)
 

@@ -32,29 +32,29 @@ def said(letters, **options):
     return [(item.then, item.held_s, item.for_s) for item in progress(state, TIMERS, now)]
 
 
-def test_nothing_is_under_way_while_all_is_well():
+def test_healthy_alert_has_nothing_pending():
     assert said("hhh") == []
 
 
-def test_pending_warning_says_how_long_of_how_long():
+def test_pending_warning_shows_elapsed_and_required_time():
     assert said("hwww") == [("alert as a warning", 120, 600)]
 
 
-def test_pending_critical_is_the_nearer_one():
+def test_pending_critical_is_listed_before_the_warning():
     assert said("hwcc") == [
         ("alert as critical", 60, 300), ("alert as a warning", 120, 600),
     ]  # fmt: skip
 
 
-def test_recovery_says_when_it_is_resolved():
+def test_recovery_shows_when_it_resolves():
     assert said("c" * 7 + "hhh") == [("be resolved", 120, 900)]
 
 
-def test_firing_warning_may_become_critical():
+def test_firing_warning_shows_its_pending_escalation():
     assert said("w" * 12 + "cc") == [("become critical", 60, 300)]
 
 
-def test_evaluations_without_new_samples_count_for_nothing():
+def test_evaluations_without_new_samples_do_not_make_an_alert_due():
     state, now, _ = fed("w" * 12, new=0)
     (found,) = progress(state, TIMERS, now)
     assert found.held_s >= found.for_s
@@ -63,12 +63,12 @@ def test_evaluations_without_new_samples_count_for_nothing():
 
 @example("cccccwccccc")
 @given(st.text("hwc", max_size=40))
-def test_what_is_due_has_happened(letters):
+def test_no_due_transition_is_left_pending(letters):
     state, now, _ = fed(letters)
     assert not [item for item in progress(state, TIMERS, now) if item.is_due]
 
 
-def test_reminder_comes_when_it_was_said():
+def test_reminder_is_sent_at_its_announced_time():
     state, now, _ = fed("c" * 7)
     due = next_reminder(state, TIMERS)
     later = Observation(evidence=Evidence.CRITICAL, at=due, n_total=10**6)
@@ -80,6 +80,6 @@ def test_reminder_comes_when_it_was_said():
     assert due > now
 
 
-def test_nothing_reminds_of_what_is_well():
+def test_healthy_alert_has_no_reminder():
     state, _, _ = fed("hhh")
     assert (state.phase, next_reminder(state, TIMERS)) == (Phase.OK, None)

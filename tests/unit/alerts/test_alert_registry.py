@@ -23,12 +23,12 @@ FOUND = sample_snapshot(datetime(2026, 3, 1, tzinfo=UTC))
 MESSAGE = render(FOUND.model_copy(update={"samples": ("a REASON",)}), {FOUND.event})
 
 
-def test_there_is_no_channel_when_none_is_set():
+def test_no_channel_exists_by_default():
     assert channels_from(Settings()) == {}
     assert recipients_of(channels_from(Settings())) == []
 
 
-def test_every_email_address_is_a_recipient_of_its_own():
+def test_every_email_address_is_a_separate_recipient():
     assert recipients_of(channels_from(EVERYTHING)) == [
         Recipient("slack"),
         Recipient("email", "ann@example.org"),
@@ -36,7 +36,7 @@ def test_every_email_address_is_a_recipient_of_its_own():
     ]
 
 
-def test_channels_wait_as_long_as_the_settings_say():
+def test_channel_timeouts_come_from_the_settings():
     slow = EVERYTHING.model_copy(update={"delivery_timeout_s": 7.0})
     assert {channel.timeout_s for channel in channels_from(slow).values()} == {7.0}
 
@@ -57,10 +57,10 @@ def test_timers_come_from_the_settings():
     assert (timers.warning_for_s, timers.critical_for_s, timers.resolve_after_s) == (1, 2, 3)
 
 
-def test_a_slow_schedule_is_no_gap():
+def test_slow_schedule_is_not_a_gap():
     assert timers_from(Settings(evaluate_every_s=600)).max_gap_s == 1800
 
 
-def test_lines_come_from_the_settings():
+def test_thresholds_come_from_the_settings():
     lines = thresholds_from(Settings(warning_rate=0.9, critical_rate=0.6))
     assert (lines.of(Severity.WARNING), lines.of(Severity.CRITICAL)) == (0.9, 0.6)

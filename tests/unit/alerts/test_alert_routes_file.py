@@ -69,7 +69,7 @@ def wire(tmp_path, monkeypatch):
     return make
 
 
-def test_a_good_file_makes_channels_routes_and_windows(wire):
+def test_valid_routes_file_defines_channels_routes_and_maintenance(wire):
     channels, plan = wire(GOOD)
     assert list(channels) == ["team", "pager", "mail"]
     assert plan.addresses["mail"] == ("ann@example.org", "bob@example.org")
@@ -79,14 +79,14 @@ def test_a_good_file_makes_channels_routes_and_windows(wire):
     assert str(window.hours) == "sun 02:00-04:00 Europe/Stockholm"
 
 
-def test_labels_of_apps_lead_to_routes(wire):
+def test_app_labels_select_routes(wire):
     plan = wire(GOOD).plan
     labels = {"app": "support-bot", "severity": "critical", **plan.labels_of_app("support-bot")}
     places = [(to.channel, fallback) for to, fallback in plan.recipients(labels, NOW).items()]
     assert places == [("pager", "mail"), ("team", "mail")]
 
 
-def test_the_settings_channels_are_there_too(wire):
+def test_routes_can_use_channels_from_the_settings(wire):
     channels, plan = wire(
         '[[routes]]\nchannels = "slack"\n', slack_webhook_url="https://hooks.slack.example/T1"
     )
@@ -101,12 +101,12 @@ def test_duration_is_text_with_a_unit_or_a_number_of_seconds(wire, given, second
     assert wire(GOOD.replace('"60s"', given))[1].group_wait_s == seconds
 
 
-def test_without_a_file_everyone_hears_of_everything():
+def test_without_a_routes_file_every_channel_gets_everything():
     plan = wiring_from(Settings(slack_webhook_url="https://hooks.slack.example/T1")).plan
     assert [to.channel for to in plan.recipients({}, NOW)] == ["slack"]
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines(wire):
+def test_all_mistakes_are_reported_at_once_with_line_numbers(wire):
     broken = (
         GOOD.replace('channels = ["team"]\nfallback', 'channels = ["taem"]\nfallback')
         .replace('"env:TEAM_SLACK_URL"', '"https://hooks.slack.example/secret"')
@@ -144,7 +144,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines(wire):
         ("[[maintenance]]", "k = " + "[" * 5_000, "this is not TOML"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_what_to_do(wire, old, new, message):
+def test_mistake_is_reported_with_what_to_do(wire, old, new, message):
     assert old in GOOD
     with pytest.raises(SettingsError) as caught:
         wire(GOOD.replace(old, new))
@@ -159,18 +159,18 @@ def test_a_mistake_is_told_with_what_to_do(wire, old, new, message):
         'active_hours = { from = "08:00", to = "18:00" }\nchannels = "team"',
     ],
 )
-def test_a_file_whose_last_route_leaves_something_out_is_refused(wire, last):
+def test_routes_file_without_a_catch_all_route_is_refused(wire, last):
     with pytest.raises(SettingsError, match="the last route must take everything"):
         wire(GOOD + "\n[[routes]]\n" + last)
 
 
-def test_a_channel_that_the_settings_make_already_cannot_be_declared(wire):
+def test_channel_from_the_settings_cannot_be_declared_again(wire):
     url = "https://hooks.slack.example/T1"
     with pytest.raises(SettingsError, match="already"):
         wire(GOOD.replace("[channels.team]", "[channels.slack]").replace('"team"', '"slack"'),
              slack_webhook_url=url)  # fmt: skip
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_missing_routes_file_is_reported(tmp_path):
     with pytest.raises(SettingsError, match="GROUNDWATCH_ALERTS_FILE: cannot read"):
         wiring_from(Settings(alerts_file=tmp_path / "none.toml"))

@@ -79,9 +79,7 @@ def firing(alert):
     ],
     ids=["until a warning is repeated", "until it expires", "until flapping is over"],
 )
-def test_times_that_nobody_sets_are_those_of_the_manual_to_the_second(
-    before, letter, lasts_s, event
-):
+def test_default_timers_match_the_manual_to_the_second(before, letter, lasts_s, event):
     alert = Alert(AT_ONCE)
     alert.feed(before)
     steps, rest_s = divmod(lasts_s - 1, 300)  # a longer pause would be a gap
@@ -91,81 +89,81 @@ def test_times_that_nobody_sets_are_those_of_the_manual_to_the_second(
 
 
 @pytest.mark.parametrize(("after_s", "reason"), [(1800, "REOPENED"), (1801, "BREACH_HELD")])
-def test_what_fires_again_within_half_an_hour_is_the_same_incident(after_s, reason):
+def test_alert_refired_within_half_an_hour_is_the_same_incident(after_s, reason):
     alert = Alert(AT_ONCE)
     alert.feed("wh")
     assert alert.feed("w", every_s=after_s) == [AlertEvent.FIRED]
     assert alert.last.reason is Reason[reason]
 
 
-def test_nothing_fires_when_a_breach_is_shorter_than_its_timer(alert):
+def test_breach_shorter_than_its_timer_does_not_fire(alert):
     assert alert.feed("h" + "w" * 10 + "h") == []
     assert alert.last.reason is Reason.CLEARED_WHILE_PENDING
 
 
-def test_a_warning_fires_when_it_has_held_for_its_timer(alert):
+def test_warning_fires_after_lasting_for_its_timer(alert):
     assert alert.feed("h" + "w" * 11) == [AlertEvent.FIRED]
     assert alert.state.level is Severity.WARNING
 
 
-def test_a_critical_fires_sooner_than_a_warning(alert):
+def test_critical_fires_sooner_than_a_warning(alert):
     assert alert.feed("c" * 5) == []
     assert alert.feed("c") == [AlertEvent.FIRED]
 
 
-def test_it_fires_once_as_critical_when_a_pending_warning_gets_worse(alert):
+def test_worsening_pending_warning_fires_once_as_critical(alert):
     assert alert.feed("w" * 8 + "c" * 6) == [AlertEvent.FIRED]
     assert alert.state.level is Severity.CRITICAL
     assert alert.state.breach_since == START + timedelta(minutes=1)
 
 
-def test_it_stays_pending_when_no_new_samples_come(alert):
+def test_alert_stays_pending_without_new_samples(alert):
     assert alert.feed("c" * 30, new=0) == []
     assert alert.state.phase is Phase.PENDING
 
 
-def test_it_fires_once_two_evaluations_saw_new_samples(alert):
+def test_alert_fires_once_two_evaluations_had_new_samples(alert):
     alert.feed("c")
     assert alert.feed("c" * 9, new=0) == []
     assert alert.feed("c") == [AlertEvent.FIRED]
 
 
-def test_timers_of_a_policy_of_evidence_are_zero_where_nobody_sets_them():
+def test_evidence_policy_timers_default_to_zero():
     timers = timers_of_evidence(TIMERS)
     assert (timers.warning_for_s, timers.critical_for_s, timers.resolve_after_s) == (0, 0, 0)
 
 
-def test_it_fires_at_once_when_the_timer_is_zero():
+def test_alert_fires_at_once_with_a_zero_timer():
     alert = Alert(AT_ONCE)
     assert alert.feed("ch") == [AlertEvent.FIRED, AlertEvent.RESOLVED]
 
 
 @pytest.mark.parametrize("letter", ["u", "h"])
-def test_nothing_starts_when_evidence_is_not_bad(alert, letter):
+def test_healthy_evidence_starts_no_alert(alert, letter):
     assert alert.feed(letter * 100) == []
     assert alert.state.phase is Phase.OK
 
 
-def test_it_keeps_firing_and_says_stale_when_evidence_is_uncertain(firing):
+def test_alert_keeps_firing_and_is_stale_on_uncertain_evidence(firing):
     began = firing.now + timedelta(minutes=1)
     assert firing.feed("u" * 1440) == []
     assert (firing.state.phase, firing.state.stale_since) == (Phase.FIRING, began)
 
 
-def test_it_is_stale_no_more_when_something_is_known_again(firing):
+def test_certain_evidence_ends_staleness(firing):
     firing.feed("uuuc")
     assert firing.state.stale_since is None
 
 
 @pytest.mark.parametrize("before", ["", "hhh"])
-def test_it_expires_when_no_data_came_for_a_day(firing, before):
+def test_alert_expires_after_a_day_without_data(firing, before):
     firing.feed(before)
     assert firing.feed("u" * 1441) == [AlertEvent.RESOLVED]
     assert firing.last.reason is Reason.EXPIRED_NO_DATA
     assert firing.state.phase is Phase.OK
 
 
-def test_a_blind_monitor_expires_nothing():
+def test_blind_monitor_expires_no_alert():
     alert = Alert()
     alert.feed("w" * 11)
     assert alert.feed("b" * 3000) == []
@@ -173,48 +171,48 @@ def test_a_blind_monitor_expires_nothing():
     assert alert.feed("u") == [AlertEvent.RESOLVED]
 
 
-def test_uncertain_evidence_changes_only_the_time(firing):
+def test_uncertain_evidence_changes_only_timestamps(firing):
     before = firing.state
     firing.feed("u")
     now = firing.now
     assert firing.state == before.but(seen_at=now, stale_since=now, no_data_since=now)
 
 
-def test_it_resolves_when_healthy_has_held(firing):
+def test_alert_resolves_once_healthy_has_lasted(firing):
     assert firing.feed("h" * 15) == []
     assert firing.feed("h") == [AlertEvent.RESOLVED]
     assert firing.last.reason is Reason.HEALTHY_HELD
 
 
-def test_a_relapse_while_recovering_is_silent(firing):
+def test_relapse_while_recovering_is_silent(firing):
     incident = firing.state.incident_id
     assert firing.feed("hhhh" + "c" * 60) == []
     assert (firing.state.phase, firing.state.incident_id) == (Phase.FIRING, incident)
 
 
-def test_a_warning_escalates_when_critical_has_held(alert):
+def test_warning_escalates_once_critical_has_lasted(alert):
     alert.feed("w" * 11)
     assert alert.feed("c" * 6) == [AlertEvent.ESCALATED]
     assert (alert.state.level, alert.state.sequence) == (Severity.CRITICAL, 2)
 
 
-def test_a_critical_deescalates_when_only_a_warning_is_left(firing):
+def test_critical_deescalates_when_only_a_warning_is_left(firing):
     assert firing.feed("w" * 16) == [AlertEvent.DEESCALATED]
     assert (firing.state.level, firing.state.peak) == (Severity.WARNING, Severity.CRITICAL)
 
 
-def test_a_deescalation_does_not_count_as_a_message(firing):
+def test_deescalation_does_not_count_as_a_message(firing):
     told_at = firing.state.last_notified_at
     firing.feed("w" * 16)
     assert firing.state.last_notified_at == told_at
 
 
-def test_a_critical_is_repeated_when_the_time_has_passed(firing):
+def test_critical_is_repeated_after_its_interval(firing):
     assert firing.feed("c" * 239) == []
     assert firing.feed("c") == [AlertEvent.REPEATED]
 
 
-def test_a_warning_is_repeated_once_a_day(alert):
+def test_warning_is_repeated_once_a_day(alert):
     assert alert.feed("w" * (11 + 1439)) == [AlertEvent.FIRED]
     assert alert.feed("w") == [AlertEvent.REPEATED]
 
@@ -230,36 +228,36 @@ def test_every_change_of_phase_keeps_its_reason(alert):
     ]  # fmt: skip
 
 
-def test_an_observation_that_is_not_newer_changes_nothing(firing):
+def test_older_observation_changes_nothing(firing):
     replay = Observation(evidence=Evidence.HEALTHY, at=firing.now, n_total=10**6)
     decision = step(firing.state, replay, firing.now + timedelta(hours=1), TIMERS)
     assert decision == Decision(firing.state, None, Reason.NOT_NEWER)
 
 
-def test_a_pause_of_five_minutes_is_no_gap_and_a_longer_one_is():
+def test_pause_longer_than_five_minutes_is_a_gap():
     assert Alert().feed("w" * 4, every_s=300) == [AlertEvent.FIRED]
     assert Alert().feed("w" * 40, every_s=301) == []
 
 
-def test_three_missed_evaluations_are_a_gap_where_they_take_longer_than_five_minutes():
+def test_three_missed_evaluations_are_a_gap_on_a_slow_schedule():
     assert timers_from(Settings(evaluate_every_s=10)).max_gap_s == 300
     assert timers_from(Settings(evaluate_every_s=200)).max_gap_s == 600
 
 
 @pytest.mark.parametrize("after", ["c", "uc"])
-def test_pending_starts_again_after_a_gap(alert, after):
+def test_pending_timer_restarts_after_a_gap(alert, after):
     alert.feed("cccc")
     alert.feed(after[0], every_s=301)
     assert alert.feed(after[1:] + "c" * 4) == []
     assert alert.feed("c" * 2) == [AlertEvent.FIRED]
 
 
-def test_a_critical_that_flips_at_each_evaluation_is_repeated(firing):
+def test_flapping_critical_is_still_repeated(firing):
     assert firing.feed("hc" * 119) == []
     assert firing.feed("hc") == [AlertEvent.REPEATED]
 
 
-def test_a_critical_is_repeated_while_the_monitor_is_blind(firing):
+def test_critical_is_repeated_while_the_monitor_is_blind(firing):
     assert firing.feed("b" * 239) == []
     assert firing.feed("b") == [AlertEvent.REPEATED]
     assert firing.last.reason is Reason.NO_NEWS_STILL_FIRING
@@ -272,7 +270,7 @@ def test_nothing_else_is_repeated_while_the_monitor_is_blind(firing, before):
     assert firing.feed("b" * 500) == []
 
 
-def test_a_critical_that_must_hold_for_longer_fires_as_a_warning_first():
+def test_critical_with_a_longer_timer_fires_as_a_warning_first():
     slow = Timers(warning_for_s=300, critical_for_s=600, resolve_after_s=900, repeat_after_s=14_400)
     alert = Alert(slow)
     assert alert.feed("c" * 6) == [AlertEvent.FIRED]
@@ -280,7 +278,7 @@ def test_a_critical_that_must_hold_for_longer_fires_as_a_warning_first():
     assert alert.feed("c" * 5) == [AlertEvent.ESCALATED]
 
 
-def test_it_fires_when_two_versions_of_an_evaluator_take_turns(alert):
+def test_alert_fires_when_two_evaluator_versions_alternate(alert):
     events = []
     for minute in range(1, 12):
         at = START + timedelta(minutes=minute)
@@ -292,19 +290,19 @@ def test_it_fires_when_two_versions_of_an_evaluator_take_turns(alert):
     assert events == [None] * 10 + [AlertEvent.FIRED]
 
 
-def test_an_incident_that_is_closed_is_over(firing):
+def test_closing_resolves_the_incident(firing):
     decision = close(firing.state, firing.now + timedelta(days=2), TIMERS)
     assert (decision.event, decision.reason) == (AlertEvent.RESOLVED, Reason.NO_LONGER_EVALUATED)
     assert decision.state.phase is Phase.OK
     assert decision.state.sequence == 2
 
 
-def test_a_clock_that_runs_ahead_does_not_freeze_the_alert(alert):
+def test_clock_that_runs_ahead_does_not_freeze_the_alert(alert):
     ahead = Observation(evidence=Evidence.HEALTHY, at=START + timedelta(days=1), n_total=1)
     assert step(alert.state, ahead, START, TIMERS).state.seen_at == START
 
 
-def test_a_clock_set_back_starts_the_timers_again(firing):
+def test_clock_set_back_restarts_the_timers(firing):
     back = firing.now - timedelta(hours=2)
     decision = step(
         firing.state, Observation(evidence=Evidence.HEALTHY, at=back, n_total=1), back, TIMERS
@@ -312,7 +310,7 @@ def test_a_clock_set_back_starts_the_timers_again(firing):
     assert (decision.state.phase, decision.state.seen_at) == (Phase.RECOVERING, back)
 
 
-def test_a_new_breach_long_after_a_resolve_is_a_new_incident(firing):
+def test_new_breach_long_after_a_resolve_is_a_new_incident(firing):
     first = firing.state.incident_id
     firing.feed("h" * 46)
     assert firing.feed("c" * 6) == [AlertEvent.FIRED]
@@ -320,26 +318,26 @@ def test_a_new_breach_long_after_a_resolve_is_a_new_incident(firing):
     assert (firing.state.sequence, firing.last.reason) == (1, Reason.BREACH_HELD)
 
 
-def test_the_state_survives_json(firing):
+def test_state_survives_json(firing):
     firing.feed("hw")
     assert AlertState.model_validate_json(firing.state.model_dump_json()) == firing.state
 
 
-def test_a_state_of_a_newer_release_is_read(firing):
+def test_state_of_a_newer_release_is_read(firing):
     stored = firing.state.model_dump(mode="json")
     stored["colour"] = stored["bad"]["colour"] = "new"
     assert AlertState.model_validate(stored) == firing.state
 
 
 @pytest.mark.parametrize("name", ["warning_for_s", "critical_for_s", "resolve_after_s"])
-def test_under_a_policy_of_evidence_only_a_timer_that_is_set_holds(name):
+def test_evidence_policy_uses_only_configured_timers(name):
     names = {"warning_for_s", "critical_for_s", "resolve_after_s"}
     timers = timers_of_evidence(timers_from(Settings(**{name: 120})))
     assert {each: getattr(timers, each) for each in names} == dict.fromkeys(names, 0) | {name: 120}
 
 
 @pytest.mark.parametrize("level", Severity)
-def test_thresholds_are_rates(level):
+def test_thresholds_must_be_between_zero_and_one(level):
     rates = {"warning_rate": 0.85, "critical_rate": 0.7}
     for within in (0, 1):
         assert AlertThresholds(**rates | {f"{level}_rate": within}).of(level) == within
@@ -348,7 +346,7 @@ def test_thresholds_are_rates(level):
             AlertThresholds(**rates | {f"{level}_rate": beyond})
 
 
-def test_what_is_not_stored_is_read_as_nothing():
+def test_omitted_snapshot_fields_read_as_empty_defaults():
     """Both are stored without what is as usual; other releases read them."""
     needed = {name for name, field in Snapshot.model_fields.items() if field.is_required()}
     snapshot = Snapshot.model_validate(sample_snapshot(START).model_dump(include=needed))
@@ -359,7 +357,7 @@ def test_what_is_not_stored_is_read_as_nothing():
     assert snapshot.stored().keys() == needed
 
 
-def test_a_timer_that_is_set_is_a_minimum_under_a_policy_of_evidence_too():
+def test_configured_timer_is_a_minimum_for_evidence_policies_too():
     timers = timers_of_evidence(timers_from(Settings(warning_for_s=120)))
     state, events = AlertState(key=KEY), []
     for minute in range(4):
@@ -371,7 +369,7 @@ def test_a_timer_that_is_set_is_a_minimum_under_a_policy_of_evidence_too():
     assert events == [None, None, AlertEvent.FIRED, None]
 
 
-def test_alert_remembers_since_when_it_stands_where_it_stands(alert):
+def test_alert_state_keeps_when_its_phase_began(alert):
     """A letter a minute: pending, firing, recovering, firing again, over."""
     story = []
     for letters in ("h", "w", "www", "w" * 7, "h", "hh", "w", "h" * 16):
@@ -386,7 +384,7 @@ def test_alert_remembers_since_when_it_stands_where_it_stands(alert):
     assert alert.state.resolved_at == START + timedelta(minutes=32)
 
 
-def test_alert_remembers_what_was_known_before_the_breach(alert):
+def test_alert_state_keeps_the_status_before_the_breach(alert):
     alert.feed("hw")
     assert alert.state.status_before is Evidence.HEALTHY
     alert.feed("w")
@@ -398,7 +396,7 @@ def test_alert_remembers_what_was_known_before_the_breach(alert):
     assert (other.state.status_before, other.state.level) == (None, Severity.CRITICAL)
 
 
-def test_what_is_resolved_keeps_its_worst_level_until_the_next_time(firing):
+def test_resolved_alert_keeps_its_worst_level_until_it_fires_again(firing):
     firing.feed("w" * 16)
     incident = firing.state
     assert (incident.level, incident.peak, incident.sequence) == (
@@ -411,7 +409,7 @@ def test_what_is_resolved_keeps_its_worst_level_until_the_next_time(firing):
     assert firing.state.resolved_at is None
 
 
-def test_what_is_closed_may_be_reopened_and_has_no_runs(firing):
+def test_closed_alert_can_be_reopened_and_has_no_runs(firing):
     later = firing.now + timedelta(days=2)
     state = close(firing.state, later, TIMERS).state
     assert (state.seen, state.seen_at, state.phase_since, state.resolved_at) == (
@@ -425,7 +423,7 @@ def test_what_is_closed_may_be_reopened_and_has_no_runs(firing):
     ("metric", "status", "n_total"),
     [("groundedness", Status.BLIND, 7), ("monitor:queue_lag", Status.WARNING, 1_772_366_400_000)],
 )
-def test_observation_is_what_a_verdict_says(metric, status, n_total):
+def test_observation_reflects_its_verdict(metric, status, n_total):
     """The monitor has no samples: each of its evaluations is new."""
     found = Observation.of(make_verdict(status, START, metric=metric, n_total=7))
     assert (found.at, found.n_total, found.basis) == (START, n_total, None)
@@ -433,7 +431,7 @@ def test_observation_is_what_a_verdict_says(metric, status, n_total):
     assert found.evidence is (Evidence.UNCERTAIN if status is Status.BLIND else Evidence.WARNING)
 
 
-def test_timers_that_differ_for_the_monitor_hold_for_its_alerts():
+def test_monitor_timers_apply_to_monitor_alerts():
     verdict = make_verdict(Status.WARNING, START, metric="monitor:queue_lag")
     own = Timers(
         warning_for_s=600, critical_for_s=300, resolve_after_s=900, repeat_after_s=14_400,
@@ -449,7 +447,7 @@ def test_timers_that_differ_for_the_monitor_hold_for_its_alerts():
 
 
 @pytest.mark.parametrize(("name", "s"), [("warning_for_s", 600), ("critical_for_s", 300)])
-def test_reminders_of_a_critical_have_a_time_of_their_own(name, s):
+def test_critical_reminders_have_their_own_interval(name, s):
     timers = timers_from(Settings())
     assert getattr(timers, name) == s
     assert timers.repeat_after(Severity.CRITICAL).total_seconds() == timers.repeat_after_s

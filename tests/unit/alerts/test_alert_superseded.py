@@ -53,20 +53,20 @@ def firing():
 
 
 @pytest.mark.parametrize("letter", "hwcu")
-def test_what_fires_is_closed_once_when_another_evaluator_judges(firing, letter):
+def test_firing_alert_is_closed_once_when_the_evaluator_changes(firing, letter):
     assert firing.feed(letter, "v2") == [RESOLVED]
     assert (firing.last.reason, firing.state.phase) == (Reason.SUPERSEDED, Phase.OK)
     assert firing.feed("h" * 5, "v2") == []
 
 
-def test_what_is_bad_by_the_new_evaluator_too_is_another_incident(firing):
+def test_breach_under_a_new_evaluator_is_a_new_incident(firing):
     before = firing.state.incident_id
     assert firing.feed("cc", "v2") == [RESOLVED, FIRED]
     assert firing.state.incident_id != before
     assert firing.last.reason is Reason.BREACH_HELD
 
 
-def test_what_was_seen_by_another_evaluator_does_not_count_as_held():
+def test_breach_time_under_another_evaluator_does_not_count():
     alert = Alert(HELD)
     alert.feed("w" * 4)
     assert alert.feed("w" * 5, "v2") == []
@@ -75,7 +75,7 @@ def test_what_was_seen_by_another_evaluator_does_not_count_as_held():
 
 
 @pytest.mark.parametrize("quiet_letters", ["", "h"])
-def test_what_flaps_is_closed_and_told_as_well(quiet_letters):
+def test_flapping_alert_is_closed_and_reported_too(quiet_letters):
     alert = Alert()
     alert.feed("wh" * 3 + "w" + quiet_letters)
     assert alert.state.quiet_since is not None
@@ -83,7 +83,7 @@ def test_what_flaps_is_closed_and_told_as_well(quiet_letters):
     assert alert.state.quiet_since is None
 
 
-def test_nobody_gets_more_than_ten_messages_though_everything_changes_all_day():
+def test_at_most_ten_messages_a_day_despite_constant_changes():
     alert, heard = Alert(), []
     for number in range(40):
         heard += alert.feed("c", f"v{number}")
@@ -91,14 +91,14 @@ def test_nobody_gets_more_than_ten_messages_though_everything_changes_all_day():
     assert len(heard) == MOST_A_DAY
 
 
-def test_a_state_that_knows_no_basis_yet_takes_the_first_it_sees(firing):
+def test_state_without_a_basis_adopts_the_first_one(firing):
     firing.state = firing.state.but(basis=None)
     assert firing.feed("c", "v2") == []
     assert firing.feed("c", None) == []
     assert firing.state.basis == JudgedBy(evaluator="v2")
 
 
-def test_what_fires_again_soon_is_the_same_incident(firing):
+def test_alert_refired_soon_is_the_same_incident(firing):
     before = firing.state
     assert firing.feed("h" + "h" * 29 + "w") == [RESOLVED, FIRED]
     after = firing.state
@@ -108,13 +108,13 @@ def test_what_fires_again_soon_is_the_same_incident(firing):
     )  # fmt: skip
 
 
-def test_what_fires_again_later_is_another_incident(firing):
+def test_alert_refired_later_is_a_new_incident(firing):
     before = firing.state.incident_id
     assert firing.feed("h" * 32 + "w") == [RESOLVED, FIRED]
     assert firing.state.incident_id != before
 
 
-def test_nothing_is_reopened_when_that_is_not_wanted(firing):
+def test_reopening_can_be_switched_off(firing):
     before = firing.state.incident_id
     firing.timers = replace(AT_ONCE, reopen_within_s=0)
     firing.feed("hhw")
@@ -126,7 +126,7 @@ def verdict(metric="groundedness", **changes):
     return found.model_copy(update=changes)
 
 
-def test_evaluator_policy_and_lines_are_the_basis_of_a_status():
+def test_basis_of_a_status_is_evaluator_policy_and_thresholds():
     basis = JudgedBy.of(verdict(), LINES, None)
     for other in (
         JudgedBy.of(verdict(evaluator_version="g@2"), LINES, None),
@@ -142,7 +142,7 @@ def rule_of(judged, rules):
     return next(rule for rule in rules if judged.metric == f"rule:{rule.name}")
 
 
-def test_a_changed_threshold_of_a_rule_is_another_basis():
+def test_changed_rule_threshold_changes_the_basis():
     rules = RULE_SETS["rag"]
     lower = [replace(rule, below=rule.below and rule.below / 2) for rule in rules]
     judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:groundedness")
@@ -150,7 +150,7 @@ def test_a_changed_threshold_of_a_rule_is_another_basis():
     assert JudgedBy.of(judged, LINES, before) != JudgedBy.of(judged, LINES, after)
 
 
-def test_a_rule_for_every_metric_does_not_care_which_evaluator_it_looks_at():
+def test_rule_for_every_metric_is_independent_of_the_evaluator():
     rules = RULE_SETS["rag"]
     judged = next(v for v in judge_all([verdict()], rules) if v.metric == "rule:errors")
     other = judged.model_copy(update={"evaluator_version": "another@1"})
@@ -162,7 +162,7 @@ def test_alerts_about_the_monitor_are_never_superseded():
     assert JudgedBy.of(verdict("monitor:queue_lag"), LINES, None) is None
 
 
-def test_what_changed_is_said_in_words():
+def test_changed_basis_is_named_in_words():
     before, now = (
         JudgedBy(evaluator="g@1", policy="point"),
         JudgedBy(evaluator="g@2", policy="point"),

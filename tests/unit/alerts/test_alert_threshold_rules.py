@@ -42,18 +42,18 @@ def statuses(rules, *verdicts):
         ({"metric": "relevance", "average_score": 0.9, "n_failed": 12}, "errors"),
     ],
 )
-def test_the_named_set_says_what_its_thresholds_say(changes, broken):
+def test_named_rule_set_breaks_exactly_the_violated_threshold(changes, broken):
     found = statuses(RULE_SETS["rag"], verdict(**changes))
     critical = [name for name, status in found.items() if status is Status.CRITICAL]
     assert critical == [f"rule:{broken}"]
 
 
-def test_what_is_on_the_line_breaks_no_rule():
+def test_value_at_the_threshold_breaks_no_rule():
     on_the_line = verdict(metric="groundedness", average_score=0.80, n=95, n_failed=5)
     assert Status.CRITICAL not in statuses(RULE_SETS["rag"], on_the_line).values()
 
 
-def test_too_little_and_blind_say_nothing():
+def test_insufficient_or_blind_data_break_no_rule():
     rule = [ThresholdRule(name="x", metric="groundedness", below=0.9)]
     assert statuses(rule, verdict(n=29, average_score=0.1)) == {"rule:x": "insufficient_data"}
     assert statuses(rule, verdict(n=30, average_score=0.1)) == {"rule:x": Status.CRITICAL}
@@ -61,7 +61,7 @@ def test_too_little_and_blind_say_nothing():
     assert statuses(rule, blind) == {"rule:x": Status.BLIND}
 
 
-def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
+def test_rule_for_every_metric_names_the_one_that_breaks_it():
     rule = [ThresholdRule(name="x", metric="*", below=0.5, severity=Severity.WARNING)]
     (found,) = judge_all(
         [verdict(metric="a"), verdict(metric="b", average_score=0.4), verdict(metric="c")], rule
@@ -72,11 +72,11 @@ def test_a_rule_for_every_metric_tells_of_the_one_that_breaks_it():
 
 
 @pytest.mark.parametrize("metric", ["monitor:queue_lag", "error_rate"])
-def test_a_rule_for_every_metric_is_about_answers_alone(metric):
+def test_rule_for_every_metric_ignores_monitor_metrics(metric):
     assert judge_all([verdict(metric=metric)], RULE_SETS["rag"]) == []
 
 
-def test_rates_are_written_as_everywhere():
+def test_rule_reasons_format_rates_as_percentages():
     rules = [
         ThresholdRule(name="rate", metric="groundedness", of="pass_rate", below=0.7),
         ThresholdRule(name="errors", metric="*", of="error_rate", above=0.05),
@@ -88,7 +88,7 @@ def test_rates_are_written_as_everywhere():
     ]
 
 
-def test_each_rule_of_the_named_set_fires_and_all_are_one_incident(sqlite_url):
+def test_rules_of_a_named_set_fire_into_one_incident(sqlite_url):
     plan = replace(RoutingConfig.everyone([Recipient("out")]), rules=RULE_SETS["rag"])
     low = {"faithfulness": 0.84, "groundedness": 0.79, "context_precision": 0.49}
     store, fired = Store(sqlite_url), set()
@@ -107,7 +107,7 @@ def test_each_rule_of_the_named_set_fires_and_all_are_one_incident(sqlite_url):
     assert len(incidents) == 1
 
 
-def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
+def test_rule_fires_after_its_own_timer_beside_the_status(sqlite_url):
     plan = RoutingConfig(
         routes=RoutingConfig.everyone([Recipient("out")]).routes,
         addresses={"out": ("",)},
@@ -128,7 +128,7 @@ def test_a_rule_fires_after_its_own_time_beside_the_status(sqlite_url):
     assert Recipient("out") in plan.recipients({}, NOW)
 
 
-def test_rules_stand_in_the_routes_file(tmp_path):
+def test_rules_are_read_from_the_routes_file(tmp_path):
     path = tmp_path / "alerts.toml"
     path.write_text(
         ROUTE + '[[rules]]\nuse = "rag"\n[[rules]]\nname = "mine"\nmetric = "relevance"\n'
@@ -153,7 +153,7 @@ def test_rules_stand_in_the_routes_file(tmp_path):
         ('use = "rag"\n[[rules]]\nname = "errors"\nabove = 0.1', "already"),
     ],
 )
-def test_a_rule_that_is_wrong_is_told_with_its_line(tmp_path, rule, message):
+def test_invalid_rule_is_reported_with_its_line(tmp_path, rule, message):
     path = tmp_path / "alerts.toml"
     path.write_text(f"{ROUTE}[[rules]]\n{rule}\n")
     with pytest.raises(SettingsError, match=message) as caught:
@@ -180,7 +180,7 @@ def test_rule_compares_its_figure_with_its_threshold(rule, value, status):
 
 
 @pytest.mark.parametrize(("scored", "failed", "status"), [(27, 3, "critical"), (27, 2, None)])
-def test_error_rate_is_of_all_that_were_tried(scored, failed, status):
+def test_error_rate_counts_all_attempted_evaluations(scored, failed, status):
     rule = ThresholdRule(name="x", metric="*", of="error_rate", above=0.05)
     (found,) = judge_all([verdict(window_n=scored, n_failed=failed)], [rule])
     assert found.status == (status or Status.INSUFFICIENT_DATA)
@@ -195,9 +195,7 @@ def test_error_rate_is_of_all_that_were_tried(scored, failed, status):
     [("broken", "healthy", "a"), ("healthy", "broken", "b"), ("blind", "healthy", "a"),
      ("few", "healthy", "b"), ("blind", "broken", "b"), ("healthy", "healthy", "a")],
 )  # fmt: skip
-def test_of_several_metrics_a_rule_shows_the_worst_and_of_alike_ones_the_first(
-    first, second, shown
-):
+def test_rule_shows_the_worst_metric_and_the_first_of_equals(first, second, shown):
     """Blind is worse than healthy, as nobody knows, and better than what is certainly broken."""
     figures = {
         "broken": {"average_score": 0.1}, "healthy": {"average_score": 0.9},

@@ -111,11 +111,11 @@ def written(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_digest_is_as_it_was_agreed(form):
+def test_digest_matches_its_golden_file(form):
     assert written(form) == (GOLDEN / form).read_text(encoding="utf-8")
 
 
-def test_the_mail_shows_its_pictures_by_their_ids_and_loads_nothing_from_outside():
+def test_digest_mail_embeds_its_pictures_and_loads_nothing():
     mail = compose(message(), ID, sender="gw@example.org")
     plain, related = mail.iter_parts()
     html, *pictures = related.iter_parts()
@@ -130,16 +130,16 @@ def test_the_mail_shows_its_pictures_by_their_ids_and_loads_nothing_from_outside
     assert "http" not in html.get_content().replace("https://evil.example", "")
 
 
-def test_the_mail_has_the_same_bytes_on_every_attempt():
+def test_digest_mail_is_identical_on_every_attempt():
     first, second = (compose(message(), ID, sender="gw@example.org") for _ in range(2))
     assert first.as_bytes() == second.as_bytes()
 
 
-def test_the_mail_is_small_enough_for_any_mailbox():
+def test_digest_mail_stays_below_the_size_limit():
     assert len(compose(message(), ID, sender="gw@example.org").as_bytes()) < 100_000
 
 
-def test_no_text_of_strangers_is_a_mark_in_slack():
+def test_foreign_text_is_never_markup_in_slack():
     blocks = slack.payload(message(), ID)["blocks"]
     marked = [b["text"]["text"] for b in blocks if b.get("text", {}).get("type") == "mrkdwn"]
     assert not [text for text in marked if "<!channel>" in text or "**_`" in text]

@@ -29,7 +29,7 @@ def test_channels_of_the_routes_file_are_named(tmp_path):
     assert alert_recipients(Settings(alerts_file=file)) == f"pager, screen (of {file})"
 
 
-def test_nobody_is_told_by_the_bare_settings():
+def test_default_settings_notify_nobody():
     assert alert_recipients(Settings()).startswith("nobody yet")
 
 

@@ -22,17 +22,17 @@ def test_duration_is_read_when_it_has_a_unit(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "24", "h", "0s", "-1h", "1.5h", "1h30m", "yesterday", "١h x"])
-def test_duration_is_refused_with_an_example_when_it_is_none(text):
+def test_invalid_duration_is_refused_with_an_example(text):
     with pytest.raises(typer.BadParameter, match="expected 90s, 15m, 24h or 7d"):
         parse_duration_s(text)
 
 
-def test_duration_is_refused_when_no_calendar_has_it():
+def test_duration_longer_than_ten_years_is_refused():
     with pytest.raises(typer.BadParameter, match="longer than ten years"):
         parse_duration_s("99999999999d")
 
 
-def test_warning_is_one_plain_line_when_it_quotes_markup(capsys):
+def test_warning_that_quotes_markup_is_one_plain_line(capsys):
     warn("[/red] [bold]x\x1b[31m\n" + "y" * 200)
 
     assert capsys.readouterr().err == "[/red] [bold]x[31m " + "y" * 200 + "\n"

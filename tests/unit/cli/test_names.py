@@ -28,7 +28,7 @@ def run(tmp_path, monkeypatch, migrated_sqlite):
     [("mark --list", "deploys"), ("poison ls", "dead-letters"), ("digest", "report --digest"),
      ("show a b", "status APP METRIC"), ("score --help", "evaluate")],
 )  # fmt: skip
-def test_earlier_name_works_and_names_the_present_one_once(run, line, now):
+def test_old_command_name_works_and_names_the_new_one_once(run, line, now):
     found = run(line)
     assert found.exit_code == (2 if line == "show a b" else 0)
     assert found.stderr.count(f"is now: groundwatch {now}") == 1
@@ -41,7 +41,7 @@ def test_earlier_name_works_and_names_the_present_one_once(run, line, now):
      "alerts outbox ls", "dead-letters list", "deploys", "tokens list", "metrics", "config",
      "samples", "label stats"],
 )  # fmt: skip
-def test_every_reader_answers_with_json(run, line):
+def test_every_read_command_supports_json(run, line):
     found = run(f"{line} --json")
     assert found.exit_code == (3 if line == "status" else 0), found.output
     json.loads(found.stdout)
@@ -60,7 +60,7 @@ def test_token_is_shown_once_listed_and_revoked(run):
         assert run(f"tokens {wrong}").exit_code == 2
 
 
-def test_page_of_what_is_not_there_is_not_opened(run):
+def test_open_refuses_an_unknown_name(run):
     assert run("open").stdout == "http://127.0.0.1:8642/\n"
     assert "no app, incident or sample is named 'nope'" in str(run("open nope").exception)
 

@@ -7,11 +7,11 @@ from monitor.cli.app import app
 
 
 @pytest.mark.parametrize("command", ["status", "report", "alerts", "doctor"])
-def test_asking_for_help_is_no_mistake(command):
+def test_help_is_not_a_usage_error(command):
     assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
 
 
-def test_name_that_is_none_is_told_with_the_one_that_was_meant():
+def test_unknown_command_suggests_the_closest_name():
     result = CliRunner().invoke(app, ["statsu"])
     assert result.exit_code == 2
     assert "No such command 'statsu'. Did you mean 'status'?" in result.output
@@ -19,5 +19,5 @@ def test_name_that_is_none_is_told_with_the_one_that_was_meant():
 
 
 @pytest.mark.parametrize(("command", "code"), [("status", 3), ("report", 2), ("replay", 2)])
-def test_exit_code_of_a_usage_error(command, code):
+def test_usage_error_has_its_exit_code(command, code):
     assert CliRunner().invoke(app, [command, "--bogus"]).exit_code == code

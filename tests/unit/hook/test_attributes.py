@@ -63,11 +63,11 @@ def test_fields_of_every_kind_are_read(holder):
 
 
 @pytest.mark.parametrize("kind", [Trap, HiddenDict, Slotted, object, int])
-def test_nothing_else_runs(kind):
+def test_attribute_lookup_runs_no_user_code(kind):
     assert lookup(kind.__new__(kind), ("text",)) is None
 
 
-def test_value_of_the_class_is_read():
+def test_class_attribute_is_read():
     assert attribute(Plain.__new__(Plain), "text") == "of the class"
 
 

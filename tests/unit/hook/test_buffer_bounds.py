@@ -21,7 +21,7 @@ def by_texts(made):
 
 
 @pytest.mark.parametrize("record", [by_fields, by_texts])
-def test_characters_that_wait_are_counted_exactly(record):
+def test_buffered_characters_are_counted_exactly(record):
     made = recorder(buffer_chars=30)
     for _ in range(4):
         record(made)
@@ -29,7 +29,7 @@ def test_characters_that_wait_are_counted_exactly(record):
 
 
 @pytest.mark.parametrize("record", [by_fields, by_texts])
-def test_characters_that_were_sent_make_room(record):
+def test_sent_characters_free_the_buffer(record):
     made = recorder(buffer_chars=10)
     record(made)
     made.chars_out += 10
@@ -38,7 +38,7 @@ def test_characters_that_were_sent_make_room(record):
 
 
 @pytest.mark.parametrize("record", [by_fields, by_texts])
-def test_number_of_samples_that_wait_is_bounded(record):
+def test_number_of_buffered_samples_is_bounded(record):
     made = recorder(buffer_samples=2)
     for _ in range(3):
         record(made)
@@ -46,7 +46,7 @@ def test_number_of_samples_that_wait_is_bounded(record):
 
 
 @pytest.mark.parametrize("record", [by_fields, by_texts])
-def test_full_queue_takes_nothing_and_says_so(record):
+def test_full_queue_drops_new_samples_and_counts_them(record):
     made = recorder()
     made.full = True
     record(made)

@@ -18,14 +18,14 @@ def test_names_are_kept_when_the_texts_are_cut(contexts):
     assert {name: draft.rest[name] for name in NAMES} == NAMES
 
 
-def test_name_of_any_length_is_bounded():
+def test_overlong_id_is_cut():
     draft = captured(id="x" * 1_000_000)
     assert "id" in draft.cut
     assert draft.chars <= 1_000 + MARGIN + 2_000
 
 
 @pytest.mark.parametrize("query", [object(), (word for word in "ab")])
-def test_question_that_cannot_be_read_is_said_to_be_unreadable(query):
+def test_unreadable_question_is_reported(query):
     draft = captured(query=query, metadata={"k": 1})
     assert draft.query is None
     assert draft.rest["metadata"] == {
@@ -34,6 +34,6 @@ def test_question_that_cannot_be_read_is_said_to_be_unreadable(query):
     }
 
 
-def test_question_may_read_like_a_placeholder():
+def test_question_text_may_look_like_a_placeholder():
     draft = captured(query="<generator>")
     assert (draft.query, "metadata" in draft.rest) == ("<generator>", False)

@@ -11,7 +11,7 @@ def captured(limit=1_000, **given):
     return capture({"output": "o", **given}, limit=limit, at_ns=5, sequence=7, rate=0.5)
 
 
-def test_draft_holds_what_was_given():
+def test_draft_contains_every_given_field():
     draft = captured(query="q", contexts=["c"], tags={"a": "b"}, label=1, id="i")
     assert draft[:6] == (5, 7, 0.5, "q", ("c",), "o")
     assert draft.rest == {"id": "i", "tags": {"a": "b"}, "label": 1}
@@ -26,21 +26,21 @@ def test_characters_of_texts_and_names_count():
 
 
 @pytest.mark.parametrize("output", [None, object(), (word for word in "ab")])
-def test_sample_without_a_readable_answer_is_none(output):
+def test_sample_without_a_readable_answer_is_not_captured(output):
     assert captured(output=output) is None
 
 
-def test_answer_may_read_like_a_placeholder():
+def test_answer_text_may_look_like_a_placeholder():
     assert captured(output="<generator>").output == "<generator>"
 
 
 @pytest.mark.parametrize("query", [None, "", "q", ["q"], {"q": 1}, 7])
-def test_question_that_can_be_read_leaves_no_note(query):
+def test_readable_question_adds_no_metadata(query):
     draft = captured(query=query)
     assert (draft.query, draft.rest) == (query, {})
 
 
-def test_metadata_that_is_no_mapping_gives_way_to_what_could_not_be_read():
+def test_invalid_metadata_is_replaced_by_the_unreadable_fields():
     assert captured(query=object(), metadata=[1]).rest["metadata"] == {
         "unreadable": {"query": "<object>"}
     }
@@ -68,20 +68,20 @@ def test_passages_are_read_in_every_form(contexts, read):
     ("contexts", "named", "read"),
     [(object(), "<object>", ()), (["a", object(), "b"], "<object>", ("a", "b")), (7, "<int>", ())],
 )
-def test_passage_that_cannot_be_read_is_named_and_the_others_stay(contexts, named, read):
+def test_unreadable_passage_is_named_and_the_others_are_kept(contexts, named, read):
     draft = captured(contexts=contexts)
     assert draft.contexts == read
     assert draft.rest["metadata"]["unreadable"]["contexts"] == named
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_passages_beyond_the_bound_are_cut_off(more):
+def test_passages_beyond_the_limit_are_dropped(more):
     draft = captured(contexts=["p"] * (PASSAGES + more))
     assert len(draft.contexts) == PASSAGES
     assert draft.cut == ({"contexts"} if more else frozenset())
 
 
-def test_texts_are_cut_at_the_limit_with_its_margin():
+def test_texts_are_cut_at_the_limit_plus_margin():
     draft = captured(contexts=["x" * 5_000, "y"])
     assert draft.cut == {"contexts"}
     assert 1_000 <= len(draft.contexts[0]) <= 1_000 + MARGIN
@@ -91,7 +91,7 @@ def history(turns, query=None):
     return captured(history=turns, query=query).rest.get("history")
 
 
-def test_turns_keep_their_order_and_empty_ones_go():
+def test_turns_keep_their_order_without_empty_ones():
     turns = ["a", {"role": "assistant", "content": "b"}, {"role": "tool", "content": ""}, {"x": 1}]
     assert history(turns) == [
         {"role": "user", "content": "a"},
@@ -113,7 +113,7 @@ def test_parts_of_a_turn_are_joined():
     assert history([{"role": "user", "content": content}])[0]["content"].endswith("\nb")
 
 
-def test_history_that_is_no_list_is_named():
+def test_invalid_history_is_reported_as_unreadable():
     draft = captured(history={"a": 1})
     assert "history" not in draft.rest
     assert draft.rest["metadata"]["unreadable"] == {"history": "<dict>"}

@@ -21,18 +21,18 @@ def test_split_follows_the_shares():
     assert split({"A": 0.9, "B": 0.1}) == pytest.approx({"A": 0.9, "B": 0.1}, abs=0.02)
 
 
-def test_variant_of_which_nothing_is_known_gets_an_even_part():
+def test_unknown_variant_gets_an_even_share():
     assert split({"A": 1.0, "B": 0.0}, ("A", "B", "C"))["C"] == pytest.approx(0.25, abs=0.03)
 
 
-def test_key_keeps_its_variant_and_experiments_do_not_go_together():
+def test_key_keeps_its_variant_and_experiments_are_independent():
     assert len({pick(None, "variant", "user-1", ("A", "B")) for _ in range(50)}) == 1
     keys = [f"user-{k}" for k in range(400)]
     same = [pick(None, "one", key, "AB") == pick(None, "two", key, "AB") for key in keys]
     assert 0.4 < sum(same) / 400 < 0.6
 
 
-def test_few_keys_move_when_the_shares_do():
+def test_few_keys_change_variant_when_shares_change():
     keys = [f"user-{k}" for k in range(2_000)]
     before = [pick({"A": 0.5, "B": 0.5}, "v", key, "AB") for key in keys]
     after = [pick({"A": 0.6, "B": 0.4}, "v", key, "AB") for key in keys]
@@ -43,7 +43,7 @@ def test_few_keys_move_when_the_shares_do():
     "published", [None, b"", b"nonsense", b"[1]", b'{"variant": 3}', b'{"variant": {"A": "x"}}',
                   b'{"variant": {"A": 0}}', b"\xff"],
 )  # fmt: skip
-def test_whatever_else_stands_in_redis_is_no_share(published):
+def test_invalid_shares_in_redis_are_ignored(published):
     assert read_shares(published) == {}
 
 

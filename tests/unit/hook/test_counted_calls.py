@@ -22,7 +22,7 @@ class Odd:
         raise RuntimeError(name)
 
 
-def test_interaction_that_never_had_an_output_counts_nowhere(hook):
+def test_interaction_without_an_output_is_not_counted(hook):
     with hook.interaction(query="q"):
         pass
     assert counted(hook) == (0, 0, {}, {})
@@ -34,13 +34,13 @@ def test_interaction_that_failed_counts_as_failed(hook):
     assert counted(hook) == (0, 0, {}, {"KeyError": 1})
 
 
-def test_answer_that_cannot_be_read_counts_as_none_and_is_returned(hook):
+def test_unreadable_answer_counts_as_missing_and_is_returned(hook):
     answer = Odd()
     assert hook.watch(output="answer")(lambda query: answer)("q") is answer
     assert counted(hook) == (1, 1, {"no_output": 1}, {})
 
 
-def test_stream_that_fails_under_way_counts_as_failed_and_keeps_its_beginning(hook):
+def test_stream_that_fails_midway_counts_as_failed_and_keeps_its_start(hook):
     @hook.watch
     def stream(query):
         yield "a"
@@ -52,7 +52,7 @@ def test_stream_that_fails_under_way_counts_as_failed_and_keeps_its_beginning(ho
     assert hook.stats()["buffered"] == 1
 
 
-def test_field_that_no_record_has_is_named_in_the_log(hook, caplog):
+def test_unknown_field_is_named_in_the_log(hook, caplog):
     hook.watch(lokale="de", release="v1")(lambda query: "a")
     assert [record.getMessage() for record in caplog.records] == [
         "watch_unknown_field name='lokale'"

@@ -35,7 +35,7 @@ def sent(given_, limit=1_000, **options):
 
 
 @given(*[ODD] * 6)
-def test_worker_can_read_whatever_was_handed_over(query, contexts, tool_calls, metadata, tags, one):
+def test_worker_can_read_every_captured_value(query, contexts, tool_calls, metadata, tags, one):
     sample = sent(
         {
             "output": "a", "query": query, "contexts": contexts, "tool_calls": tool_calls,
@@ -46,7 +46,7 @@ def test_worker_can_read_whatever_was_handed_over(query, contexts, tool_calls, m
     assert sample.interaction.output == "a"
 
 
-def test_sample_says_how_it_was_chosen():
+def test_sample_records_its_rate_hook_and_sequence():
     sample = sent({"output": "a"})
     assert (sample.sample_rate, sample.hook_id, sample.sequence) == (0.5, "h", 7)
     assert sample.sampled_at.timestamp() == 1.0
@@ -54,7 +54,7 @@ def test_sample_says_how_it_was_chosen():
 
 
 @pytest.mark.parametrize("name", ["release", "environment"])
-def test_release_and_environment_of_the_app_stand_where_the_call_names_none(name):
+def test_release_and_environment_default_to_the_apps(name):
     of_app = {name: "of the app"}
     assert getattr(sent({"output": "a"}, **of_app).interaction, name) == "of the app"
     assert getattr(sent({"output": "a", name: "own"}, **of_app).interaction, name) == "own"
@@ -64,7 +64,7 @@ def test_control_characters_in_an_id_become_spaces():
     assert sent({"output": "a", "id": "a\x00b\n"}).interaction.id == "a b "
 
 
-def test_tool_call_in_the_form_of_openai_is_understood():
+def test_openai_tool_call_is_read():
     call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
     [tool_call] = sent({"output": "a", "tool_calls": [call]}).interaction.tool_calls
     assert (tool_call.name, tool_call.arguments) == ("search", "{}")
@@ -81,7 +81,7 @@ def test_tool_call_in_the_form_of_openai_is_understood():
         ({"name": "f", "error": {"code": 7}}, {"name": "f", "error": '{"code":7}'}),
     ],
 )
-def test_tool_call_in_any_form_is_read_and_those_beside_it_stay(given_, known):
+def test_tool_calls_in_every_form_are_read(given_, known):
     alone = sent({"output": "a", "tool_calls": given_}).interaction.tool_calls
     read, beside = sent(
         {"output": "a", "tool_calls": [given_, {"name": "n"}]}
@@ -90,12 +90,12 @@ def test_tool_call_in_any_form_is_read_and_those_beside_it_stay(given_, known):
     assert {name: getattr(read, name) for name in known} == known
 
 
-def test_mask_of_the_call_goes_before_that_of_the_hook():
+def test_mask_of_the_call_wins_over_the_hooks():
     sample = sent({"output": "a", "mask": lambda _: "call"}, mask=lambda _: "hook")
     assert sample.interaction.output == "call"
 
 
-def test_failure_of_the_mask_does_not_quote_the_text():
+def test_mask_error_does_not_quote_the_text():
     def mask(text):
         raise ValueError(text)
 
@@ -105,7 +105,7 @@ def test_failure_of_the_mask_does_not_quote_the_text():
     assert caught.value.__suppress_context__
 
 
-def test_answer_goes_before_question_and_passages_when_room_is_short():
+def test_answer_is_kept_before_question_and_passages_when_space_is_short():
     given_ = {"output": "o" * 8, "query": "q" * 8, "contexts": ["c", "d"]}
     sample = sent(given_, limit=10)
     assert (sample.interaction.output, sample.interaction.query) == ("o" * 8, "qq")
@@ -122,14 +122,14 @@ EVERYWHERE = {
 }  # fmt: skip
 
 
-def test_mask_sees_every_text_key_tag_and_person():
+def test_mask_is_applied_to_every_text_key_tag_and_user():
     sample = sent(EVERYWHERE, mask=lambda text: text.replace("SECRET", "#"))
     assert "SECRET" not in sample.model_dump_json()
     assert sample.interaction.tags == {"tenant": "#"}
     assert (sample.interaction.user_id, sample.interaction.session_id) == ("#", "#")
 
 
-def test_mask_leaves_names_that_the_models_know_alone():
+def test_mask_does_not_change_ids_and_release():
     sample = sent(EVERYWHERE | {"id": "r", "trace_id": "t", "release": "v"}, mask=lambda _: "#")
     interaction = sample.interaction
     assert (interaction.id, interaction.trace_id, interaction.release) == ("r", "t", "v")
@@ -139,7 +139,7 @@ def test_mask_leaves_names_that_the_models_know_alone():
 
 @pytest.mark.parametrize("name", ["output", "query", "contexts", "metadata"])
 @pytest.mark.parametrize("left", range(1, 22, 4))
-def test_half_a_secret_at_the_place_of_a_cut_does_not_leave(name, left):
+def test_secret_split_by_the_cut_is_not_sent(name, left):
     # What is masked shrinks, so that the end of what was captured would fit.
     text = "somebody@department.example.com " * 200
     text = text[: 1_000 + MARGIN - len("out") - left] + " jo.doe@private.example.com"
@@ -150,7 +150,7 @@ def test_half_a_secret_at_the_place_of_a_cut_does_not_leave(name, left):
     assert name in sample.truncated
 
 
-def test_no_text_leaves_when_only_metadata_is_captured():
+def test_no_text_is_sent_when_only_metadata_is_captured():
     sample = sent(EVERYWHERE | {"release": "v", "label": 1}, capture="metadata")
     shown = sample.interaction.model_dump(exclude_defaults=True)
     assert shown.pop("id") == sample.sample_id
@@ -169,7 +169,7 @@ def test_tags_and_ids_are_masked_when_only_metadata_is_captured():
     assert "SECRET" not in sent(EVERYWHERE, **options).model_dump_json()
 
 
-def test_scoring_says_why_it_skips_what_was_not_captured():
+def test_scoring_skips_uncaptured_texts_with_a_reason():
     interaction = sent({"output": "a", "contexts": ["b"]}, capture="metadata").interaction
     scorer = JudgementScorer(
         LocalJudge(), resolve_metrics(Settings(metrics=["groundedness", "relevance"]))
@@ -179,7 +179,7 @@ def test_scoring_says_why_it_skips_what_was_not_captured():
         assert "not_captured" in evaluation.model_dump_json()
 
 
-def test_scoring_skips_the_piece_of_an_answer_that_the_client_left():
+def test_scoring_skips_an_incomplete_answer():
     given = {"query": "q", "contexts": ["Refunds take five days."], "output": "Refunds "}
     interaction = sent({**given, "metadata": {"incomplete": True}}).interaction
     scorer = JudgementScorer(
@@ -190,7 +190,7 @@ def test_scoring_skips_the_piece_of_an_answer_that_the_client_left():
         assert evaluation.reason == "incomplete"
 
 
-def test_number_that_a_mask_knows_does_not_leave():
+def test_masked_number_is_not_sent():
     card = {"card": 4111111111111111, "small": 7, "ratio": 0.5, "yes": True}
     sample = sent({"output": "a", "metadata": card}, mask=build("builtin"))
     assert sample.interaction.metadata == {**card, "card": "[CARD]"}
@@ -205,7 +205,7 @@ def test_number_that_a_mask_knows_does_not_leave():
         ({"capture": "metadata"}, "mail ann@a.example", ""),
     ],
 )
-def test_what_a_user_said_is_masked_as_all_texts_are_and_has_its_time(options, comment, kept):
+def test_user_feedback_is_masked_and_timestamped(options, comment, kept):
     said = FeedbackDraft(1_700_000_000_250_000_000, "t", False, comment)
     body = json.loads(encode_feedback(said, Options(app="bot", **options), 7)[b"body"])
     assert (body["comment"], body["good"], body["trace_id"], body["app"]) == (

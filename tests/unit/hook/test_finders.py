@@ -138,20 +138,20 @@ AFTER = ["", " ", ")", ". And", ", b", "\n", '"', "! é", "?"]
 
 
 @pytest.mark.parametrize(("shown", "private"), EACH)
-def test_private_is_replaced_by_its_name(shown, private):
+def test_private_value_is_replaced_by_its_kind(shown, private):
     masked = MASK(f"Hi {private} there")
     assert (masked.startswith("Hi "), masked.endswith(" there")) == (True, True)
     assert masked.count(shown) == 1
 
 
-def test_account_of_every_country_is_masked():
+def test_iban_of_every_country_is_masked():
     assert [
         account for account in ACCOUNTS.split() if MASK(f"Pay {account} now") != "Pay [IBAN] now"
     ] == []
 
 
 @given(st.sampled_from(EACH), st.sampled_from(BEFORE), st.sampled_from(AFTER))
-def test_private_leaves_nothing_behind_whatever_stands_around(each, before, after):
+def test_private_value_is_masked_whatever_surrounds_it(each, before, after):
     shown, private = each
     masked = MASK(before + private + after)
     assert shown in masked
@@ -162,25 +162,25 @@ def test_private_leaves_nothing_behind_whatever_stands_around(each, before, afte
 
 @given(st.lists(st.sampled_from(EACH) | st.text(max_size=4).map(lambda t: ("", t)), max_size=8),
        st.sampled_from(["", " ", ",", "-", ".", "@", ":"]))  # fmt: skip
-def test_masking_twice_is_masking_once(parts, between):
+def test_masking_is_idempotent(parts, between):
     masked = MASK(between.join(text for _, text in parts))
     assert MASK(masked) == masked
 
 
 @given(st.text("0123456789 .:-+()@aAbBeEkK/=[]", max_size=60))
-def test_masking_twice_is_masking_once_for_odd_mixtures(text):
+def test_masking_is_idempotent_for_odd_mixtures(text):
     masked = MASK(text)
     assert MASK(masked) == masked
 
 
 @given(st.lists(st.sampled_from(EACH), min_size=1, max_size=6))
-def test_several_in_one_text_all_go(several):
+def test_all_private_values_in_one_text_are_masked(several):
     masked = MASK("; ".join(private for _, private in several))
     assert not [private for _, private in several if private in masked]
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_is_left_alone(text):
+def test_ordinary_text_is_not_masked(text):
     assert MASK(f"It is {text} as ever.") == f"It is {text} as ever."
 
 
@@ -193,18 +193,18 @@ def test_ordinary_text_is_left_alone(text):
              "Authorization: SSWS {}-and-10-more", "Authorization: Token {}-and-10-more",
              "redis://user:{}@host:6379/0", "https://:{}@host/"],
 )  # fmt: skip
-def test_announced_secret_goes_and_its_announcement_stays(form, secret):
+def test_announced_secret_is_masked_and_its_label_kept(form, secret):
     masked = MASK(form.format(secret))
     assert secret not in masked
     assert masked[:4] == form[:4]
     assert "[KEY]" in masked
 
 
-def test_private_key_that_was_cut_goes_to_the_end():
+def test_truncated_private_key_is_masked_to_the_end():
     assert MASK("a -----BEGIN PRIVATE KEY-----\nMIIE") == "a [KEY]"
 
 
-def test_security_code_behind_a_card_does_not_hide_the_card():
+def test_card_followed_by_a_security_code_is_masked():
     assert MASK("card 4111 1111 1111 1111 123") == "card [CARD] 123"
     assert MASK("no. 12 4111 1111 1111 1111") == "no. 12 [CARD]"
 
@@ -225,12 +225,12 @@ def test_every_name_has_a_finder():
     "piece", ["1.1@", "a@b-.", "A@1.1%", "a@b.c@", "a@1.1@", "a@", "@a.", "eyJ", "eyJ-", "ghp_",
               "://a:", "secret", "bearer ", "1-", "::1", "+1"],
 )  # fmt: skip
-def test_text_that_repeats_itself_is_soon_done_with(piece):
+def test_repetitive_text_is_masked_quickly(piece):
     # Where each match is looked at again, this would take the better part of an hour.
     text = piece * 100_000
     for finder in FINDERS.values():
         finder(text)
 
 
-def test_address_behind_something_like_one_is_found():
+def test_email_after_a_similar_text_is_found():
     assert emails("react@18.2.0 a@b.de, x@1.2 <c@d.com>") == "react@18.2.0 [EMAIL], x@1.2 <[EMAIL]>"

@@ -32,7 +32,7 @@ def contents(sample):
         {"role": "user", "content": [{"type": "text", "text": "hi"}]},
     ],
 )
-def test_turn_arrives_however_it_is_written(turn):
+def test_turn_is_read_in_every_form(turn):
     [found] = sent([turn]).interaction.history
     assert (found.role, found.content) == ("user", "hi")
 
@@ -48,29 +48,29 @@ def test_only_whole_turns_are_kept_when_they_are_long():
     assert contents(sent([{"role": "user", "content": text} for text in (long, long)])) == [long]
 
 
-def test_oldest_turns_go_first_when_the_answer_takes_the_room():
+def test_oldest_turns_are_dropped_when_the_answer_takes_the_space():
     turns = [{"role": "user", "content": letter * 400} for letter in "abc"]
     kept = contents(sent(turns, limit=900, mask=lambda text: text))
     assert kept[-1] == "c" * 400
 
 
-def test_turns_are_masked_as_everything_else():
+def test_turns_are_masked_like_other_texts():
     sample = sent([{"role": "user", "content": "write to ana@example.com"}], mask=build(("email",)))
     assert "ana@" not in contents(sample)[0]
 
 
-def test_question_is_no_turn_when_it_is_handed_over_as_the_last():
+def test_question_as_the_last_turn_is_not_repeated_in_the_history():
     turns = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "q"}]
     assert contents(sent(turns)) == ["hello"]
 
 
-def test_turns_stay_in_the_app_when_texts_do():
+def test_turns_are_not_sent_when_texts_are_not():
     sample = sent([{"role": "user", "content": "hi"}], capture="metadata")
     assert contents(sample) == []
     assert sample.interaction.metadata["history"] == 1
 
 
-def test_what_is_no_list_is_named_and_not_consumed():
+def test_iterator_as_history_is_reported_and_not_consumed():
     sample = sent(iter([{"role": "user", "content": "hi"}]))
     assert sample.interaction.metadata["unreadable"] == {"history": "<list_iterator>"}
 

@@ -23,7 +23,7 @@ TEXT = "jo@example.com from 10.0.0.1, TCK-12"
         (str.upper, TEXT.upper()),
     ],
 )  # fmt: skip
-def test_spec_says_what_is_hidden(spec, masked):
+def test_mask_spec_selects_what_is_masked(spec, masked):
     assert build(spec)(TEXT) == masked
 
 
@@ -32,7 +32,7 @@ def test_spec_says_what_is_hidden(spec, masked):
     ["emails", "", "email,", [], [3], [("a", "(")], [("a", 3)], [("", "a")], [("a b", "a")],
      ["builtin", None], 7, {"email"}, [("a", "b", "c")]],
 )  # fmt: skip
-def test_wrong_spec_is_refused(wrong):
+def test_invalid_mask_spec_is_refused(wrong):
     with pytest.raises(ValueError, match=r"^mask: should be "):
         check({"mask": wrong})
 
@@ -53,12 +53,12 @@ def test_wrong_variable_is_named():
         resolve({}, {"GROUNDWATCH_MASK": "emial"})
 
 
-def test_nothing_is_masked_unless_asked_for():
+def test_nothing_is_masked_by_default():
     assert Options().mask is None
     assert resolve({}, {}).mask is None
 
 
-def test_replacement_of_an_own_pattern_is_no_template():
+def test_replacement_of_a_custom_pattern_is_literal():
     assert build([("a-1", r"x(\d)")])("x5") == "[A-1]"
 
 

@@ -11,11 +11,11 @@ SHARED = [name for name in Options.__dataclass_fields__ if name not in {"mask", 
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_default_is_the_settings(name):
+def test_option_default_equals_the_settings_default(name):
     assert getattr(Options(), name) == setting_field(name).default
 
 
-def test_home_is_the_settings():
+def test_home_option_equals_the_settings_home():
     assert Path(Options().home).expanduser() == Settings().home
 
 
@@ -24,13 +24,13 @@ def test_home_is_the_settings():
     [("APP", "bot"), ("SAMPLE_RATE", "0.25"), ("ENABLED", "off"), ("ENABLED", "TRUE"),
      ("QUEUE_LIMIT", "7"), ("RELEASE", "v1"), ("REDIS_URL", "redis://h:1/0"), ("HOME", "/tmp/x")],
 )  # fmt: skip
-def test_variable_is_read_as_the_settings_read_it(name, raw):
+def test_hook_variable_is_parsed_like_the_setting(name, raw):
     environ = {f"GROUNDWATCH_{name}": raw}
     ours, theirs = resolve({}, environ), Settings.from_env(environ)
     assert str(getattr(ours, name.lower())) == str(theirs.value_of(name.lower()))
 
 
-def test_value_comes_from_a_file_when_the_variable_says_so(tmp_path):
+def test_hook_option_can_be_read_from_a_file(tmp_path):
     (tmp_path / "url").write_text("redis://secret@h/0\n")
     environ = {"GROUNDWATCH_REDIS_URL_FILE": str(tmp_path / "url")}
     assert resolve({}, environ).redis_url == "redis://secret@h/0"
@@ -81,7 +81,7 @@ def test_settings_file_reads_as_the_settings_do(tmp_path):
      ("sample_rate = true", "settings.toml: sample_rate: should be "),
      (None, "settings.toml: cannot read the settings: ")],
 )  # fmt: skip
-def test_wrong_settings_file_is_said_by_name(tmp_path, text, says):
+def test_invalid_settings_file_is_named(tmp_path, text, says):
     file = tmp_path / "settings.toml"
     if text is not None:
         file.write_text(text)
@@ -98,7 +98,7 @@ def test_argument_wins_over_variable():
     [("SAMPLE_RATE", "2"), ("SAMPLE_RATE", "nan"), ("SAMPLE_RATE", "5 %"), ("ENABLED", "maybe"),
      ("BUFFER_SAMPLES", "0"), ("QUEUE_LIMIT", "many"), ("REDIS_URL", "http://u:hunter2@h")],
 )  # fmt: skip
-def test_message_names_the_variable_when_it_is_wrong(variable, raw):
+def test_message_names_the_invalid_variable(variable, raw):
     with pytest.raises(ValueError, match=f"^GROUNDWATCH_{variable}: should be ") as caught:
         resolve({}, {f"GROUNDWATCH_{variable}": raw})
     assert "hunter2" not in str(caught.value)
@@ -111,12 +111,12 @@ def test_message_names_the_variable_when_it_is_wrong(variable, raw):
      {"app": "x" * 201}, {"app": "a\n"}, {"mask": "no"}, {"enabled": 1},
      {"queue_limit": 1.5}, {"queue_limit": True}, {"queue_limit": 0}, {"release": 3}],
 )  # fmt: skip
-def test_message_names_the_argument_when_it_is_wrong(wrong):
+def test_message_names_the_invalid_argument(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: should be "):
         check(wrong)
 
 
-def test_message_proposes_a_name_when_the_argument_is_unknown():
+def test_message_suggests_a_name_for_an_unknown_argument():
     with pytest.raises(ValueError, match="did you mean sample_rate"):
         check({"sampel_rate": 0.1})
 

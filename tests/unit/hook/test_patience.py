@@ -5,11 +5,11 @@ from random import Random
 from monitor.hook.delivery import HURRIED_WAIT_S, LONGEST_WAIT_S, Backoff, Complaints
 
 
-def test_nothing_waits_before_a_failure():
+def test_backoff_is_zero_before_a_failure():
     assert Backoff(Random(1)).wait_s(0.0) == 0.0
 
 
-def test_waits_double_up_to_a_bound_with_jitter():
+def test_backoff_doubles_with_jitter_up_to_a_limit():
     backoff, waits = Backoff(Random(1)), []
     for _ in range(30):
         backoff.failed(100.0)
@@ -20,7 +20,7 @@ def test_waits_double_up_to_a_bound_with_jitter():
     assert len(set(waits[10:])) > 10
 
 
-def test_wait_is_over_after_its_time_or_a_success():
+def test_backoff_ends_after_its_time_or_a_success():
     backoff = Backoff(Random(1))
     backoff.failed(100.0)
     assert backoff.wait_s(100.3) == 0.0
@@ -29,7 +29,7 @@ def test_wait_is_over_after_its_time_or_a_success():
     assert backoff.wait_s(100.0) == 0.0
 
 
-def test_waits_begin_anew_after_a_success():
+def test_backoff_restarts_after_a_success():
     backoff = Backoff(Random(1))
     for _ in range(8):
         backoff.failed(100.0)
@@ -38,14 +38,14 @@ def test_waits_begin_anew_after_a_success():
     assert 0.125 <= backoff.wait_s(200.0) <= 0.25
 
 
-def test_hurry_shortens_the_wait_but_does_not_end_it():
+def test_hurry_shortens_the_backoff_but_does_not_skip_it():
     backoff = Backoff(Random(1))
     for _ in range(8):
         backoff.failed(100.0)
     assert 0 < backoff.wait_s(100.0, hurry=True) <= HURRIED_WAIT_S
 
 
-def test_complaint_tells_what_is_new_once_a_minute():
+def test_complaint_reports_new_drops_once_a_minute():
     complaints = Complaints()
     assert complaints.due(100.0, {}, None) is None
     assert complaints.due(100.0, {"buffer_full": 3}, "down") == (

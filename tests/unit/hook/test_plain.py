@@ -43,7 +43,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_copy_is_plain(case):
+def test_copy_contains_only_plain_types(case):
     value, expected = CASES[case]
     assert copy(value) == expected
 
@@ -54,7 +54,7 @@ def test_generator_is_not_consumed():
     assert list(generator) == [0, 1, 2]
 
 
-def test_copy_ends_when_a_structure_holds_itself():
+def test_copy_of_a_self_referencing_structure_ends():
     loop: list[object] = []
     loop.append(loop)
     room = SizeLimit(10)
@@ -66,20 +66,20 @@ def test_copy_ends_when_a_structure_holds_itself():
 
 
 @pytest.mark.parametrize("value", [list(range(10_000)), {i: i for i in range(10_000)}])
-def test_breadth_is_bounded(value):
+def test_copied_collections_are_limited_in_breadth(value):
     room = SizeLimit(100_000)
     assert len(plain(value, room)) == BREADTH
     assert room.cut
 
 
-def test_number_of_values_is_bounded():
+def test_number_of_copied_values_is_limited():
     room = SizeLimit(100_000)
     copied = plain([[0] * 150] * 150, room)
     assert VALUES - 1 <= sum(len(row) + 1 for row in copied) <= VALUES
     assert room.cut
 
 
-def test_characters_are_bounded_over_the_whole():
+def test_total_copied_characters_are_limited():
     room = SizeLimit(10)
     room.field = "metadata"
     assert plain({"a": "x" * 6, "b": "y" * 6, "c": b"z" * 6}, room) == {
@@ -89,7 +89,7 @@ def test_characters_are_bounded_over_the_whole():
     assert room.cut == {"metadata"}
 
 
-def test_later_change_is_not_seen():
+def test_later_change_does_not_affect_the_copy():
     value = {"a": [1]}
     copied = copy(value)
     value["a"].append(2)

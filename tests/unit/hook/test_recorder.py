@@ -33,7 +33,7 @@ def recorder(**options):
         TEXTS | {"query": "x" * 50_000},
     ],
 )
-def test_the_quick_way_records_what_the_usual_one_does(texts):
+def test_fast_path_records_what_the_general_path_does(texts):
     usual, quick = recorder(max_text_chars=10_000), recorder(max_text_chars=10_000)
     usual.record(texts, 0.5)
     quick.record_texts(*texts.values(), 0.5)
@@ -43,7 +43,7 @@ def test_the_quick_way_records_what_the_usual_one_does(texts):
     assert quick_chars <= chars  # exactly what the texts have
 
 
-def test_what_a_mask_of_ours_hands_over_is_not_recorded():
+def test_calls_on_the_masking_thread_are_not_recorded():
     made = recorder()
     made.masking = _thread.get_ident()
     made.record(TEXTS, 1.0)
@@ -81,7 +81,7 @@ class Raises(dict):
 
 
 @pytest.mark.parametrize("record", ["record", "record_texts"])
-def test_what_comes_after_the_sender_ended_is_dropped(record):
+def test_sample_after_the_sender_ended_is_dropped(record):
     made = recorder()
     made.ended = True
     if record == "record":
@@ -99,12 +99,12 @@ def test_rate_is_set_within_its_limits(rate, kept):
     assert made.set_rate(rate) == made.rate == made.sampler.rate == kept
 
 
-def test_hook_that_samples_nothing_goes_on_so():
+def test_hook_with_rate_zero_ignores_a_requested_rate():
     made = recorder(sample_rate=0.0)
     assert (made.set_rate(0.5), made.sampler.rate) == (0.0, 0.0)
 
 
-def test_errors_are_counted_by_name_and_beyond_twenty_together():
+def test_errors_are_counted_by_name_up_to_twenty_names():
     made = recorder()
     for n in range(22):
         made.fail(f"E{n}", counted=n % 2 == 0)
@@ -115,13 +115,13 @@ def test_errors_are_counted_by_name_and_beyond_twenty_together():
     assert made.progress().dropped == 24
 
 
-def test_longest_name_of_an_error_is_cut():
+def test_overlong_error_name_is_cut():
     made = recorder()
     made.fail("x" * 61, counted=True)
     assert made.errored == {"x" * 60: 1}
 
 
-def test_hook_that_is_closed_counts_no_errors():
+def test_closed_hook_counts_no_errors():
     made = recorder()
     made.finish(0.0)
     made.fail("E", counted=False)
@@ -129,13 +129,13 @@ def test_hook_that_is_closed_counts_no_errors():
 
 
 @pytest.mark.parametrize(("rate", "chosen"), [(0.0, False), (1.0, True)])
-def test_interaction_is_chosen_with_its_rate(rate, chosen):
+def test_interaction_is_sampled_at_its_rate(rate, chosen):
     hook = Hook(app="bot", sample_rate=rate, redis_url="redis://127.0.0.1:1/0")
     assert (hook.chosen(), hook.chance()) == (chosen, rate)
     hook.close(timeout=0)
 
 
-def test_failure_within_the_hook_chooses_nothing_and_is_shown(monkeypatch):
+def test_failure_within_the_hook_samples_nothing_and_is_reported(monkeypatch):
     hook = Hook(app="bot", sample_rate=1.0, redis_url="redis://127.0.0.1:1/0")
     with monkeypatch.context() as patch:
         patch.setattr("os.urandom", lambda _: 1 / 0)
@@ -144,13 +144,13 @@ def test_failure_within_the_hook_chooses_nothing_and_is_shown(monkeypatch):
     assert hook.close(timeout=0)
 
 
-def test_one_thread_alone_may_be_the_sender():
+def test_only_one_thread_can_be_the_sender():
     made = recorder()
     assert made.claim()
     assert not made.claim()
 
 
-def test_earliest_of_several_ends_counts():
+def test_earliest_of_several_close_deadlines_applies():
     made = recorder()
     for deadline in (20.0, 10.0, 30.0):
         made.finish(deadline)
@@ -165,7 +165,7 @@ def test_replaced_hook_has_a_minute_to_deliver():
     assert before + RETIRE_S <= made.close_by <= time.monotonic() + RETIRE_S
 
 
-def test_stats_tell_where_everything_is():
+def test_stats_account_for_every_sample():
     made = recorder(sample_rate=1.0, buffer_samples=2)
     for _ in range(4):
         made.record(TEXTS, made.choose(None))
@@ -181,7 +181,7 @@ def test_stats_tell_where_everything_is():
     assert (made.stats()["last_error"], made.stats()["enabled"]) == ("away", False)
 
 
-def test_progress_covers_another_only_in_every_part():
+def test_progress_covers_another_only_in_every_counter():
     goal = Progress(3, 2, 1, 1)
     assert goal.covers(goal)
     assert goal.covers(Progress(2, 1, 0, 0))
@@ -202,7 +202,7 @@ def test_feedback_that_cannot_be_read_is_counted(trace_id, good, comment):
     assert waiting.stats() == {"given": 1, "sent": 0, "dropped": {"invalid": 1}, "waiting": 0}
 
 
-def test_feedback_is_kept_to_its_limits():
+def test_feedback_texts_and_count_are_limited():
     waiting = FeedbackBuffer()
     waiting.give("t" * 201, 0, "c" * 2_001)
     [(_, trace_id, good, comment)] = waiting.waiting
@@ -213,7 +213,7 @@ def test_feedback_is_kept_to_its_limits():
     assert (waiting.given, waiting.settled) == (MOST_WAITING + 1, 1)
 
 
-def test_counters_of_feedback_hold_what_is_on_its_way():
+def test_feedback_counters_include_entries_in_flight():
     waiting = FeedbackBuffer()
     assert waiting.counters(0) == {}
     for _ in range(3):
@@ -226,7 +226,7 @@ def test_counters_of_feedback_hold_what_is_on_its_way():
     assert waiting.stats()["dropped"] == {"encode_failed": 1, "shutdown": 3}
 
 
-def test_recorders_of_a_parent_are_not_those_of_its_child():
+def test_child_does_not_inherit_the_parents_recorders():
     mine, parents = recorder(), recorder()
     parents.pid = os.getpid() + 1
     sender._running.update({mine, parents})

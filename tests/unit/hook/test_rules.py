@@ -34,18 +34,18 @@ def rate_of(sampling, **given):
         ({"user_id": "ann", "tags": {"tenant": "big"}}, 0.5),
     ],
 )
-def test_first_rule_that_fits_gives_the_rate(given, rate):
+def test_first_matching_rule_gives_the_rate(given, rate):
     assert rate_of(Sampling(rules=(BIG, ANN)), **given) == (rate, 0)
 
 
-def test_all_parts_of_a_rule_must_fit():
+def test_every_condition_of_a_rule_must_match():
     rule = Rule(user_id="ann", tags={"a": "1", "b": "true"}, sample_rate=1.0)
     assert rule.fits({"user_id": "ann", "tags": {"a": 1, "b": True}})
     assert not rule.fits({"user_id": "ann", "tags": {"a": 1}})
     assert not rule.fits({"user_id": "bob", "tags": {"a": 1, "b": True}})
 
 
-def test_never_goes_before_always_and_always_before_rules():
+def test_never_wins_over_always_and_always_over_rules():
     sampling = Sampling(
         rules=(ANN,), never=lambda given: given["query"] == "secret", always=lambda _: True
     )
@@ -54,7 +54,7 @@ def test_never_goes_before_always_and_always_before_rules():
 
 
 @pytest.mark.parametrize("odd", [lambda _: 1 / 0, lambda: True, lambda _: Hostile().x])
-def test_predicate_that_raises_has_no_opinion_and_is_counted(odd):
+def test_predicate_that_raises_is_ignored_and_counted(odd):
     assert rate_of(Sampling(always=odd, never=odd, rules=(ANN,)), user_id="ann") == (0.25, 2)
 
 
@@ -63,7 +63,7 @@ def test_predicate_that_raises_has_no_opinion_and_is_counted(odd):
     [(Sampling(), 0.05), (Sampling(rules=(BIG, ANN)), 0.5), (Sampling(always=bool), 1.0),
      (Sampling(never=bool), 0.05), (Sampling(rules=(Rule(sample_rate=0.0),)), 0.05)],
 )  # fmt: skip
-def test_no_interaction_has_a_higher_rate_than_the_ceiling(sampling, ceiling):
+def test_ceiling_is_the_highest_rate_of_any_rule(sampling, ceiling):
     assert sampling.ceiling(0.05) == ceiling
 
 
@@ -80,7 +80,7 @@ def test_limits_come_from_the_environment():
     assert [sampling.within(rate) for rate in (0.0, 0.1, 1.0)] == [0.01, 0.1, 0.2]
 
 
-def test_rules_are_made_of_mappings_and_none_means_the_environment():
+def test_rules_are_built_from_mappings_or_the_environment():
     checked = check({"rules": [{"sample_rate": 1}], "always": None, "app": "bot"})
     assert checked == {"rules": (Rule(sample_rate=1),), "app": "bot"}
 
@@ -99,7 +99,7 @@ def test_rules_are_made_of_mappings_and_none_means_the_environment():
         ({"min_rate": -1}, "min_rate: should be a number from 0 to 1"),
     ],
 )
-def test_message_names_the_argument_when_it_is_wrong(arguments, message):
+def test_message_names_the_invalid_argument(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         check(arguments)
 
@@ -108,12 +108,12 @@ def test_message_names_the_argument_when_it_is_wrong(arguments, message):
     ("variable", "raw"),
     [("SAMPLE_RULES", "{"), ("SAMPLE_RULES", '[{"rate": 1}]'), ("MIN_RATE", "many")],
 )
-def test_message_names_the_variable_when_it_is_wrong(variable, raw):
+def test_message_names_the_invalid_variable(variable, raw):
     with pytest.raises(ValueError, match=f"^GROUNDWATCH_{variable}: "):
         resolve({}, {f"GROUNDWATCH_{variable}": raw})
 
 
-def test_limits_that_exclude_each_other_are_refused():
+def test_contradicting_rate_limits_are_refused():
     with pytest.raises(ValueError, match="min_rate: should not be above max_rate"):
         resolve({"min_rate": 0.5, "max_rate": 0.1}, {})
 

@@ -20,27 +20,27 @@ def is_fair(hits, n, rate):
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(0.0, 0), (1.0, 1_000)])
-def test_choice_is_exact_when_rate_is_none_or_all(rate, expected):
+def test_choice_is_exact_at_rates_zero_and_one(rate, expected):
     sampler = Sampler(rate)
     assert hits(sampler, 1_000) == expected
     assert sampler.seen == 1_000
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5, 0.95])
-def test_share_of_hits_is_the_rate(rate):
+def test_share_of_sampled_calls_equals_the_rate(rate):
     assert is_fair(hits(Sampler(rate), 200_000), 200_000, rate)
 
 
-def test_hit_tells_its_probability():
+def test_choice_returns_its_probability():
     sampler = Sampler(0.25)
     assert {sampler.choose() for _ in range(1_000)} == {0.0, 0.25}
 
 
-def test_first_call_is_no_special_case():
+def test_first_call_is_sampled_like_any_other():
     assert is_fair(sum(hits(Sampler(0.2), 1) for _ in range(5_000)), 5_000, 0.2)
 
 
-def test_hits_are_independent_of_each_other():
+def test_sampled_calls_are_independent():
     sampler = Sampler(0.3)
     flips = [sampler.choose() > 0 for _ in range(100_000)]
     pairs = sum(a and b for a, b in itertools.pairwise(flips))
@@ -62,7 +62,7 @@ def in_threads(works):
         thread.join()
 
 
-def test_count_and_share_hold_when_eight_threads_choose():
+def test_count_and_share_hold_with_eight_threads():
     sampler, each, found = Sampler(0.1), 20_000, []
     in_threads([lambda: found.append(hits(sampler, each))] * 8)
     assert sampler.seen == 8 * each
@@ -98,7 +98,7 @@ def test_count_holds_when_a_signal_handler_raises_into_the_choice():
 
 
 @pytest.mark.parametrize(("old", "new"), [(0.0, 0.5), (1.0, 0.2), (0.001, 0.9), (0.5, 0.0)])
-def test_new_rate_holds_from_the_next_call_on(old, new):
+def test_new_rate_applies_from_the_next_call(old, new):
     sampler = Sampler(old)
     hits(sampler, 100)
     sampler.rate = new
@@ -108,7 +108,7 @@ def test_new_rate_holds_from_the_next_call_on(old, new):
     assert sampler.seen == 10_100
 
 
-def test_count_is_exact_and_every_hit_tells_its_rate_when_the_rate_changes_under_load():
+def test_count_is_exact_when_the_rate_changes_under_load():
     sampler, each, rates, found = Sampler(0.02), 30_000, (0.01, 0.3, 0.0, 1.0, 0.02), []
 
     def change():
@@ -120,7 +120,7 @@ def test_count_is_exact_and_every_hit_tells_its_rate_when_the_rate_changes_under
     assert set(found) <= {*rates}
 
 
-def test_closed_sampler_neither_chooses_nor_counts():
+def test_closed_sampler_neither_samples_nor_counts():
     sampler = Sampler(0.5)
     hits(sampler, 10)
     sampler.closed = True
@@ -140,13 +140,13 @@ def test_closed_sampler_neither_chooses_nor_counts():
         ("FFFFFFFFFFFFFFFF", 0.999, False),
     ],
 )
-def test_low_half_of_the_trace_id_decides(low, rate, hit):
+def test_low_half_of_the_trace_id_decides_sampling(low, rate, hit):
     trace_id = "a" * 16 + low
     assert Sampler(rate).choose(trace_id) == (rate if hit else 0.0)
     assert belongs(trace_id, rate) is hit
 
 
-def test_smaller_sample_is_part_of_larger_one_when_chosen_by_trace():
+def test_trace_sample_at_a_lower_rate_is_a_subset():
     ids = [f"{random.Random(i).getrandbits(128):032x}" for i in range(2_000)]
     small, large = Sampler(0.05), Sampler(0.1)
     assert {i for i in ids if small.choose(i)} < {i for i in ids if large.choose(i)}
@@ -154,13 +154,13 @@ def test_smaller_sample_is_part_of_larger_one_when_chosen_by_trace():
 
 
 @pytest.mark.parametrize("trace_id", ["", "abc", "z" * 32, "+" + "0" * 31, "٣" * 32, 7, object()])
-def test_coin_decides_when_trace_id_is_no_trace_id(trace_id):
+def test_invalid_trace_id_falls_back_to_a_random_choice(trace_id):
     sampler = Sampler(1.0)
     assert sampler.choose(trace_id)
     assert sampler.seen == 1
 
 
-def test_hosts_random_stream_is_untouched():
+def test_sampler_does_not_use_the_hosts_random_stream():
     random.seed(1)
     expected = random.random()
     random.seed(1)
@@ -169,5 +169,5 @@ def test_hosts_random_stream_is_untouched():
 
 
 @pytest.mark.parametrize("rate", [5e-324, 1e-300, 1 - 1e-16])
-def test_extreme_rate_works(rate):
+def test_extreme_rate_samples_all_or_nothing(rate):
     assert hits(Sampler(rate), 100) in {0, 100}

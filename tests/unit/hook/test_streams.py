@@ -97,7 +97,7 @@ def test_stream_that_fails_is_counted_with_its_error_once(read, before, counted)
 
 
 @pytest.mark.parametrize("metadata", [None, {"k": 1}])
-def test_stream_that_is_left_early_says_so_beside_the_apps_own_metadata(metadata):
+def test_abandoned_stream_is_marked_beside_the_apps_metadata(metadata):
     told = Told(metadata=metadata)
     stream = AnyChunks(Stream("a", "b"), told.following)
     next(stream)
@@ -106,7 +106,7 @@ def test_stream_that_is_left_early_says_so_beside_the_apps_own_metadata(metadata
     assert (answer, given["metadata"]) == ("a", {**(metadata or {}), "incomplete": True})
 
 
-def test_stream_that_was_not_chosen_is_neither_read_nor_asked_about():
+def test_unsampled_stream_is_neither_read_nor_decided_again():
     told = Told(rate=0.0)
     assert read_plainly(AnyChunks(Stream("a", "b"), told.following)) == ["a", "b"]
     assert (told.taken, told.chosen, told.asked) == ([], 1, 0)
@@ -118,14 +118,14 @@ def test_stream_without_a_text_is_not_counted():
     assert (told.taken, told.chosen) == ([], 0)
 
 
-def test_first_chunk_is_kept_though_it_is_a_text_and_the_others_only_without_one():
+def test_stream_keeps_its_first_chunk_and_later_non_text_chunks():
     told = Told()
     read_plainly(AnyChunks(Stream("a", "b", {"id": 2}), told.following))
     assert [others for _, _, others, _ in told.taken] == [["a", {"id": 2}]]
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_stream_that_the_app_closes_early_is_incomplete_and_is_closed(kind):
+def test_stream_closed_early_is_incomplete_and_closed(kind):
     told = Told()
     stream = AnyChunks(Stream("a", "b"), told.following)
     next(stream)

@@ -19,19 +19,19 @@ def lost(unsynced, arrived):
     return [found.sent for found in unsynced.lost]
 
 
-def test_batches_that_did_not_arrive_are_lost_oldest_first(unsynced):
+def test_oldest_unconfirmed_batches_are_lost_first(unsynced):
     for n in (1, 2, 3, 4):
         unsynced.confirm(batch(n), 0.0)
     assert lost(unsynced, 2) == [3, 4]
 
 
-def test_what_arrived_can_still_be_lost_in_the_next_trouble(unsynced):
+def test_confirmed_batches_can_still_be_lost_in_the_next_outage(unsynced):
     for n in (1, 2, 3):
         unsynced.confirm(batch(n), 0.0)
     assert [lost(unsynced, 2), lost(unsynced, 1)] == [[3], [2, 3]]
 
 
-def test_batch_is_kept_until_an_answer_comes_three_seconds_after_it(unsynced):
+def test_batch_is_kept_until_a_confirmation_three_seconds_later(unsynced):
     unsynced.confirm(batch(1), 0.0)
     unsynced.confirm(batch(2), SYNCED_AFTER_S - 0.1)
     assert lost(unsynced, 0) == [1, 2]
@@ -41,13 +41,13 @@ def test_batch_is_kept_until_an_answer_comes_three_seconds_after_it(unsynced):
     assert lost(unsynced, 0) == []
 
 
-def test_no_more_than_four_megabytes_are_kept_the_newest(unsynced):
+def test_only_the_newest_four_megabytes_are_kept(unsynced):
     for n in range(1, 8):
         unsynced.confirm(batch(n, size_bytes=1_000_000), 0.0)
     assert lost(unsynced, 0) == [4, 5, 6, 7]
 
 
-def test_batch_that_is_sent_again_and_lost_again_is_sent_once_more(unsynced):
+def test_batch_lost_twice_is_sent_a_third_time(unsynced):
     for n in (1, 2):
         unsynced.confirm(batch(n), 0.0)
     assert lost(unsynced, 0) == [1, 2]
@@ -55,7 +55,7 @@ def test_batch_that_is_sent_again_and_lost_again_is_sent_once_more(unsynced):
     assert lost(unsynced, 0) == [1, 2]
 
 
-def test_nothing_is_pending_once_all_has_been_sent_again(unsynced):
+def test_no_batch_is_pending_after_resending_all(unsynced):
     unsynced.confirm(batch(1), 0.0)
     unsynced.doubtful = True
     assert unsynced.pending

@@ -69,21 +69,21 @@ def outcome(function, args, kwargs):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_watched_function_answers_and_refuses_as_before(hook, function):
+def test_watched_function_returns_and_raises_as_before(hook, function):
     watched = hook.watch(function)
     for args, kwargs in CALLS:
         assert outcome(watched, args, kwargs) == outcome(function, args, kwargs)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_what_is_shown_of_a_watched_function_is_the_same(hook, function):
+def test_watched_function_keeps_its_signature_and_name(hook, function):
     watched = hook.watch(function)
     assert inspect.signature(watched) == inspect.signature(function)
     assert (watched.__name__, watched.__qualname__) == (function.__name__, function.__qualname__)
     assert watched.__wrapped__ is function
 
 
-def test_question_and_passages_are_found_wherever_they_stand(hook):
+def test_question_and_passages_are_found_in_any_parameter_position(hook):
     hook.watch(plain)("a", ["1"])
     hook.watch(plain)(contexts=["2"], query="b")
     hook.watch(only_positional)("c", 1, contexts=["3"])
@@ -104,18 +104,18 @@ def test_question_and_passages_are_found_wherever_they_stand(hook):
         ({"relase": "v1"}, ["watch_unknown_field name='relase'"]),
     ],
 )
-def test_name_that_nothing_has_is_logged_and_no_other_is(hook, caplog, names, logged):
+def test_only_unknown_parameter_names_are_logged(hook, caplog, names, logged):
     hook.watch(**names)(plain)
     assert caplog.messages == logged
 
 
-def test_turns_that_are_no_list_are_left_as_they_were(hook):
+def test_non_list_turns_are_left_unchanged(hook):
     turns = iter([{"role": "user", "content": "q"}])
     assert hook.watch(lambda history: "a")(turns) == "a"
     assert len(list(turns)) == 1
 
 
-def test_default_that_is_a_text_is_not_taken_for_the_question(hook):
+def test_text_default_is_not_taken_for_the_question(hook):
     hook.watch(lambda k, mode="fast": str(k))(3)
     assert hook.taken == [(None, None, 1.0)]
 
@@ -130,7 +130,7 @@ def test_method_is_watched_with_its_class_and_private_names(hook):
     assert hook.taken == [("q", None, 1.0)]
 
 
-def test_annotations_are_looked_up_where_the_function_is(hook):
+def test_annotations_are_resolved_in_the_functions_module(hook):
     def answer(query: "Question") -> "Question":
         return query
 

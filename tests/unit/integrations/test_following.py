@@ -27,7 +27,7 @@ class Followed:
         return self.rate
 
 
-def test_stream_is_taken_once_with_its_text_and_what_followed_it():
+def test_stream_is_recorded_once_with_its_text_and_other_chunks():
     followed = Followed(0.5)
     chunks = Chunks(iter([None, "a", "b", 7]), followed.following)
     assert list(chunks) == [None, "a", "b", 7]
@@ -35,7 +35,7 @@ def test_stream_is_taken_once_with_its_text_and_what_followed_it():
     assert (followed.asked, followed.taken) == (1, [({"query": "q"}, "ab", [None, 7], 0.5)])
 
 
-def test_async_stream_is_taken_once():
+def test_async_stream_is_recorded_once():
     async def words():
         yield "a"
         yield "b"
@@ -48,13 +48,13 @@ def test_async_stream_is_taken_once():
     assert followed.taken == [({"query": "q"}, "ab", ["a"], 1.0)]
 
 
-def test_stream_without_text_is_not_asked_about():
+def test_stream_without_text_needs_no_sampling_decision():
     followed = Followed()
     list(Chunks(iter([None, 7]), followed.following))
     assert (followed.asked, followed.taken) == (0, [])
 
 
-def test_stream_that_was_not_chosen_is_not_read():
+def test_unsampled_stream_is_not_read():
     followed = Followed(0.0)
     assert list(Chunks(iter(["a"] * 5), followed.following)) == ["a"] * 5
     assert (followed.asked, followed.taken) == (1, [])
@@ -74,7 +74,7 @@ def test_stream_that_fails_is_incomplete_and_fails_as_before():
     assert (given["metadata"], answer) == ({"incomplete": True}, "a")
 
 
-def test_what_a_generator_can_do_it_still_can():
+def test_wrapped_generator_can_still_be_closed():
     closed = []
 
     def words():

@@ -22,7 +22,7 @@ def switched_off(monkeypatch):
 
 
 @pytest.mark.parametrize("code", CODE, ids=lambda code: code.splitlines()[0])
-def test_code_runs(code):
+def test_example_code_on_the_page_runs(code):
     names = {}
     exec(code, names)
     if "stop" in names:
@@ -31,15 +31,15 @@ def test_code_runs(code):
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
-def test_name_is_there(module, name):
+def test_every_name_on_the_page_can_be_imported(module, name):
     assert hasattr(import_module(module), name)
     assert len(NAMES) == 8
 
 
-def test_command_is_there():
+def test_every_command_on_the_page_exists():
     assert {"otlp"} <= set(re.findall(r"`groundwatch (\w+)`", PAGE)) <= set(COMMANDS)
 
 
-def test_links_lead_somewhere():
+def test_links_have_an_existing_target():
     targets = re.findall(r"\]\(([^)#]+)", PAGE)
     assert [t for t in targets if not (DOCS / t).exists()] == []

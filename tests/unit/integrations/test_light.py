@@ -19,7 +19,7 @@ def run(code):
     return done.stdout + done.stderr
 
 
-def test_integrations_without_a_library_load_none():
+def test_integrations_without_a_library_load_nothing_heavy():
     names = [f"monitor.integrations{name}" for name in NEEDS_NOTHING]
     shown = run(
         f"import sys, {', '.join(names)}; print([m for m in {HEAVY!r} if m in sys.modules])"
@@ -37,7 +37,7 @@ def test_integrations_without_a_library_load_none():
         ("monitor.ingest", "starlette", "otlp"),
     ],
 )
-def test_missing_library_is_answered_with_the_pip_line(module, library, extra):
+def test_missing_library_names_the_pip_command(module, library, extra):
     shown = run(f"import sys; sys.modules[{library!r}] = None; import {module}")
     assert "MissingExtraError: " in shown
     assert f"pip install 'groundwatch[{extra}]'" in shown.splitlines()[-1]

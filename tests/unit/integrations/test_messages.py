@@ -49,17 +49,17 @@ def test_text_is_found_in_content(content, text):
         SimpleNamespace(role=SimpleNamespace(value="user"), content="q"),
     ],
 )
-def test_last_words_of_the_user_are_found(message):
+def test_last_user_message_is_found(message):
     others = [{"role": "assistant", "content": "a"}, {"role": "user", "content": ""}, None, 7]
     assert last_text([{"role": "user", "content": "before"}, message, *others]) == "q"
 
 
-def test_part_that_raises_is_not_there():
+def test_message_part_that_raises_is_treated_as_missing():
     assert part_of(Hostile(), "content") is None
     assert last_text([Hostile()]) is None
 
 
-def test_messages_since_the_user_are_all_when_there_is_none():
+def test_without_a_user_message_all_messages_count():
     messages = [{"role": "user", "content": "q"}, {"role": "assistant"}, {"role": "tool"}]
     assert since_last_user(messages) == messages[1:]
     assert since_last_user(messages[1:]) == messages[1:]
@@ -72,7 +72,7 @@ def test_tool_call_reads_arguments_in_json():
     }  # fmt: skip
 
 
-def test_hostile_json_stays_a_text():
+def test_hostile_json_is_kept_as_text():
     assert from_json(deep := "[" * 100_000) is deep
 
 
@@ -80,7 +80,7 @@ def test_hostile_json_stays_a_text():
     "inputs", ["q", {"question": "q"}, {"messages": [{"role": "user", "content": "q"}]},
                [{"role": "user", "content": "q"}], {"input": SimpleNamespace(content="q")}],
 )  # fmt: skip
-def test_question_is_found_in_what_a_chain_takes(inputs):
+def test_question_is_found_in_chain_inputs(inputs):
     assert question_in(inputs) == "q"
 
 
@@ -88,12 +88,12 @@ def test_question_is_found_in_what_a_chain_takes(inputs):
     "outputs", ["a", {"answer": "a", "output": "no"}, SimpleNamespace(content="a"),
                 {"messages": [{"role": "ai", "content": "a"}]}, {"result": {"content": "a"}}],
 )  # fmt: skip
-def test_answer_is_found_in_what_a_chain_gives(outputs):
+def test_answer_is_found_in_chain_outputs(outputs):
     assert answer_in(outputs) == "a"
 
 
 @pytest.mark.parametrize("nothing", [None, 7, "", {}, {"score": 1}, [], [None], object()])
-def test_nothing_is_found_where_there_is_nothing(nothing):
+def test_empty_messages_yield_no_text(nothing):
     assert question_in(nothing) is None
     assert answer_in(nothing) is None
 
@@ -111,7 +111,7 @@ ASKED = {"role": "user", "content": "How long?"}
         [[SimpleNamespace(type="human", content="Before?"), *SAID[1:], ASKED]],
     ],
 )
-def test_earlier_turns_are_what_was_said_before_the_question(messages):
+def test_earlier_turns_are_the_messages_before_the_question(messages):
     assert earlier_turns(messages) == SAID
 
 
@@ -124,10 +124,10 @@ def test_earlier_turns_are_what_was_said_before_the_question(messages):
         {"question": "How long?", "history": SAID},
     ],
 )
-def test_earlier_turns_are_found_in_what_a_chain_was_given(inputs):
+def test_earlier_turns_are_found_in_chain_inputs(inputs):
     assert turns_in(inputs) == SAID
 
 
 @pytest.mark.parametrize("inputs", ["How long?", {"input": "How long?"}, [ASKED], None, 7])
-def test_there_are_no_turns_before_a_first_question(inputs):
+def test_first_question_has_no_earlier_turns(inputs):
     assert turns_in(inputs) is None

@@ -99,13 +99,13 @@ def test_full_success_has_no_partial_success():
         (b'{"resourceSpans": "secret"}', JSON), (b"[" * 100_000, JSON),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_without_its_content(body, media_type):
+def test_unreadable_body_is_refused_without_quoting_it(body, media_type):
     with pytest.raises(RecordError) as caught:
         decode(body, media_type)
     assert "secret" not in str(caught.value)
 
 
-def test_refusal_is_a_status_in_the_encoding_that_was_sent():
+def test_refusal_is_encoded_like_the_request():
     assert json.loads(refused("no", JSON)) == {"code": 3, "message": "no"}
     assert Status.FromString(refused("no", PROTOBUF)).message == "no"
 
@@ -115,7 +115,7 @@ def test_gzip_is_unpacked():
     assert unzip(b"plain", "", 5) == unzip(b"plain", "identity", 5) == b"plain"
 
 
-def test_bomb_is_not_unpacked():
+def test_decompression_bomb_is_refused():
     with pytest.raises(TooLargeError):
         unzip(gzip.compress(b"\0" * 50_000_000), "gzip", 1_000_000)
 

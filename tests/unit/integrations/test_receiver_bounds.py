@@ -52,7 +52,7 @@ class Client:
         return self.status
 
 
-def test_client_beyond_the_bound_is_asked_to_come_again_and_may_then(receiver):
+def test_client_beyond_the_limit_gets_429_and_can_retry(receiver):
     async def use():
         first = [Client(receiver) for _ in range(4)]
         for client in first:
@@ -72,7 +72,7 @@ def test_client_beyond_the_bound_is_asked_to_come_again_and_may_then(receiver):
     assert receiver.refused == 1
 
 
-def test_too_large_a_body_is_refused_before_it_has_come(receiver):
+def test_oversized_body_is_refused_before_it_is_read(receiver):
     async def use():
         client = Client(receiver)
         await client.sends(b"x" * (MOST + 1))
@@ -81,7 +81,7 @@ def test_too_large_a_body_is_refused_before_it_has_come(receiver):
     asyncio.run(use())
 
 
-def test_client_that_leaves_amid_its_body_is_no_error(receiver, caplog):
+def test_client_disconnect_during_the_body_is_not_an_error(receiver, caplog):
     async def use():
         client = Client(receiver)
         await client.sends(b"x")
@@ -94,7 +94,7 @@ def test_client_that_leaves_amid_its_body_is_no_error(receiver, caplog):
     assert receiver.requests == 0
 
 
-def test_body_that_does_not_come_is_given_up(receiver, monkeypatch):
+def test_body_that_never_arrives_times_out(receiver, monkeypatch):
     monkeypatch.setattr(receiver_module, "_BODY_WITHIN_S", 0.05)
 
     async def use():

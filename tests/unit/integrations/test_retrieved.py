@@ -6,7 +6,7 @@ import contextvars
 from monitor.integrations import current_passages, retrieved
 
 
-def test_passages_are_known_within_the_block_only():
+def test_retrieved_passages_apply_only_inside_the_block():
     assert current_passages() is None
     with retrieved(["outer"]):
         with retrieved(["inner"]):
@@ -15,7 +15,7 @@ def test_passages_are_known_within_the_block_only():
     assert current_passages() is None
 
 
-def test_tasks_at_the_same_time_are_kept_apart():
+def test_concurrent_tasks_have_separate_passages():
     async def one(name):
         with retrieved([name]):
             await asyncio.sleep(0.001)
@@ -27,7 +27,7 @@ def test_tasks_at_the_same_time_are_kept_apart():
     assert asyncio.run(all_of_them()) == [["a"], ["b"], ["c"]]
 
 
-def test_block_that_is_left_in_another_context_raises_nothing():
+def test_block_exited_in_another_context_raises_nothing():
     def parts():
         with retrieved(["c"]):
             yield current_passages()
@@ -38,7 +38,7 @@ def test_block_that_is_left_in_another_context_raises_nothing():
     assert current_passages() is None
 
 
-def test_passages_stay_what_they_were_whatever_becomes_of_the_list():
+def test_retrieved_passages_are_copied_at_entry():
     passages = ["c"]
     with retrieved(passages):
         passages[:] = ["later"]

@@ -10,7 +10,7 @@ def answered():
     return "a"
 
 
-def test_what_happens_below_a_root_is_on_its_record(hook):
+def test_events_below_a_root_are_on_its_record(hook):
     collected = Runs(hook, {"tags": {"lang": "en"}})
     collected.start("root", None).query = lambda: "q"
     collected.start("child", "root").found(["c"])
@@ -24,7 +24,7 @@ def test_what_happens_below_a_root_is_on_its_record(hook):
     assert len(collected) == 0
 
 
-def test_root_takes_along_what_was_left_open_below_it(hook):
+def test_ending_root_closes_its_open_children(hook):
     collected = Runs(hook, {})
     collected.start("root", None)
     collected.start("child", "root")
@@ -32,7 +32,7 @@ def test_root_takes_along_what_was_left_open_below_it(hook):
     assert (len(collected), collected.forget("root"), hook.taken) == (0, None, [])
 
 
-def test_nothing_is_kept_below_a_root_that_was_not_chosen(unsampled):
+def test_unsampled_root_keeps_no_children(unsampled):
     collected = Runs(unsampled, {})
     assert collected.start("root", None) is None
     assert collected.start("child", "root") is None
@@ -40,12 +40,12 @@ def test_nothing_is_kept_below_a_root_that_was_not_chosen(unsampled):
     assert (unsampled.asked, unsampled.taken, len(collected)) == ([None], [], 0)
 
 
-def test_trace_id_of_the_fields_decides(hook):
+def test_given_trace_id_decides_sampling(hook):
     Runs(hook, {"trace_id": "t"}).start("root", None)
     assert hook.asked == ["t"]
 
 
-def test_reading_that_raises_leaves_an_interaction_without_output(hook):
+def test_run_whose_reading_raises_is_recorded_without_output(hook):
     collected = Runs(hook, {"tags": {"lang": "en"}})
     collected.start("root", None)
     collected.end("root", lambda: 1 / 0)
@@ -85,7 +85,7 @@ def test_forked_child_leaves_the_runs_to_the_parent(hook):
     assert len(collected) == 1
 
 
-def test_chosen_root_that_is_forgotten_is_handed_over_to_be_counted(hook, monkeypatch):
+def test_dropped_sampled_root_is_passed_on_for_counting(hook, monkeypatch):
     monkeypatch.setattr(runs, "MOST_RUNS", 2)
     collected = Runs(hook, {})
     for number in range(3):

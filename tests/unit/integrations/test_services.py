@@ -27,21 +27,21 @@ class Made:
         (None, None),
     ],
 )
-def test_app_is_the_services_name_made_printable(name, app):
+def test_app_is_the_printable_service_name(name, app):
     assert Services(make=Made).hook({"service.name": name}).app == app
 
 
-def test_service_keeps_its_hook():
+def test_each_service_keeps_its_own_hook():
     services = Services(make=Made)
     assert services.hook({"service.name": "a"}) is services.hook({"service.name": "a"})
     assert services.hook({"service.name": "a"}) is not services.hook({"service.name": "b"})
 
 
-def test_fixed_app_goes_before_the_services_name():
+def test_fixed_app_wins_over_the_service_name():
     assert Services("fixed", make=Made).hook({"service.name": "a"}).app == "fixed"
 
 
-def test_further_services_share_a_hook():
+def test_services_beyond_the_limit_share_a_hook():
     services = Services(make=Made)
     for n in range(MOST_SERVICES):
         services.hook({"service.name": f"s{n}"})
@@ -50,7 +50,7 @@ def test_further_services_share_a_hook():
     assert first.app == OTHER
 
 
-def test_closing_shares_one_deadline():
+def test_closing_several_hooks_shares_one_deadline():
     services = Services(make=Made)
     hooks = [services.hook({"service.name": name}) for name in "ab"]
     assert services.close(1.0)

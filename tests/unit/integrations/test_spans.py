@@ -141,7 +141,7 @@ def test_messages_may_be_in_events(events):
     assert found == {"query": ASKED, "output": SAID}
 
 
-def test_messages_may_be_structured_as_exporters_of_newer_versions_send_them():
+def test_structured_messages_of_newer_exporters_are_read():
     structured = {
         key: json.loads(value) if "messages" in key else value for key, value in GENAI_NEW.items()
     }
@@ -163,7 +163,7 @@ def test_messages_may_be_structured_as_exporters_of_newer_versions_send_them():
         ({}, None),
     ],
 )
-def test_kind_of_a_span(attributes, kind):
+def test_span_kind_is_recognised_from_its_attributes(attributes, kind):
     assert kind_of(attributes) == kind
 
 
@@ -202,7 +202,7 @@ def test_traced_function_is_a_flow_in_every_convention(attributes):
     [{"langfuse.observation.type": "span"}, {"mlflow.spanType": '"UNKNOWN"'},
      {"traceloop.span.kind": "task"}],
 )  # fmt: skip
-def test_step_of_a_flow_is_none_of_its_own(attributes):
+def test_step_of_a_flow_is_not_a_flow_itself(attributes):
     assert kind_of(attributes) is None
     assert ignored_because(attributes) == "span_no_answer"
 
@@ -218,7 +218,7 @@ def test_step_of_a_flow_is_none_of_its_own(attributes):
         ({"langfuse.trace.name": "n"}, "span_unknown_kind"),
     ],
 )
-def test_why_a_span_is_left_out(attributes, reason):
+def test_ignored_span_has_its_reason(attributes, reason):
     assert kind_of(attributes, is_root=True) is None
     assert ignored_because(attributes) == reason
 
@@ -239,7 +239,7 @@ DOCUMENTS = [{"page_content": "first", "metadata": {"source": "s"}}, {"page_cont
              {"lc": 1, "type": "constructor", "kwargs": each} for each in DOCUMENTS]})},
     ],
 )  # fmt: skip
-def test_retrieved_documents_are_read_from_what_other_tracers_write(attributes):
+def test_retrieved_documents_of_other_tracers_are_read(attributes):
     assert kind_of(attributes) == "retrieval"
     assert read("retrieval", attributes)["contexts"] == [{"text": "first"}, {"text": "second"}]
 
@@ -315,7 +315,7 @@ def test_answer_of_a_flow_may_be_within_json(said, answer):
         ({"context": "checkout", "question": ASKED}, []),
     ],
 )
-def test_passages_that_a_flow_was_given_are_read_where_they_are_texts(given, contexts):
+def test_text_passages_in_flow_inputs_are_read(given, contexts):
     attributes = {"openinference.span.kind": "CHAIN", "input.value": json.dumps(given)}
     found = read("flow", attributes)
     assert found["query"] == ASKED
@@ -349,7 +349,7 @@ def test_question_is_read_from_the_arguments_of_a_pipelines_components(data):
         '{"response_gen": "<generator object stream at 0x7f>", "cut off',
     ],
 )
-def test_placeholder_of_an_object_is_no_answer(said):
+def test_object_placeholder_is_not_an_answer(said):
     attributes = {"openinference.span.kind": "CHAIN", "output.value": said}
     assert "output" not in read("flow", attributes)
     spoken = {"llm.output_messages.0.message.content": said}
@@ -357,7 +357,7 @@ def test_placeholder_of_an_object_is_no_answer(said):
         assert "output" not in read("model", spoken)
 
 
-def test_answer_that_speaks_of_a_generator_object_is_one():
+def test_answer_text_that_mentions_a_generator_object_is_kept():
     said = "It prints <generator object f at 0x7f>, because nothing has run yet."
     attributes = {"openinference.span.kind": "CHAIN", "output.value": said}
     assert read("flow", attributes)["output"] == said
@@ -385,7 +385,7 @@ def test_tool_is_read_in_both_conventions():
     assert read("tool", new) == read("tool", openinference) == {"tool_calls": [call]}
 
 
-def test_redacted_is_missing():
+def test_redacted_values_are_treated_as_missing():
     hidden = "__REDACTED__"
     attributes = {
         **OPENINFERENCE,
@@ -402,7 +402,7 @@ def test_redacted_is_missing():
     assert read("model", {}, [("gen_ai.user.message", {"content": hidden})]) == {}
 
 
-def test_resource_says_release_and_environment():
+def test_release_and_environment_come_from_the_resource():
     old = {"service.version": "1.2", "deployment.environment": "production", "host.name": "h"}
     new = {"service.version": "1.2", "deployment.environment.name": "production"}
     expected = {"release": "1.2", "environment": "production"}
@@ -422,7 +422,7 @@ def test_resource_says_release_and_environment():
         {"output.value": 1.5, "input.value": None, "session.id": 7},
     ],
 )
-def test_strange_attributes_harm_nothing(attributes):
+def test_malformed_attributes_are_ignored(attributes):
     for kind in ("model", "flow", "retrieval", "reranking", "tool"):
         assert isinstance(read(kind, attributes), dict)
 

@@ -52,7 +52,7 @@ def test_same_document_is_kept_once(traces, hook):
     assert hook.taken[0]["contexts"] == [PASSAGE]
 
 
-def test_reranked_documents_replace_what_was_retrieved(traces, hook):
+def test_reranked_documents_replace_retrieved_ones(traces, hook):
     better = {"text": "better"}
     traces.add("retrieval", RETRIEVED)
     traces.add("reranking", {"contexts": [better]})
@@ -61,7 +61,7 @@ def test_reranked_documents_replace_what_was_retrieved(traces, hook):
     assert hook.taken[0]["contexts"] == [better]
 
 
-def test_flow_goes_before_the_models_in_it(traces, hook):
+def test_flow_answer_wins_over_its_model_calls(traces, hook):
     traces.add("model", {"output": "a step", "query": "prompt", "metadata": {"model": "m"}})
     traces.add("flow", ANSWERED)
     traces.add("model", {"output": "a later step"})
@@ -69,7 +69,7 @@ def test_flow_goes_before_the_models_in_it(traces, hook):
     assert hook.taken == [{**ANSWERED, "metadata": {"model": "m"}, "trace_id": "t"}]
 
 
-def test_streamed_answer_of_the_model_stands_where_the_flow_shows_a_generator(traces, hook):
+def test_model_answer_replaces_a_generator_placeholder_of_the_flow(traces, hook):
     shown = {"openinference.span.kind": "CHAIN", "input.value": "How long?",
              "output.value": '{"response_gen": "<generator object>"}'}  # fmt: skip
     traces.add("model", {"output": "Five days.", "query": "prompt"})
@@ -78,7 +78,7 @@ def test_streamed_answer_of_the_model_stands_where_the_flow_shows_a_generator(tr
     assert hook.taken[0]["output"] == "Five days."
 
 
-def test_last_model_counts_when_there_is_no_flow(traces, hook):
+def test_last_model_call_gives_the_answer_without_a_flow(traces, hook):
     traces.add("model", {"output": "a plan"})
     traces.add("flow", {"session_id": "s"})
     traces.add("model", {"output": "Five days."})
@@ -93,7 +93,7 @@ def test_prompt_that_quotes_the_passages_is_not_the_question(traces, hook):
     assert hook.taken[0]["query"] == "refund duration"
 
 
-def test_passages_that_a_flow_was_given_stand_where_no_retrieval_was_traced(traces, hook):
+def test_flow_input_passages_are_used_when_no_retrieval_was_traced(traces, hook):
     given = {"text": "given to the flow"}
     for trace_id in "tu":
         traces.add("flow", {**ANSWERED, "contexts": [given]}, trace_id)
@@ -102,7 +102,7 @@ def test_passages_that_a_flow_was_given_stand_where_no_retrieval_was_traced(trac
     assert [taken["contexts"] for taken in hook.taken] == [[given], [PASSAGE]]
 
 
-def test_question_of_the_flow_stands_where_neither_prompt_nor_retrieval_shows_one(traces, hook):
+def test_flow_question_is_used_when_no_other_is_found(traces, hook):
     traces.add("retrieval", {"contexts": [PASSAGE]})
     traces.add("model", {**ANSWERED, "query": f"Answer from: {PASSAGE['text']}"})
     traces.add("flow", {"query": "How long?"})
@@ -110,7 +110,7 @@ def test_question_of_the_flow_stands_where_neither_prompt_nor_retrieval_shows_on
     assert hook.taken[0]["query"] == "How long?"
 
 
-def test_tools_are_on_the_record(traces, hook):
+def test_tools_are_recorded(traces, hook):
     first, second = {"name": "find"}, {"name": "read"}
     traces.add("tool", {"tool_calls": [first]})
     traces.add("model", {"query": "How long?"})
@@ -121,13 +121,13 @@ def test_tools_are_on_the_record(traces, hook):
     assert len(traces.traces) == 0
 
 
-def test_tool_without_an_answer_is_no_record(traces, hook):
+def test_tool_call_without_an_answer_is_not_recorded(traces, hook):
     traces.add("tool", {"tool_calls": [{"name": "find"}]})
     traces.traces.sweep(0.0, everything=True)
     assert (hook.taken, len(traces.traces)) == ([], 0)
 
 
-def test_traces_are_kept_apart(traces, hook):
+def test_traces_are_recorded_separately(traces, hook):
     for trace_id in "ab":
         traces.add("retrieval", {"contexts": [{"text": trace_id}]}, trace_id)
     for trace_id in "ba":
@@ -153,7 +153,7 @@ def test_quiet_trace_is_recorded_and_a_busy_one_waits(traces, hook):
     assert [taken["output"] for taken in hook.taken] == ["quiet"]
 
 
-def test_search_without_an_answer_is_no_interaction(traces, hook):
+def test_search_without_an_answer_is_not_recorded(traces, hook):
     traces.add("retrieval", RETRIEVED)
     traces.traces.sweep(11.0)
     assert len(traces.traces) == 1  # a slow model may still answer
@@ -161,13 +161,13 @@ def test_search_without_an_answer_is_no_interaction(traces, hook):
     assert (hook.asked, hook.taken, len(traces.traces)) == ([], [], 0)
 
 
-def test_answer_without_its_text_is_handed_over_to_be_counted(traces, hook):
+def test_answer_without_text_is_passed_on_for_counting(traces, hook):
     traces.add("model", {"query": "How long?"})
     traces.traces.sweep(11.0)
     assert hook.taken == [{"query": "How long?", "trace_id": "t"}]
 
 
-def test_nothing_is_read_of_a_trace_that_was_not_chosen(unsampled):
+def test_unsampled_trace_is_not_read(unsampled):
     traces = Traces(wait_s=10.0)
     for kind in ("retrieval", "model", "flow", "retrieval"):
         traces.add(
@@ -185,7 +185,7 @@ def test_oldest_trace_ends_when_there_are_too_many(hook):
     assert [taken["output"] for taken in hook.taken] == ["a"]
 
 
-def test_oldest_traces_end_when_they_hold_too_much(hook):
+def test_oldest_traces_end_when_memory_is_exceeded(hook):
     traces = Adding(hook, most_chars=25)
     for trace_id in "abcd":
         traces.add("model", {"output": trace_id}, trace_id, chars=10)
@@ -193,14 +193,14 @@ def test_oldest_traces_end_when_they_hold_too_much(hook):
     assert [taken["output"] for taken in hook.taken] == ["a", "b"]
 
 
-def test_everything_is_recorded_at_the_end(traces, hook):
+def test_open_traces_are_recorded_at_shutdown(traces, hook):
     for trace_id in "ab":
         traces.add("model", {"output": trace_id}, trace_id)
     traces.traces.sweep(0.0, everything=True)
     assert len(hook.taken) == 2
 
 
-def test_every_trace_is_recorded_once_whatever_threads_do(hook):
+def test_every_trace_is_recorded_once_under_concurrent_threads(hook):
     traces = Adding(hook, most=50)
 
     def work(name):
@@ -228,7 +228,7 @@ def test_forked_child_leaves_the_traces_to_the_parent(traces):
     assert len(traces.traces) == 1
 
 
-def test_late_answer_of_a_recorded_trace_is_no_second_interaction(traces, hook):
+def test_late_answer_of_a_recorded_trace_is_not_recorded_again(traces, hook):
     traces.add("flow", ANSWERED)
     traces.traces.finish("t")
     traces.add("model", {"output": "A title"})

@@ -152,7 +152,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(
     ("kind", "example"), EXAMPLES, ids=[example["evaluation_id"] for _, example in EXAMPLES]
 )
-def test_example_of_the_document_survives_when_read_and_written(kind, example):
+def test_documented_example_survives_a_round_trip(kind, example):
     record = kind.model_validate_json(json.dumps(example | TARGET))
 
     written = json.loads(record.model_dump_json())
@@ -161,7 +161,7 @@ def test_example_of_the_document_survives_when_read_and_written(kind, example):
     assert kind.model_validate_json(record.model_dump_json()) == record
 
 
-def test_full_record_survives_when_read_and_written():
+def test_full_record_survives_a_round_trip():
     given = TARGET | {
         "evaluation_id": "eval_01234567-89ab-cdef-0123-456789abcdef",
         "evaluator_name": "factual_accuracy",
@@ -182,7 +182,7 @@ def test_full_record_survives_when_read_and_written():
 
 
 @pytest.mark.parametrize("score", [0.85, 87.5, 4, 0, 1, True, False, "excellent", "4", "", None])
-def test_score_keeps_its_type_when_it_goes_through_json(score):
+def test_score_keeps_its_type_through_json(score):
     again = Evaluation.model_validate_json(make_evaluation(score=score).model_dump_json()).score
 
     assert (again, type(again)) == (score, type(score))
@@ -198,7 +198,7 @@ def test_id_and_time_are_made_when_absent():
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped", "pending"])
-def test_score_is_refused_when_the_status_has_none(status):
+def test_score_is_refused_for_a_status_without_one(status):
     error = ERROR if status == "failed" else None
 
     with pytest.raises(ValidationError, match=f"an evaluation that is {status} has no score"):
@@ -206,7 +206,7 @@ def test_score_is_refused_when_the_status_has_none(status):
 
 
 @pytest.mark.parametrize("status", ["skipped", "pending"])
-def test_record_without_score_is_read_when_the_status_has_none(status):
+def test_record_without_a_score_is_read_if_its_status_has_none(status):
     assert make_evaluation(status=status, score=None).status == status
 
 
@@ -240,14 +240,14 @@ def test_record_is_refused_when_error_and_status_disagree(fields):
         ("scroe", 1),
     ],
 )
-def test_field_is_named_when_its_value_is_refused(field, value):
+def test_field_with_a_refused_value_is_named(field, value):
     with pytest.raises(ValidationError) as refused:
         make_evaluation(**{field: value})
 
     assert refused.value.errors()[0]["loc"] == (field,)
 
 
-def test_reason_is_kept_beside_other_metadata_when_skipped():
+def test_skip_reason_is_kept_with_other_metadata():
     record = Evaluation.skipped(
         reason="no_context", metadata={"model": "m"}, target_event_id="t", evaluator_name="e"
     )
@@ -256,7 +256,7 @@ def test_reason_is_kept_beside_other_metadata_when_skipped():
     assert record.metadata == {"model": "m", "reason": "no_context"}
 
 
-def test_reason_is_the_code_when_failed():
+def test_reason_of_a_failed_evaluation_is_its_error_code():
     error = ErrorInfo.model_validate(ERROR)
 
     failed = Evaluation.failed(error=error, target_event_id="t", evaluator_name="e")
@@ -264,16 +264,16 @@ def test_reason_is_the_code_when_failed():
     assert failed.reason == "missing_reference"
 
 
-def test_reason_is_empty_when_completed():
+def test_completed_evaluation_has_no_reason():
     assert make_evaluation().reason == ""
 
 
-def test_record_cannot_be_changed_when_made():
+def test_evaluation_record_is_immutable():
     with pytest.raises(ValidationError, match="frozen"):
         make_evaluation().score = 0.1
 
 
-def test_processes_forked_from_one_name_evaluations_apart():
+def test_forked_processes_create_distinct_evaluation_ids():
     named = lambda: Evaluation(target_event_id="t", evaluator_name="e").evaluation_id  # noqa: E731
     named()
     read, write = os.pipe()

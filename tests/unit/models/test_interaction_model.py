@@ -32,7 +32,7 @@ def test_own_metadata_wins_when_an_unknown_key_has_the_same_name():
     assert make_interaction(lang="de", metadata={"lang": "en"}).metadata == {"lang": "en"}
 
 
-def test_passages_are_read_when_bare_strings_and_objects_are_mixed():
+def test_passages_may_mix_strings_and_objects():
     item = make_interaction(contexts=["one", {"text": "two", "id": "d2", "score": 7.5}])
 
     assert [(c.text, c.id, c.score) for c in item.contexts] == [
@@ -52,14 +52,14 @@ def test_contexts_are_empty_when_there_are_none(nothing):
     assert make_interaction(contexts=nothing).contexts == ()
 
 
-def test_bare_timestamp_is_refused_when_it_names_no_zone():
+def test_timestamp_without_a_zone_is_refused():
     field, message = refusal(timestamp="2024-01-15T10:30:45")
 
     assert field == "timestamp"
     assert "timezone" in message
 
 
-def test_timestamp_is_read_when_it_names_its_zone():
+def test_timestamp_with_a_zone_is_read():
     item = make_interaction(timestamp="2024-01-15T12:30:45+02:00")
 
     assert item.timestamp == datetime(2024, 1, 15, 10, 30, 45, tzinfo=UTC)
@@ -67,7 +67,7 @@ def test_timestamp_is_read_when_it_names_its_zone():
 
 @pytest.mark.parametrize("field", ["id", "app"])
 @pytest.mark.parametrize("character", ["\n", "\x00", "\x1b", "\t"])
-def test_name_is_refused_when_it_holds_a_control_character(field, character):
+def test_name_with_a_control_character_is_refused(field, character):
     where, message = refusal(**{field: f"a{character}b"})
 
     assert where == field
@@ -97,7 +97,7 @@ def test_field_of_an_interaction_is_named_when_its_type_is_wrong(field, value):
     assert refusal(**{field: value})[0] == field
 
 
-def test_interaction_is_the_same_when_it_went_through_json():
+def test_interaction_survives_json():
     item = make_interaction(
         tags={"tier": "pro"},
         tool_calls=[{"name": "search", "arguments": {"q": 1}, "duration_ms": 3.5}],
@@ -110,12 +110,12 @@ def test_interaction_is_the_same_when_it_went_through_json():
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1])
-def test_sample_is_refused_when_its_rate_is_no_probability(rate):
+def test_sample_with_an_invalid_rate_is_refused(rate):
     with pytest.raises(ValidationError, match="sample_rate"):
         make_sample(sample_rate=rate)
 
 
-def test_sample_is_the_same_when_it_went_through_json():
+def test_sample_survives_json():
     sample = make_sample(truncated=("contexts",))
 
     assert Sample.model_validate_json(sample.model_dump_json()) == sample

@@ -13,7 +13,7 @@ LOWER = {"pass_score": 0.3, "direction": "lower"}
     ("direction", "line", "passing", "failing"),
     [(Direction.HIGHER, 0.7, 0.7, 0.69), (Direction.LOWER, 0.3, 0.3, 0.31)],
 )
-def test_the_line_itself_passes(direction, line, passing, failing):
+def test_score_at_the_pass_score_passes(direction, line, passing, failing):
     rule = PassRule.mirrored(0.7, direction)
     assert rule == PassRule(line, direction)
     assert rule.passes(passing)
@@ -27,11 +27,11 @@ def test_rule_is_read_back_from_a_version(line, direction):
     assert PassRule.read(f"local-1 {rule}") == rule
 
 
-def test_a_version_without_a_rule_has_none():
+def test_version_without_a_rule_has_none():
     assert PassRule.read("local-1") is None
 
 
-def test_evaluation_without_a_direction_passes_at_the_settings_line():
+def test_evaluation_without_a_direction_uses_the_configured_pass_score():
     assert PassRule.of(make_evaluation(criteria={"pass_score": 0.2}), 0.7).line == 0.7
     assert PassRule.of(make_evaluation(), 0.7) == PassRule(0.7)
 
@@ -42,7 +42,7 @@ def test_low_score_is_counted_as_passed_when_lower_is_better(score, passed):
     assert (tally.passed, tally.sum_wy, tally.sum_x) == (passed, 2 * passed, score)
 
 
-def test_stream_says_which_way_is_better():
+def test_stream_records_which_direction_is_better():
     key = stream_key("app", make_evaluation(criteria=LOWER), pass_score=0.7)
     assert key.evaluator_version == "local-1 pass <= 0.3"
     assert stream_key("app", make_evaluation(), pass_score=0.7)[3] == "local-1 pass 0.7"
@@ -57,11 +57,11 @@ def test_stream_says_which_way_is_better():
         ({3: 50, 90: 50}, 0.2),  # never below what good answers of every kind reach
     ],
 )
-def test_own_line_is_where_three_in_a_hundred_of_the_first_scores_lie_below(bins, line):
+def test_own_pass_score_is_the_third_percentile_of_first_scores(bins, line):
     assert own_line(bins) == line
 
 
-def test_own_line_may_move_without_a_new_stream():
+def test_own_pass_score_can_change_without_a_new_stream():
     before, after = (
         make_evaluation(criteria=PassRule(line, own=True).criteria()) for line in (OWN_LEAST, 0.41)
     )

@@ -74,7 +74,7 @@ BATCH = {
 }
 
 
-def test_result_of_several_evaluators_is_read_when_as_documented():
+def test_documented_multi_evaluator_result_is_read():
     result = MultiEvaluationResult.model_validate(MULTI)
 
     assert [item.score for item in result.evaluations] == [0.92, 0.88, 0.05]
@@ -86,11 +86,11 @@ def test_result_of_several_evaluators_is_read_when_as_documented():
     [(EvaluationConfig, CONFIG), (PerformanceSummary, PERFORMANCE), (QualitySummary, QUALITY)],
     ids=["configuration", "performance", "quality"],
 )
-def test_document_example_survives_when_read_and_written(model, example):
+def test_documented_example_survives_a_round_trip(model, example):
     assert json.loads(model.model_validate(example).model_dump_json()) == example
 
 
-def test_batch_is_read_when_as_documented():
+def test_documented_batch_is_read():
     batch = EvaluationBatch.model_validate(BATCH)
 
     assert batch.status == "processing"
@@ -99,12 +99,12 @@ def test_batch_is_read_when_as_documented():
 
 
 @pytest.mark.parametrize("status", ["pending", "processing", "completed", "failed"])
-def test_batch_has_every_documented_status_when_read(status):
+def test_batch_accepts_every_documented_status(status):
     assert EvaluationBatch.model_validate(BATCH | {"status": status}).status == status
 
 
 @pytest.mark.parametrize("method", ["weighted_average", "simple_average", "minimum", "custom"])
-def test_result_has_every_documented_method_when_read(method):
+def test_result_accepts_every_documented_method(method):
     result = MultiEvaluationResult.model_validate(MULTI | {"summary_method": method})
 
     assert result.summary_method == method
@@ -114,7 +114,7 @@ def test_result_has_every_documented_method_when_read(method):
     ("kind", "extra"),
     [(QualityEvaluation, {"dimensions": {"clarity": 0.7}}), (CustomEvaluation, {"risk": "low"})],
 )
-def test_fields_of_a_kind_survive_when_inside_a_result(kind, extra):
+def test_type_specific_fields_survive_inside_a_result(kind, extra):
     inside = kind.model_validate(make_evaluation().model_dump() | extra)
     result = MultiEvaluationResult(target_event_id="evt", evaluations=[inside])
 
@@ -136,7 +136,7 @@ def test_fields_of_a_kind_survive_when_inside_a_result(kind, extra):
         (QualitySummary, QUALITY, "agreement", 0.5),
     ],
 )
-def test_field_of_a_summary_is_named_when_refused(model, example, field, value):
+def test_refused_summary_field_is_named(model, example, field, value):
     with pytest.raises(ValidationError) as refused:
         model.model_validate(example | {field: value})
 

@@ -14,14 +14,14 @@ from workers.celery import broker_conf
 SENTINELS = "redis+sentinel://bot:p%40ss@one.example:1,[::1]:2,three.example/main/3"
 
 
-def test_sentinels_are_read_with_the_usual_port_where_none_is_given():
+def test_sentinel_port_has_a_default():
     found = sentinels_of(SENTINELS)
     assert found.nodes == (("one.example", 1), ("::1", 2), ("three.example", 26379))
     assert (found.master_name, found.master_url) == ("main", "redis://bot:p%40ss@master/3")
 
 
 @pytest.mark.parametrize("url", ["redis://host:6379/0", "rediss://host", "unix:///run/redis.sock"])
-def test_other_addresses_name_no_sentinels(url):
+def test_plain_addresses_have_no_sentinels(url):
     assert sentinels_of(url) is None
     assert is_redis_url(url)
 
@@ -39,7 +39,7 @@ def test_other_addresses_name_no_sentinels(url):
         "redis",
     ],
 )
-def test_what_is_no_address_is_refused_without_being_quoted(url):
+def test_invalid_redis_address_is_refused_without_being_printed(url):
     assert not is_redis_url(url)
     for use in (connect, lambda url: Producer(url, queue_limit=1)):
         with pytest.raises((QueueUnavailableError, QueueError)) as caught:
@@ -47,13 +47,13 @@ def test_what_is_no_address_is_refused_without_being_quoted(url):
         assert "SECRET" not in str(caught.value)
 
 
-def test_user_password_and_db_are_the_masters_and_sentinels_have_their_own():
+def test_sentinels_have_credentials_separate_from_the_master():
     place = place_of(SENTINELS + "?sentinel_username=watch&sentinel_password=other")
     assert place.options == {"username": "bot", "password": "p@ss", "db": 3}
     assert place.sentinel_options == {"username": "watch", "password": "other"}
 
 
-def test_certificates_serve_for_the_master_and_its_sentinels():
+def test_certificates_apply_to_master_and_sentinels():
     place = place_of("rediss+sentinel://h:1/main?ssl_ca_certs=/ca.pem&ssl_keyfile=/key.pem")
     assert place.tls
     secured = {"ssl_ca_certs": "/ca.pem", "ssl_keyfile": "/key.pem"}
@@ -62,7 +62,7 @@ def test_certificates_serve_for_the_master_and_its_sentinels():
 
 
 @pytest.mark.parametrize("url", ["rediss://host/0", "rediss+sentinel://host:1/main"])
-def test_celery_checks_the_certificate_unless_it_is_told_otherwise(url):
+def test_celery_verifies_certificates_by_default(url):
     conf = broker_conf(url)["broker_use_ssl"]
     assert conf["ssl_cert_reqs"] == ssl.CERT_REQUIRED
     assert conf["ssl_check_hostname"] is True
@@ -70,7 +70,7 @@ def test_celery_checks_the_certificate_unless_it_is_told_otherwise(url):
     assert given["ssl_check_hostname"] is False
 
 
-def test_celery_is_told_of_every_sentinel():
+def test_celery_receives_every_sentinel():
     conf = broker_conf(SENTINELS + "?sentinel_password=other")
     assert conf["broker_url"] == (
         "sentinel://bot:p%40ss@one.example:1/3;sentinel://bot:p%40ss@[::1]:2/3;"
@@ -89,7 +89,7 @@ def test_celery_is_told_of_every_sentinel():
         ("unix:///run/redis.sock?db=2", "redis+socket:///run/redis.sock?virtual_host=2"),
     ],
 )
-def test_celery_gets_an_address_in_its_own_words(url, broker):
+def test_celery_gets_an_address_in_its_own_format(url, broker):
     conf = broker_conf(url)
     assert conf["broker_url"] == broker
     assert ("broker_use_ssl" in conf) == url.startswith("rediss")

@@ -54,19 +54,19 @@ def test_command_may_be_packed_in_two_steps():
     assert begin + rest == producer.pack_command("XADD", "s", "*", "a", "1", "bb", "")
 
 
-def test_result_of_exec_is_given(connection):
+def test_reply_of_exec_is_returned(connection):
     connection.server.sendall(TRANSACTION)
     assert producer.read_answers(connection, 5) == [b"1700000000000-0", 7, None]
 
 
-def test_beginning_of_the_answers_is_never_taken_for_all_of_them():
+def test_truncated_replies_are_never_taken_as_complete():
     for at in range(len(TRANSACTION)):
         with pytest.raises(producer._IncompleteError):
             producer.parse_answers(TRANSACTION[:at], 5)
 
 
 @pytest.mark.parametrize("at", range(1, len(TRANSACTION), 25))
-def test_answer_may_come_in_pieces(connection, at):
+def test_reply_may_arrive_in_pieces(connection, at):
     connection.server.sendall(TRANSACTION[:at])
     with pytest.raises(TimeoutError):
         producer.read_answers(connection, 5)
@@ -74,7 +74,7 @@ def test_answer_may_come_in_pieces(connection, at):
     assert producer.read_answers(connection, 5) == [b"1700000000000-0", 7, None]
 
 
-def test_empty_answers_are_told_from_missing_ones():
+def test_empty_replies_are_distinguished_from_missing_ones():
     answers = b"$0\r\n\r\n*0\r\n$-1\r\n*-1\r\n:-7\r\n"
     assert producer.parse_answers(answers, 5) == [b"", [], None, None, -7]
 
@@ -88,25 +88,25 @@ def test_empty_answers_are_told_from_missing_ones():
         (QUEUED + b"*3\r\n:1\r\n:2\r\n:3\r\n", "transaction"),
     ],
 )
-def test_first_refusal_is_raised(connection, answer, why):
+def test_first_error_reply_is_raised(connection, answer, why):
     connection.server.sendall(answer)
     with pytest.raises(redis.ResponseError, match=why):
         producer.read_answers(connection, 4)
 
 
-def test_end_of_the_connection_is_told(connection):
+def test_closed_connection_raises_a_connection_error(connection):
     connection.server.sendall(TRANSACTION[:20])
     connection.server.close()
     with pytest.raises(redis.ConnectionError):
         producer.read_answers(connection, 5)
 
 
-def test_answers_are_read_one_by_one_where_there_is_no_socket():
+def test_replies_are_read_one_by_one_without_a_socket():
     answers = [b"OK", b"QUEUED", b"QUEUED", [b"id", 1]]
     assert producer.read_answers(OtherConnection(answers), 4) == [b"id", 1]
 
 
-def test_answer_without_end_is_refused_before_it_fills_the_memory(connection):
+def test_endless_reply_is_refused_before_it_fills_memory(connection):
     def flood():
         with contextlib.suppress(OSError):
             while True:

@@ -24,7 +24,7 @@ from monitor.queue.wire import sample_id
         ([], None),
     ],
 )
-def test_id_is_a_short_text_that_databases_hold(body, found):
+def test_sample_id_is_a_short_storable_text(body, found):
     assert sample_id_of({b"body": json.dumps(body).encode()}) == found
 
 
@@ -35,7 +35,7 @@ def test_entry_that_cannot_be_read_has_no_id(fields):
 
 @pytest.mark.parametrize("at_ms", [0, 1_700_000_000_000, 2**48 - 1, 2**48, 2**64])
 @pytest.mark.parametrize("randomness", [0, 2**74 - 1, 2**74 // 3])
-def test_id_is_one_of_version_seven_whatever_the_clock_says(at_ms, randomness):
+def test_sample_id_is_uuid_version_7_at_any_clock_time(at_ms, randomness):
     made = UUID(sample_id(at_ms, randomness))
     assert (made.version, str(made)) == (7, sample_id(at_ms, randomness))
     assert made.int >> 80 == at_ms % 2**48

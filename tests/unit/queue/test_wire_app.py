@@ -14,11 +14,11 @@ def fields(app):
 
 
 @pytest.mark.parametrize("app", ["shop\x7f", "shop\x85", "\x9b31mshop"])
-def test_a_name_with_a_control_character_is_refused(app):
+def test_name_with_a_control_character_is_refused(app):
     with pytest.raises(RecordError, match="app's name must not contain control characters"):
         decode(fields(app))
 
 
 @pytest.mark.parametrize("app", ["shop", "größe", "店", "a b\u00a0c"])
-def test_other_names_are_read(app):
+def test_valid_app_names_are_decoded(app):
     assert decode(fields(app)).interaction.app == app

@@ -38,14 +38,14 @@ def test_newer_version_is_named(version):
 
 
 @pytest.mark.parametrize("version", [b"0", b"9999999999", b"1.0", b"", b"x" * 99])
-def test_what_is_no_version_is_quoted_in_part(version):
+def test_invalid_version_is_quoted_in_part(version):
     with pytest.raises(RecordError, match="not a number") as caught:
         wire.decode(fields(b"{}", version))
     assert not isinstance(caught.value, UnknownSchemaError)
     assert len(str(caught.value)) < 100
 
 
-def test_sample_of_the_greatest_size_is_read_and_a_larger_one_is_not():
+def test_sample_is_read_up_to_the_size_limit():
     body = make_sample().model_dump_json().encode().ljust(wire.MOST_BYTES)
     assert wire.decode(fields(body))
     with pytest.raises(RecordTooLargeError, match="5,000,001 bytes; at most 5,000,000"):
@@ -62,7 +62,7 @@ def test_record_of_another_program_is_completed_from_its_entry():
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"hook_id": "h"}', b'{"interaction": {}}', b"{", b"7"])
-def test_what_is_neither_a_sample_nor_a_record_is_an_unreadable_sample(body):
+def test_entry_that_is_no_sample_or_record_is_unreadable(body):
     with pytest.raises(RecordError, match="unreadable sample"):
         wire.decode(fields(body), "1700000000000-0")
 
@@ -77,7 +77,7 @@ def test_what_is_neither_a_sample_nor_a_record_is_an_unreadable_sample(body):
         ("a", {"incomplete": 1}, None),
     ],
 )
-def test_only_what_is_there_in_full_may_be_judged(output, metadata, why):
+def test_incomplete_texts_are_not_scored(output, metadata, why):
     assert wire.unscorable(make_interaction(output=output, metadata=metadata)) == why
 
 
@@ -92,11 +92,11 @@ def test_only_what_is_there_in_full_may_be_judged(output, metadata, why):
         (b"[" * 100_000, None),
     ],
 )
-def test_user_of_a_sample_is_found_even_where_the_rest_is_wrong(body, user):
+def test_user_of_a_sample_is_found_even_if_the_rest_is_invalid(body, user):
     assert wire.user_of(body) == user
 
 
-def test_lone_surrogates_are_mended_at_any_depth_and_pairs_become_their_character():
+def test_lone_surrogates_are_replaced_and_pairs_decoded_at_any_depth():
     value = {"\ud83d": ["\ud83d\ude00", ("a\udc00", 1, None)], "plain": float("inf")}
     found = json.loads(wire.as_json(value))
     assert found == {"\ufffd": ["😀", ["a\ufffd", 1, None]], "plain": "Infinity"}

@@ -79,13 +79,13 @@ def section(digest, title):
         ("h h i", "groundwatch daily: 2 of 3 apps healthy, none needs attention"),
     ],
 )
-def test_the_subject_counts_the_apps_that_need_attention(statuses, subject):
+def test_subject_counts_the_apps_that_need_attention(statuses, subject):
     kinds = {status.value[0]: status for status in Status}
     found = {f"app-{n}": kinds[letter] for n, letter in enumerate(statuses.split())}
     assert digest_subject(make().model_copy(update={"statuses": found})) == subject
 
 
-def test_a_quiet_day_says_that_there_is_nothing_to_do():
+def test_quiet_day_says_nothing_to_do():
     digest = make(movements=[moved(0.9, 0.91, certain=False)])
     assert digest_verdict(digest) == "shop is healthy. Nothing to do."
     assert section(digest, "To do") == []
@@ -107,19 +107,19 @@ def test_a_quiet_day_says_that_there_is_nothing_to_do():
         ),
     ],
 )
-def test_what_somebody_has_to_look_at_is_told_with_the_command(facts, said):
+def test_digest_lists_each_to_do_with_its_command(facts, said):
     digest = make(**facts)
     assert not digest.nothing_to_do
     assert "Nothing to do" not in digest_verdict(digest)
     assert any(said in line for line in section(digest, "To do"))
 
 
-def test_a_fall_alone_is_enough_to_look_and_a_rise_is_not():
+def test_digest_asks_for_action_on_a_fall_and_not_on_a_rise():
     assert not make(movements=[moved(0.9, 0.6)]).nothing_to_do
     assert make(movements=[moved(0.6, 0.9)]).nothing_to_do
 
 
-def test_falls_are_told_before_rises_each_with_interval_sizes_and_how_many_were_compared():
+def test_falls_precede_rises_with_interval_sizes_and_number_compared():
     digest = make(
         movements=[
             moved(0.5, 0.9, metric="relevance"), moved(0.9, 0.6), moved(0.9, 0.88, certain=False)
@@ -133,7 +133,7 @@ def test_falls_are_told_before_rises_each_with_interval_sizes_and_how_many_were_
     assert note.startswith("2 of 3 compared")
 
 
-def test_incidents_are_told_open_ones_first_and_drills_not_at_all():
+def test_digest_lists_open_incidents_first_and_no_drills():
     found = [incident(3, 40), incident(2), incident(1, 5, incident_id="drill-1")]
     lines = section(make(incidents=found), "Incidents")
     assert lines == [
@@ -156,7 +156,7 @@ def test_many_incidents_are_counted_and_the_noisy_key_is_named():
     ]
 
 
-def test_a_status_is_told_from_where_it_began_to_where_it_is():
+def test_digest_shows_status_from_start_to_end_of_the_period():
     after = [Status.CRITICAL, Status.WARNING, Status.HEALTHY]
     before = [Status.HEALTHY, Status.CRITICAL, Status.WARNING]
     changes = [
@@ -171,7 +171,7 @@ def test_a_status_is_told_from_where_it_began_to_where_it_is():
     ]
 
 
-def test_metric_without_a_status_before_is_new():
+def test_metric_without_a_previous_status_is_new():
     change = ReportedChange(
         at=NOW - HOUR, metric="m", before=None, after=Status.WARNING, pass_rate=0.8, n=9, reason=""
     )
@@ -179,7 +179,7 @@ def test_metric_without_a_status_before_is_new():
     assert line == "shop m is new: ▲ warning since 02 Mar 07:00"
 
 
-def test_status_that_is_held_is_told_as_such_beside_its_course():
+def test_held_status_is_marked_as_held_beside_its_trend():
     held = DigestSeries(
         app="shop", metric="m", status=Status.CRITICAL, rate=None, low=None, high=None, n=0,
         points=[],
@@ -187,13 +187,13 @@ def test_status_that_is_held_is_told_as_such_beside_its_course():
     assert chart_label(held) == "shop m: no scores; now ■ CRITICAL (no new scores)"
 
 
-def test_rate_whose_level_is_not_verified_says_so_in_the_digest():
+def test_unverified_rate_is_labelled_in_the_digest():
     unsure = course("shop", "m", Status.HEALTHY, [], 240)
     unsure = unsure.model_copy(update={"level_verified": False})
     assert "80.0 % (70.0–90.0), level not verified, n 240; now" in chart_label(unsure)
 
 
-def test_cost_stands_beside_that_of_the_period_before():
+def test_cost_is_shown_beside_the_previous_periods():
     assert section(make(cost_usd=1.5, cost_before_usd=20), "Cost") == [
         "LLM judge $1.50, $20.00 in the period before"
     ]
@@ -224,7 +224,7 @@ def hostile():
     )
 
 
-def test_samples_that_no_budget_paid_for_are_not_called_evaluated():
+def test_samples_skipped_for_budget_are_not_counted_as_evaluated():
     skipped = {("skipped", "budget_reached"): 60, ("skipped", "no_contexts"): 10}
     ledger = make_ledger({("sampled", ""): 100, ("scored", ""): 30, **skipped})
     (coverage,) = make(ledgers={"shop": ledger}).coverage
@@ -239,11 +239,11 @@ def test_hostile_names_print_no_control_character(hostile):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_lines_fit_where_words_allow_it(hostile, width):
+def test_digest_lines_fit_the_width(hostile, width):
     assert max(map(len, render_digest(hostile, width).splitlines())) <= width
 
 
-def test_it_reads_back_from_its_own_json(hostile):
+def test_digest_reads_back_from_its_json(hostile):
     assert type(hostile).model_validate_json(hostile.model_dump_json()) == hostile
 
 
@@ -266,7 +266,7 @@ def columns_with_line(image):
     ]
 
 
-def test_a_chart_shows_a_gap_as_a_gap():
+def test_digest_chart_shows_gaps():
     point = DigestPoint(rate=0.9, low=0.85, high=0.95)
     image = picture([point] * 4 + [DigestPoint()] * 4 + [point] * 4)
     assert image.size == (2 * WIDTH, 2 * HEIGHT)
@@ -277,7 +277,7 @@ def test_a_chart_shows_a_gap_as_a_gap():
     assert not [x for x in drawn if abs(x - middle) < 100]
 
 
-def test_a_fall_is_lower_on_the_chart():
+def test_fall_is_drawn_lower_on_the_chart():
     high, low = (DigestPoint(rate=r, low=r, high=r) for r in (0.99, 0.72))
     image = picture([high, high, low, low])
     at = {

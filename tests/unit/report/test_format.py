@@ -62,7 +62,7 @@ def test_rate_has_one_decimal(rate, words):
     assert percent(rate) == words
 
 
-def test_rate_is_whole_where_asked():
+def test_rate_is_rounded_to_whole_percent_on_request():
     assert percent(0.8849, 0) == "88 %"
 
 
@@ -143,7 +143,7 @@ def test_sparkline_keeps_gaps():
     assert sparkline([]) == ""
 
 
-def test_sparkline_fits_the_rates_where_asked():
+def test_sparkline_scales_to_the_rates_on_request():
     assert sparkline([0.5, None, 1.0, 0.75], fit=True) == "▁·█▅"
     assert sparkline([0.9, 0.9], fit=True) == "██"
     assert sparkline([None], fit=True) == "·"
@@ -166,11 +166,11 @@ def test_sparkline_fits_the_rates_where_asked():
         ("", ""),
     ],
 )
-def test_text_is_one_printable_line_when_it_was_hostile(hostile, shown):
+def test_hostile_text_becomes_one_printable_line(hostile, shown):
     assert plain_text(hostile) == shown
 
 
-def test_cut_is_marked_when_a_text_is_too_long():
+def test_cut_text_is_marked():
     assert plain_text("x" * 11, 10) == "x" * 9 + "…"
     assert plain_text("x" * 10, 10) == "x" * 10
 

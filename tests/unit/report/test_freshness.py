@@ -16,24 +16,24 @@ def aged(seconds):
     return blind_when_stale(verdict, now=NOW, stale_after_s=60)
 
 
-def test_fresh_verdict_stands():
+def test_fresh_verdict_is_unchanged():
     assert aged(60).status is Status.HEALTHY
 
 
-def test_stale_verdict_is_blind_and_says_what_it_was():
+def test_stale_verdict_becomes_blind_and_names_its_last_status():
     stale = aged(3 * 86_400)
     assert stale.status is Status.BLIND
     assert "not evaluated for 3 d (it was healthy)" in stale.reason
     assert stale.status_since == NOW - timedelta(days=3)
 
 
-def test_window_that_is_no_longer_configured_is_left_out():
+def test_removed_window_is_left_out():
     old = make_verdict(Status.HEALTHY, NOW - timedelta(hours=1), window_s=300)
     new = make_verdict(Status.HEALTHY, NOW, window_s=600)
     assert newest_only([old, new]) == [new]
 
 
-def test_nothing_at_all_stays_nothing():
+def test_no_verdicts_stay_no_verdicts():
     assert newest_only([]) == []
 
 
@@ -42,7 +42,7 @@ def _said(*verdicts):
     return report_headline(report_of(apps, NOW))
 
 
-def test_headline_says_what_is_wrong_where_no_status_is_up_to_date():
+def test_headline_names_the_problem_when_no_status_is_current():
     said = "No status is up to date: not evaluated for 4 min; run groundwatch doctor."
     assert _said(aged(240), aged(300)) == said
     assert _said(aged(240), aged(0)) == "Monitoring is blind for bot-0."

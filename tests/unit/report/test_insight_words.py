@@ -46,7 +46,7 @@ def attribution(**changes):
     return CALM.model_copy(update={"attribution": Attribution(**(fields | changes))})
 
 
-def test_deploy_without_data_since_says_so():
+def test_deploy_without_later_data_says_so():
     deploy = Deploy(
         release="v12", at=NOW, source="mark", rate_before=0.9, n_before=90, verdict="no data"
     )
@@ -54,12 +54,12 @@ def test_deploy_without_data_since_says_so():
     assert line == "deploy v12 at 12:00:00 UTC: no data yet since then"
 
 
-def test_first_release_of_all_is_no_news():
+def test_first_release_is_not_reported():
     deploy = Deploy(release="v1", at=NOW, source="tag", rate_after=0.9, verdict="no data")
     assert insight_lines(CALM.model_copy(update={"deploys": [deploy]}), NOW) == []
 
 
-def test_calm_report_says_nothing():
+def test_healthy_report_has_no_insight_lines():
     assert insight_lines(CALM, NOW) == []
 
 
@@ -70,12 +70,12 @@ def test_guilty_segment_comes_with_its_figures():
     assert "model=b: 93.0 % to 41.0 % (n 90, 50 % of the traffic), not by chance" in line
 
 
-def test_no_guilty_segment_is_said_so():
+def test_missing_guilty_segment_is_stated():
     (line,) = insight_lines(attribution(named=[]), NOW)
     assert line.endswith("no segment explains it (12 considered)")
 
 
-def test_deploy_tells_before_and_after_and_what_is_decided():
+def test_deploy_line_shows_rates_before_and_after_and_the_verdict():
     deploy = Deploy(
         release="v12", at=NOW, source="mark", rate_before=0.92, rate_after=0.70, n_before=500,
         n_after=200, difference=-0.22, low=-0.29, high=-0.15, verdict="worse",
@@ -87,7 +87,7 @@ def test_deploy_tells_before_and_after_and_what_is_decided():
     assert line.endswith("worse")
 
 
-def test_time_is_told_once_when_its_bounds_read_the_same():
+def test_time_range_with_equal_bounds_is_shown_once():
     since = {"since": NOW, "since_low": NOW, "since_high": NOW + timedelta(milliseconds=10)}
     (line,) = insight_lines(attribution(named=[], **since), NOW)
     assert "since 12:00:00 UTC, change" in line
@@ -95,7 +95,7 @@ def test_time_is_told_once_when_its_bounds_read_the_same():
     assert "since 12:00:00 UTC (11:00:00 UTC to 12:00:00 UTC), change" in line
 
 
-def test_what_two_tests_found_alike_is_told_once():
+def test_drift_found_by_two_tests_is_reported_once():
     finding = DriftFinding(
         app="bot", metric="groundedness", segment="*", test="ks", from_s=0, found_at=NOW,
         mean_before=0.9, mean_after=0.8, n=90, p_value=1e-9,
@@ -104,7 +104,7 @@ def test_what_two_tests_found_alike_is_told_once():
     assert len(insight_lines(CALM.model_copy(update={"findings": findings}), NOW)) == 1
 
 
-def test_finding_without_a_beginning_claims_no_mean_after_it():
+def test_finding_without_an_onset_states_no_later_mean():
     finding = DriftFinding(
         app="bot", metric="relevance", segment="*", test="score_down", from_s=0, found_at=NOW,
         mean_before=0.99, mean_after=0.99, n=0, level=9.0,
@@ -114,13 +114,13 @@ def test_finding_without_a_beginning_claims_no_mean_after_it():
     assert "n 0" not in line
 
 
-def test_release_that_went_out_is_no_traffic_mix_shift():
+def test_release_rollout_is_not_reported_as_a_traffic_shift():
     shifted = attribution(mix_shift=["release=v1", "language=fr"])
     said = [line for line in insight_lines(shifted, NOW) if "traffic-mix" in line]
     assert said == ["much of the change comes from a traffic-mix shift (language=fr)"]
 
 
-def test_new_judge_is_told_for_a_day():
+def test_new_judge_is_mentioned_for_a_day():
     young = CALM.model_copy(update={"version_since": NOW, "evaluator_version": "judge-2"})
     assert "a new series" in insight_lines(young, NOW)[0]
     assert insight_lines(young, NOW + timedelta(days=2)) == []
@@ -130,7 +130,7 @@ def test_new_judge_is_told_for_a_day():
     ("version", "after", "proposed"),
     [("local-3-aa pass own", 0.4, True), ("local-3-aa pass own", 0.9, False), ("j-1", 0.4, False)],
 )
-def test_fall_of_the_local_score_proposes_a_check_by_people(version, after, proposed):
+def test_fall_of_the_local_score_suggests_a_human_check(version, after, proposed):
     finding = DriftFinding(
         app="shop", metric="groundedness", segment="*", test="mean", from_s=0, found_at=NOW,
         mean_before=0.7, mean_after=after, n=300, level=9.0,

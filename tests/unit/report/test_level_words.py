@@ -21,7 +21,7 @@ AT = datetime(2026, 6, 1, tzinfo=UTC)
         ("drill-0a1b", Severity.CRITICAL, Severity.CRITICAL, AT, "TEST critical"),
     ],
 )
-def test_the_worst_level_leads(incident_id, level, peak, resolved_at, said):
+def test_level_of_an_incident_begins_with_its_worst(incident_id, level, peak, resolved_at, said):
     found = Incident(
         incident_id=incident_id, app="shop", metric="groundedness", segment="*", window_s=3600,
         level=level, peak_level=peak, since=AT, opened_at=AT, updated_at=AT,

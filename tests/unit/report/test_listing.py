@@ -35,7 +35,7 @@ def points(*rates, n=10):
     ]
 
 
-def test_columns_stand_beside_each_other_where_there_is_room():
+def test_columns_are_side_by_side_on_a_wide_terminal():
     lines = [line.rstrip() for line in drawn(listing(), 40).splitlines()]
     assert lines == [
         "id        app              n",
@@ -44,7 +44,7 @@ def test_columns_stand_beside_each_other_where_there_is_room():
     ]
 
 
-def test_rows_are_paragraphs_where_there_is_none():
+def test_rows_become_paragraphs_on_a_narrow_terminal():
     lines = [line.rstrip() for line in drawn(listing(), 27).splitlines()]
     assert lines == [
         "60c5c77b", "  app support-bot  n 4,226", "6c7e664d", "  app shop  n 12",
@@ -69,13 +69,13 @@ def test_cells_are_text_and_never_markup():
     assert "[red]x[/red]" in drawn(made, 40)
 
 
-def test_a_mark_stands_before_what_it_is_about():
+def test_status_mark_precedes_its_row():
     made = Listing.of("", "sum", "found")
     made.add_row("✓", "sent = ended + waiting", "4,279")
     assert drawn(made, 26).startswith("✓ sent = ended + waiting")
 
 
-def test_course_is_no_wider_than_the_terminal():
+def test_trend_is_no_wider_than_the_terminal():
     course = SparklineRow(points(*[0.5] * 96), "pass rate, last 24 h")
     assert all(len(line) <= 40 for line in drawn(course, 40).splitlines())
     assert len(drawn(course, 40).splitlines()) == 2
@@ -83,7 +83,7 @@ def test_course_is_no_wider_than_the_terminal():
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=100),
        st.integers(1, 100))  # fmt: skip
-def test_fewer_points_have_the_same_scores(rates, most):
+def test_reduced_series_keeps_all_scores(rates, most):
     before = points(*rates)
     after = fewer(before, most)
     assert len(after) <= most

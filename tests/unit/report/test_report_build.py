@@ -48,7 +48,7 @@ def report(*items, **options):
 
 
 @given(counts)
-def test_both_sums_hold_when_counters_have_any_lag(found):
+def test_ledger_sums_hold_with_lagging_counters(found):
     ledger = make_ledger(found)
 
     ended = ledger.scored + sum(
@@ -60,7 +60,7 @@ def test_both_sums_hold_when_counters_have_any_lag(found):
 
 
 @given(counts)
-def test_nothing_that_ended_is_forgotten_when_summed(found):
+def test_ledger_keeps_every_ended_sample_by_reason(found):
     ledger = make_ledger(found)
 
     for kind in ("dropped", "failed", "skipped"):
@@ -69,13 +69,13 @@ def test_nothing_that_ended_is_forgotten_when_summed(found):
     assert ledger.scored == sum(n for (name, _), n in found.items() if name == "scored")
 
 
-def test_rest_is_queued_when_less_ended_than_was_sampled():
+def test_remaining_samples_count_as_queued():
     ledger = make_ledger({("seen", ""): 100, ("sampled", ""): 10, ("scored", ""): 7})
 
     assert (ledger.not_sampled, ledger.queued, ledger.scored) == (90, 3, 7)
 
 
-def test_counters_are_raised_when_the_hook_lags_behind_the_workers():
+def test_hook_counters_are_raised_to_what_workers_finished():
     ledger = make_ledger({("seen", ""): 4, ("sampled", ""): 4, ("scored", ""): 9})
 
     assert (ledger.seen, ledger.sampled, ledger.queued) == (9, 9, 0)
@@ -92,7 +92,7 @@ def silent(**overrides):
     ]  # fmt: skip
 
 
-def test_window_without_scores_has_no_status_and_says_what_is_held():
+def test_empty_window_has_no_status_and_names_the_held_one():
     item = app_of("a", NOW, silent())
 
     metric = report(item).apps[0].metrics[0]
@@ -104,7 +104,7 @@ def test_window_without_scores_has_no_status_and_says_what_is_held():
     assert metric.verdict.status is C
 
 
-def test_status_that_is_held_is_told_as_such_in_every_form():
+def test_held_status_is_marked_as_held_in_every_format():
     found = report(app_of("a", NOW, silent(app="a")))
 
     text = StringIO()
@@ -119,7 +119,7 @@ def test_status_that_is_held_is_told_as_such_in_every_form():
     assert not any("CRITICAL " in one.replace("CRITICAL (no new scores)", "") for one in told[:2])
 
 
-def test_every_reason_why_there_is_no_score_is_told_in_every_form():
+def test_every_format_lists_each_reason_for_a_missing_score():
     given = {"failed": {"judge_unavailable": 1234}, "skipped": {"no_query": 2, "x": 1}}
     found = report(app_of("a", NOW, [make_verdict(H, NOW, metric="m")], by_metric={"m": given}))
 
@@ -133,7 +133,7 @@ def test_every_reason_why_there_is_no_score_is_told_in_every_form():
     assert (metric["failed"], metric["skipped"]) == (given["failed"], given["skipped"])
 
 
-def test_what_explains_a_metric_and_what_moved_is_told_in_every_form(full_report):
+def test_every_format_shows_explanations_and_drift(full_report):
     text = StringIO()
     Console(file=text, width=500).print(render_report(full_report))
     told = [
@@ -151,7 +151,7 @@ def test_what_explains_a_metric_and_what_moved_is_told_in_every_form(full_report
         assert [said in one for one in told] == [True] * 3, said
 
 
-def test_worst_app_and_metric_come_first_when_built():
+def test_worst_app_and_metric_come_first():
     found = report(
         facts("healthy", a=H),
         facts("unknown", a=I),
@@ -168,7 +168,7 @@ def test_worst_app_and_metric_come_first_when_built():
     assert found.status is C
 
 
-def test_windows_are_listed_beside_when_there_are_several():
+def test_all_windows_are_listed_in_order():
     verdicts = [make_verdict(H, NOW, window_s=w) for w in (86_400, 300, 3600)]
     found = report(app_of("a", NOW, verdicts))
 
@@ -216,18 +216,18 @@ def test_series_is_empty_when_nothing_was_counted():
         ([H, B], 3),
     ],
 )
-def test_exit_code_tells_the_worst_when_statuses_are_mixed(statuses, code):
+def test_exit_code_is_that_of_the_worst_status(statuses, code):
     assert exit_code(statuses) == code
 
 
 @pytest.mark.parametrize(
     ("statuses", "worst"), [([], I), ([H, I], I), ([I, B], B), ([B, W], W), ([W, C], C)]
 )
-def test_unknown_is_worse_than_healthy_when_summed_up(statuses, worst):
+def test_unknown_ranks_worse_than_healthy(statuses, worst):
     assert worst_status(statuses) is worst
 
 
-def test_report_is_the_same_when_it_went_through_json():
+def test_report_survives_json():
     found = report(facts("a", m=C, k=H), facts("b", m=I), deliveries={"sent": 2})
 
     again = Report.model_validate_json(found.model_dump_json())
@@ -238,7 +238,7 @@ def test_report_is_the_same_when_it_went_through_json():
 
 
 @given(st.dictionaries(st.sampled_from(KINDS), st.integers(0, 50)))
-def test_no_line_says_that_more_was_scored_than_sampled(counts):
+def test_scored_count_never_exceeds_sampled(counts):
     """A window ends between the sampling and the scoring of some."""
     found = recent_counts(counts)
     assert found.get("scored", 0) <= found.get("sampled", 0) <= found.get("seen", 0)
@@ -248,7 +248,7 @@ def _change(component, confidence):
     return ComponentChange(component, "v2", 0.0, 1.0, -0.46, -0.51, -0.41, confidence)
 
 
-def test_release_that_only_samples_name_is_a_likely_cause():
+def test_release_known_only_from_samples_is_a_likely_cause():
     causes = likely_causes(None, began=NOW, ended=NOW)
     assert [cause.said for cause in causes if cause.kind == "release"] == [
         "none in the hour before"
@@ -261,7 +261,7 @@ def test_release_that_only_samples_name_is_a_likely_cause():
     assert [cause.kind for cause in rest] == ["retrieval or generation"]
 
 
-def test_release_that_scores_leave_undecided_is_named_where_the_samples_show_the_fall():
+def test_undecided_release_is_named_when_its_samples_show_the_fall():
     deploy = Deploy(
         release="v2", at=NOW, source="mark", verdict="not decided", rate_before=1.0, n_before=2,
         rate_after=0.8, n_after=300, difference=-0.2, low=-0.26, high=0.45,
@@ -274,7 +274,7 @@ def test_release_that_scores_leave_undecided_is_named_where_the_samples_show_the
     assert "not decided" not in cause.said
 
 
-def test_release_that_samples_do_not_blame_or_that_was_recorded_changes_no_cause():
+def test_release_not_blamed_by_samples_or_already_recorded_adds_no_cause():
     deploy = Deploy(release="v2", at=NOW, source="mark", verdict="worse")
     causes = likely_causes(None, began=NOW, ended=NOW, deploys=[deploy])
 

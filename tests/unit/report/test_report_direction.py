@@ -17,7 +17,7 @@ def sentence(metric, average_score, version, status=Status.WARNING):
     return score_sentence(verdict.model_copy(update=changes))
 
 
-def test_low_score_is_told_with_advice():
+def test_low_score_is_shown_with_advice():
     assert sentence("faithfulness", 0.4, "local-1 pass 0.7") == (
         "average score 0.40 (higher is better, passes at 0.7 or above);"
         " often the answer contains unsupported claims: improve context retrieval"
@@ -30,11 +30,11 @@ def test_no_advice_contradicts_a_healthy_status():
 
 
 @pytest.mark.parametrize("score", [0.05, 0.6])
-def test_direction_is_told_when_lower_is_better(score):
+def test_sentence_says_when_lower_is_better(score):
     said = sentence("toxicity", score, "screen-1 pass <= 0.3")
     assert said == (f"average score {score:.2f} (lower is better, passes at 0.3 or below)")
 
 
 @pytest.mark.parametrize(("score", "version"), [(None, "local-1 pass 0.7"), (0.4, "")])
-def test_nothing_is_said_without_a_score_or_a_rule(score, version):
+def test_no_sentence_without_a_score_or_a_pass_rule(score, version):
     assert sentence("faithfulness", score, version) == ""

@@ -9,20 +9,20 @@ def cells(line):
     return re.split(r"(?<!\\)\|", line)
 
 
-def test_every_row_has_as_many_cells_as_the_head_when_names_hold_pipes(full_report):
+def test_names_with_pipes_do_not_break_table_rows(full_report):
     rows = [line for line in render_markdown(full_report).splitlines() if line.startswith("|")]
 
     assert len(rows) == 2 * (2 + 2 + 6)
     assert {len(cells(row)) for row in rows} == {10}
 
 
-def test_headings_are_ours_alone_when_names_hold_newlines(full_report):
+def test_names_with_newlines_add_no_headings(full_report):
     headings = [line for line in render_markdown(full_report).splitlines() if line.startswith("#")]
 
     assert [heading.split(" ")[0] for heading in headings] == ["#", "##", "##"]
 
 
-def test_no_markup_is_left_unescaped_when_names_are_hostile(full_report):
+def test_hostile_names_are_escaped_in_markdown(full_report):
     ours = r"^\|[-:|]+\||^#+ |\*\*|^- |^`[▁▂▃▄▅▆▇█·]+`|^\| | \| | \|$|\(no_context 1\)"
     text = re.sub(ours, "", render_markdown(full_report), flags=re.MULTILINE)
 
@@ -30,13 +30,13 @@ def test_no_markup_is_left_unescaped_when_names_are_hostile(full_report):
     assert "\\<!channel\\>" in text
 
 
-def test_nothing_invisible_is_written_when_names_are_hostile(full_report):
+def test_hostile_names_write_no_invisible_characters(full_report):
     assert not set("\x1b\u202e\r") & set(render_markdown(full_report))
 
 
-def test_sentence_is_the_title_when_there_is_no_app(empty_report):
+def test_markdown_title_without_apps_is_the_sentence(empty_report):
     assert render_markdown(empty_report).startswith("# No app has sent anything yet.\n")
 
 
-def test_dashes_stand_in_when_figures_are_missing(full_report):
+def test_missing_figures_are_shown_as_dashes(full_report):
     assert "None" not in render_markdown(full_report)

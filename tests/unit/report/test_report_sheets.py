@@ -18,7 +18,7 @@ def by_name(report):
     return {sheet.name: sheet for sheet in sheets_of(report)}
 
 
-def test_windows_has_a_row_for_each_window(full_report):
+def test_windows_sheet_has_a_row_for_each_window(full_report):
     sheet = by_name(full_report)["windows"]
     windows = [w for app in full_report.apps for item in app.metrics for w in item.windows]
     assert len(sheet.rows) == len(windows)
@@ -31,7 +31,7 @@ def test_every_row_is_as_long_as_its_header(full_report):
         assert all(len(row) == len(sheet.columns) for row in sheet.rows), sheet.name
 
 
-def test_the_key_of_a_row_is_in_its_columns_and_no_two_rows_have_one(full_report):
+def test_row_keys_are_columns_and_unique(full_report):
     unnamed = {"incidents"}  # those of the fixture have one id
     for sheet in [*sheets_of(full_report), *run_sheets([RUN])]:
         places = [sheet.columns.index(name) for name in sheet.key]
@@ -81,7 +81,7 @@ def test_no_text_of_a_run_is_a_formula():
             assert not [c for c in row if isinstance(c, str) and c.startswith(tuple("=+-@\t\r"))]
 
 
-def test_every_metric_of_a_sheet_is_one_that_can_be_scored():
+def test_every_sheet_metric_can_be_scored():
     columns = {name for sheet in run_sheets([]) for name in sheet.columns}
     renamed = {"overall_score", "accuracy_score", "consistency_score", "agent_efficiency_score"}
     who = {"run_id", "timestamp", "app", "company_name", "model_used", "metric", "score", "reason"}

@@ -36,7 +36,7 @@ def printed(renderable, width, *, colour=False):
     return out.getvalue()
 
 
-def test_names_are_whole_where_the_table_has_no_room_for_them():
+def test_names_are_not_cut_in_a_narrow_table():
     verdict = make_verdict(Status.CRITICAL, NOW, app="shop-bot", n=0, pass_rate=None)
     found = report_of([app_of("shop-bot", NOW, [verdict])], NOW)
     for width in (60, 80):
@@ -45,14 +45,14 @@ def test_names_are_whole_where_the_table_has_no_room_for_them():
         assert "CRITICAL (no new scores)" in said
 
 
-def test_app_without_a_reference_has_a_dash_where_it_would_stand():
+def test_missing_reference_is_shown_as_a_dash():
     verdict = make_verdict(Status.HEALTHY, NOW, app="shop-bot", drift=None)
     said = printed(render_status(report_of([app_of("shop-bot", NOW, [verdict])], NOW)), 120)
     (row,) = (line for line in said.splitlines() if line.startswith("shop-bot  "))
     assert row.rstrip().endswith("–")
 
 
-def test_status_says_of_each_metric_that_is_not_healthy_since_when_and_why_once():
+def test_status_gives_start_and_reason_once_for_each_unhealthy_metric():
     alarm = {"since": NOW, "reason": "pass rate is below 70 %", "point_status": Status.CRITICAL}
     verdicts = [
         make_verdict(Status.CRITICAL, NOW, app="shop", metric="groundedness", **alarm),
@@ -68,7 +68,7 @@ def test_status_says_of_each_metric_that_is_not_healthy_since_when_and_why_once(
 @BOTH
 @WIDTHS
 @pytest.mark.parametrize("colour", [False, True])
-def test_no_line_is_longer_than_the_terminal_when_drawn(full_report, render, width, colour):
+def test_no_report_line_is_longer_than_the_terminal(full_report, render, width, colour):
     lines = OWN_COLOURS.sub("", printed(render(full_report), width, colour=colour)).splitlines()
 
     assert max(cell_len(line) for line in lines) <= width
@@ -76,7 +76,7 @@ def test_no_line_is_longer_than_the_terminal_when_drawn(full_report, render, wid
 
 @BOTH
 @WIDTHS
-def test_nothing_hostile_reaches_the_terminal_when_drawn_without_colour(full_report, render, width):
+def test_report_without_colour_prints_no_control_characters(full_report, render, width):
     text = printed(render(full_report), width)
 
     assert "\x1b" not in text
@@ -85,7 +85,7 @@ def test_nothing_hostile_reaches_the_terminal_when_drawn_without_colour(full_rep
 
 
 @BOTH
-def test_only_our_colours_reach_the_terminal_when_drawn_in_colour(full_report, render):
+def test_report_in_colour_prints_only_our_colour_codes(full_report, render):
     text = printed(render(full_report), 120, colour=True)
 
     assert "\x1b" in text
@@ -94,7 +94,7 @@ def test_only_our_colours_reach_the_terminal_when_drawn_in_colour(full_report, r
 
 
 @BOTH
-def test_status_is_told_in_words_when_there_is_no_colour(full_report, render):
+def test_status_is_a_word_when_there_is_no_colour(full_report, render):
     text = printed(render(full_report), 120)
 
     for app in full_report.apps:
@@ -110,11 +110,11 @@ def test_status_and_rate_stay_whole_when_the_terminal_is_narrow(full_report, wid
 
 
 @BOTH
-def test_one_sentence_is_shown_when_there_is_no_app(empty_report, render):
+def test_report_without_apps_is_one_sentence(empty_report, render):
     assert "No app has sent anything yet." in printed(render(empty_report), 80)
 
 
-def test_every_part_is_there_when_a_report_is_drawn(full_report):
+def test_drawn_report_has_every_part(full_report):
     text = " ".join(printed(render_report(full_report), 200).split())
 
     for part in (

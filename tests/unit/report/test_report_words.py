@@ -27,7 +27,7 @@ def test_rate_comes_with_its_interval_when_there_is_one():
     assert verdict_rate(verdict) == "62.0 % (55.0–69.0)"
 
 
-def test_rate_without_an_interval_that_agrees_says_that_it_may_be_chance():
+def test_rate_without_a_matching_interval_is_marked_as_possible_chance():
     verdict = make_verdict(C, NOW, pass_rate=0.62, low=None, high=None)
     assert verdict_rate(verdict) == "62.0 %, may be chance"
 
@@ -46,7 +46,7 @@ def test_rate_is_a_dash_when_any_part_is_missing(missing):
         ({"\x1b[31mred": 1}, "1 ([31mred 1)"),
     ],
 )
-def test_count_comes_with_its_parts_when_written(counts, words):
+def test_count_is_written_with_its_parts(counts, words):
     assert reasons(counts) == words
 
 
@@ -55,18 +55,18 @@ def test_drift_has_dashes_when_its_figures_are_missing():
 
 
 @pytest.mark.parametrize(("n", "is_told"), [(199, False), (200, True)])
-def test_distances_are_told_when_the_reference_is_large(n, is_told):
+def test_drift_distances_are_shown_when_the_reference_is_large(n, is_told):
     said = drift_sentence(Drift(reference_pass_rate=0.9, reference_n=n, psi=1.11, ks=0.43))
     assert ("PSI 1.11, KS 0.43, not evidence of drift" in said) is is_told
 
 
-def test_plain_rule_is_told_where_it_says_another_status():
+def test_simple_threshold_check_is_shown_when_it_disagrees():
     verdict = make_verdict(H, NOW, point_status=C, reason="no evidence")
     assert reason_sentence(verdict) == "no evidence; simple threshold check: CRITICAL"
 
 
 @pytest.mark.parametrize(("status", "plain"), [(H, H), (B, I)])
-def test_plain_rule_is_not_told_where_it_adds_nothing(status, plain):
+def test_simple_threshold_check_is_hidden_when_it_agrees(status, plain):
     assert reason_sentence(make_verdict(status, NOW, point_status=plain, reason="x")) == "x"
 
 
@@ -96,11 +96,11 @@ def test_cost_of_several_metrics_is_summed():
         ),
     ],
 )
-def test_headline_names_what_is_not_well_when_apps_differ(statuses, words):
+def test_headline_names_the_unhealthy_apps(statuses, words):
     assert headline(statuses) == words
 
 
-def test_judge_sentence_says_what_was_asked_saved_and_paid():
+def test_judge_sentence_shows_judged_samples_agreement_and_cost():
     verdict = make_verdict(H, NOW, n=1_000, n_judged=120, n_agreed=108, cost_usd=0.12)
     assert judge_sentence(verdict) == (
         "LLM judge: 120 of 1,000 samples; the local scorer agrees on 90.0 % of them;"
@@ -108,7 +108,7 @@ def test_judge_sentence_says_what_was_asked_saved_and_paid():
     )
 
 
-def test_nothing_is_said_of_a_judge_that_is_not_there():
+def test_no_judge_sentence_without_a_judge():
     assert judge_sentence(make_verdict(H, NOW)) == ""
 
 
@@ -123,5 +123,5 @@ def test_headline_names_a_few_apps_and_counts_the_others():
     ("phase", "word"),
     [("collecting", "collecting data"), ("undecided", "undecided"), (None, "not enough data")],
 )
-def test_too_little_data_has_two_faces(phase, word):
+def test_insufficient_data_is_worded_by_its_phase(phase, word):
     assert verdict_word(make_verdict(I, NOW, phase=phase)) == word

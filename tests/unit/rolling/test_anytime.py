@@ -62,13 +62,13 @@ def test_good_stream_is_healthy_once_it_is_large_enough():
     assert changes[0].time_s == 29 * 60
 
 
-def test_stream_that_was_never_above_the_line_is_not_called_healthy():
+def test_stream_never_above_the_threshold_is_not_healthy():
     memory, changes = run(np.arange(60) % 10 > 2)
     assert statuses(changes) == []
     assert (memory.status, memory.count.n) == (Status.INSUFFICIENT_DATA, 60)
 
 
-def test_stream_is_doubted_as_soon_as_all_of_it_lies_below_the_line():
+def test_healthy_stream_is_doubted_once_its_interval_is_below_the_threshold():
     outcomes = np.arange(600) % 5 > 0  # eight of ten: a warning after more than a thousand
     _, (healthy, doubted) = run(outcomes)
     assert (healthy.status, doubted.status) == (Status.HEALTHY, Status.INSUFFICIENT_DATA)
@@ -77,32 +77,32 @@ def test_stream_is_doubted_as_soon_as_all_of_it_lies_below_the_line():
     assert wilson_interval(outcomes[: n - 5].sum(), n - 5).high >= 0.85
 
 
-def test_young_stream_that_falls_below_the_line_is_undecided_before_it_is_bad():
+def test_falling_young_stream_is_undecided_before_it_alarms():
     _, changes = run([1] * 40 + [0, 0, 1] * 60)
     assert statuses(changes)[:2] == [Status.HEALTHY, Status.INSUFFICIENT_DATA]
     assert changes[2].status in {Status.WARNING, Status.CRITICAL}
 
 
-def test_stream_at_the_line_is_not_doubted():
+def test_stream_at_the_threshold_is_not_doubted():
     _, changes = run(np.arange(2000) % 20 < 17)
     assert statuses(changes) == [Status.HEALTHY]
 
 
-def test_recovery_clears_and_stays_out_of_the_reference():
+def test_recovery_clears_the_alarm_and_is_excluded_from_the_reference():
     memory, changes = run([0] * 40 + [1] * 200)
     assert statuses(changes)[-1] is Status.HEALTHY
     assert memory.incidents[0].from_s <= 60
     assert memory.certainty is Certainty.NONE
 
 
-def test_recovery_to_between_the_lines_is_a_warning():
+def test_recovery_to_between_the_thresholds_is_a_warning():
     rng = np.random.default_rng(1)
     memory, changes = run([0] * 40 + list(rng.random(3000) < 0.78))
     assert memory.status is Status.WARNING
     assert Status.CRITICAL in statuses(changes)
 
 
-def test_fall_of_a_young_stream_is_probable_only():
+def test_fall_of_a_young_stream_is_only_probable():
     memory, _ = run([0] * 12)
     assert (memory.status, memory.certainty) == (Status.CRITICAL, Certainty.PROBABLE)
 
@@ -110,9 +110,7 @@ def test_fall_of_a_young_stream_is_probable_only():
 @pytest.mark.parametrize(
     ("measured", "certainty"), [(True, Certainty.CONFIRMED), (False, Certainty.PROBABLE)]
 )
-def test_fall_is_confirmed_only_where_it_is_known_how_samples_depend_on_each_other(
-    measured, certainty
-):
+def test_fall_is_confirmed_only_once_sample_dependence_is_measured(measured, certainty):
     base = Baseline((0.95,), 0.97, 9000.0, 1.0, 1.0, effect_known=measured)
     fallen = np.random.default_rng(4).random(400) < 0.5
     by_reference, changes = run(fallen, long_well(base))
@@ -122,7 +120,7 @@ def test_fall_is_confirmed_only_where_it_is_known_how_samples_depend_on_each_oth
 
 
 @pytest.mark.parametrize("prediction", [0.97, 0.05], ids=["blind to the fall", "before the fall"])
-def test_bound_of_a_judge_that_sees_a_part_is_the_higher_of_what_two_views_allow(prediction):
+def test_cascade_upper_bound_is_the_higher_of_two_estimates(prediction):
     """By bets on each answer, and by sums of unbiased estimates: neither may be overruled."""
     n, rng = 150, np.random.default_rng(5)
     asked = rng.random(n) < 0.3
@@ -143,7 +141,7 @@ def test_bound_of_a_judge_that_sees_a_part_is_the_higher_of_what_two_views_allow
     assert open_looks > 10
 
 
-def test_fall_from_the_reference_needs_to_be_below_the_line():
+def test_fall_from_the_reference_must_be_below_the_threshold():
     base = Baseline((0.90,), 0.92, 9000.0, 1.0, 1.0, effect_known=True)
     rng = np.random.default_rng(2)
     good = long_well(base)
@@ -154,7 +152,7 @@ def test_fall_from_the_reference_needs_to_be_below_the_line():
     assert fallen.alarmed
 
 
-def test_strict_policy_has_no_use_for_the_reference():
+def test_strict_policy_ignores_the_reference():
     base = Baseline((0.95,), 0.97, 9000.0, 1.0, 1.0, effect_known=True)
     good = long_well(base)
     outcomes = np.random.default_rng(3).random(300) < 0.80
@@ -163,14 +161,14 @@ def test_strict_policy_has_no_use_for_the_reference():
     assert (strict.status, usual.status) == (Status.HEALTHY, Status.WARNING)
 
 
-def test_silence_makes_a_good_stream_unknown():
+def test_healthy_stream_without_samples_becomes_unknown():
     memory, _ = run([1] * 40)
     later, changes = idle(memory, memory.at_s + 7 * 3600, RULES)
     assert later.status is Status.INSUFFICIENT_DATA
     assert changes[0].time_s == memory.at_s + 6 * 3600
 
 
-def test_silence_between_two_looks_is_noticed_as_one_between_two_calls():
+def test_gap_inside_one_call_is_noticed_like_one_between_calls():
     times = np.r_[np.arange(40) * 60.0, 9 * 3600.0 + np.arange(40) * 60.0]
     one = np.ones(times.size)
     _, changes = advance(EvidenceState.fresh(0.0), Looks(times, one, one, one), RULES)
@@ -181,7 +179,7 @@ def test_silence_between_two_looks_is_noticed_as_one_between_two_calls():
 
 
 @pytest.mark.parametrize("every_s", [60.0, 1200.0, 3600.0])
-def test_six_failures_in_a_row_ask_for_more_judging_however_sparse_the_stream(every_s):
+def test_six_failures_in_a_row_raise_the_judge_share_at_any_traffic(every_s):
     def after(failures):
         outcomes = np.r_[np.ones(400), np.zeros(failures)]
         return advance(EvidenceState.fresh(0.0), looks(outcomes, every_s), RULES)[0]
@@ -191,7 +189,7 @@ def test_six_failures_in_a_row_ask_for_more_judging_however_sparse_the_stream(ev
     assert evidence_rises(after(6), bucket_s=60)
 
 
-def test_an_open_incident_asks_for_no_more_judging():
+def test_open_incident_does_not_raise_the_judge_share():
     memory, _ = run([1] * 40 + [0] * 40)
     assert memory.alarmed
     assert not evidence_rises(memory, bucket_s=60)
@@ -205,12 +203,12 @@ def test_baseline_is_learned_again_after_half_the_past(known_for_min, next_in_mi
     assert learn_due_s(state, RULES) == state.learned_s + 60 * next_in_min
 
 
-def test_silence_does_not_end_an_alarm():
+def test_missing_samples_do_not_end_an_alarm():
     memory, _ = run([0] * 40)
     assert idle(memory, memory.at_s + 7 * 3600, RULES) == (memory, [])
 
 
-def test_time_alone_is_no_recovery():
+def test_time_alone_does_not_end_an_alarm():
     daily = np.arange(40) * 86_400.0
     memory, changes = advance(
         EvidenceState.fresh(0.0), Looks(daily, np.ones(40), np.ones(40), np.zeros(40)), RULES
@@ -219,7 +217,7 @@ def test_time_alone_is_no_recovery():
     assert statuses(changes) == [Status.CRITICAL]
 
 
-def test_minute_with_thousands_of_samples_is_one_increment():
+def test_minute_with_thousands_of_samples_counts_as_one_look():
     one = Looks(*np.array([[60.0], [3000.0], [3000.0], [1200.0]]))
     memory, changes = advance(EvidenceState.fresh(60.0), one, RULES)
     assert memory.status is Status.CRITICAL
@@ -228,7 +226,7 @@ def test_minute_with_thousands_of_samples_is_one_increment():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 1500), max_size=4), st.floats(0.1, 0.95))
-def test_cutting_the_looks_anywhere_changes_nothing(seed, cuts, rate):
+def test_splitting_the_looks_anywhere_changes_nothing(seed, cuts, rate):
     rng = np.random.default_rng(seed)
     outcomes = np.concatenate([rng.random(700) < 0.93, rng.random(300) < rate, np.ones(500)])
     whole, expected = run(outcomes)
@@ -242,7 +240,7 @@ def test_cutting_the_looks_anywhere_changes_nothing(seed, cuts, rate):
     assert memory.bets.log_r == pytest.approx(whole.bets.log_r, rel=1e-5, abs=1e-4)
 
 
-def test_memory_in_a_form_of_the_future_is_none():
+def test_state_of_a_newer_form_is_ignored():
     assert from_json(to_json(EvidenceState.fresh(0.0)) | {"form": 3}) is None
 
 
@@ -256,7 +254,7 @@ def learned(past, now, **options):
     return learn(past, now_bucket=now, begun_bucket=0, bucket_s=60, warning_rate=0.85, **options)
 
 
-def test_reference_is_what_was_certainly_normal():
+def test_reference_contains_only_certainly_normal_samples():
     past = history(8 * 1440, 5, 0.92, np.random.default_rng(5))
     (limit,) = learned(past, 8 * 1440).fallen_below
     assert 0.89 < limit < 0.915
@@ -269,7 +267,7 @@ def test_reference_never_looks_ahead():
     assert learned(past, 7 * 1440) == learned(spoiled, 7 * 1440)
 
 
-def test_incident_stays_out_of_the_reference():
+def test_incident_is_excluded_from_the_reference():
     past = history(8 * 1440, 5, 0.92, np.random.default_rng(7))
     broken = past._replace(sum_wy=np.where(past.bucket < 2000, 0.0, past.sum_wy))
     found = learned(broken, 8 * 1440, incidents=[ReferenceSpan(0, 2000)])
@@ -287,7 +285,7 @@ def test_measured_dependence_outlives_a_long_incident():
     assert (found.effect, found.effect_known) == (1.0, True)
 
 
-def test_day_with_a_course_has_a_limit_for_each_hour():
+def test_daily_cycle_gives_each_hour_its_own_limit():
     minute = np.arange(8 * 1440)
     rate = 0.92 + 0.05 * np.sin(minute / 1440 * 2 * np.pi)
     found = learned(history(minute.size, 5, rate, np.random.default_rng(8)), minute.size)
@@ -295,17 +293,17 @@ def test_day_with_a_course_has_a_limit_for_each_hour():
     assert max(found.fallen_below) - min(found.fallen_below) > 0.04
 
 
-def test_reference_at_the_line_tells_nothing():
+def test_reference_at_the_threshold_is_not_used():
     assert learned(history(8 * 1440, 5, 0.86, np.random.default_rng(9)), 8 * 1440)[0] == ()
 
 
-def test_nothing_is_learned_from_nothing():
+def test_empty_history_teaches_no_baseline():
     empty = History(np.arange(0), *np.zeros((6, 0)))
     memory = relearn(EvidenceState.fresh(0.0), empty, 3600.0, RULES)
     assert memory.baseline == Baseline()
 
 
-def test_minute_in_which_an_incident_ended_stays_out_of_the_reference():
+def test_minute_in_which_an_incident_ended_is_excluded_from_the_reference():
     minute = np.arange(8 * 1440)
     n, passed = np.full(minute.size, 25.0), np.where(minute <= 2000, 0.0, 23.0)
     ended = EvidenceState.fresh(0.0).but(incidents=(ReferenceSpan(0, 2000 * 60 + 1),))
@@ -314,10 +312,10 @@ def test_minute_in_which_an_incident_ended_stays_out_of_the_reference():
     assert found.baseline.rate == pytest.approx(0.92, abs=1e-9)
 
 
-def test_budget_is_shared_and_never_more_than_a_tenth_for_one():
+def test_false_alarm_budget_is_shared_with_at_most_a_tenth_per_stream():
     assert stream_budget(1.0, roots=2) == 0.1
     assert stream_budget(1.0, roots=1000) == 0.001
 
 
-def test_narrow_buckets_need_the_evidence_of_as_many_minutes():
+def test_narrow_buckets_need_the_same_evidence_as_minutes():
     assert Rules(bucket_s=1).log_threshold() - RULES.log_threshold() == pytest.approx(math.log(60))

@@ -34,7 +34,7 @@ def test_parts_add_up_to_the_change():
     assert sum(part.rate + part.mix for part in parts) == pytest.approx(after - before)
 
 
-def test_segment_that_appeared_is_mix_alone():
+def test_new_segment_contributes_only_to_the_mix():
     part = kitagawa([Group(1.0, 0.5, 0.9, 0.9), Group(0.0, 0.5, None, 0.4)])[1]
     assert part.rate == 0
     assert part.mix < 0
@@ -47,7 +47,7 @@ def test_new_release_that_is_bad_is_named():
     assert [item.segment for item in found.named] == ["release=v2"]
 
 
-def test_smaller_part_goes_before_the_larger_one_that_holds_it():
+def test_subsegment_is_named_before_the_segment_that_contains_it():
     found = explain(
         {
             "environment=prod": (9000, 0.92),
@@ -66,12 +66,12 @@ def test_smaller_part_goes_before_the_larger_one_that_holds_it():
     assert found.named[0].explains == pytest.approx(1.0, abs=0.1)
 
 
-def test_whole_that_has_one_segment_is_explained_by_none():
+def test_single_segment_explains_nothing():
     found = explain({"release=v1": (5000, 0.92)}, {"release=v1": (500, 0.6)})
     assert (found.named, found.mix_shift) == ([], [])
 
 
-def test_more_of_a_weak_language_is_a_shift_of_the_mix():
+def test_more_traffic_in_a_weak_language_is_a_mix_shift():
     found = explain(
         {"language=en": (4500, 0.95), "language=de": (500, 0.60)},
         {"language=en": (250, 0.95), "language=de": (250, 0.60)},
@@ -81,7 +81,7 @@ def test_more_of_a_weak_language_is_a_shift_of_the_mix():
     assert found.mix["language"] == pytest.approx(-0.14, abs=0.01)
 
 
-def test_whole_that_falls_while_its_parts_rise_is_told():
+def test_simpsons_paradox_is_reported():
     found = explain(
         {"language=en": (9000, 0.90), "language=de": (1000, 0.50)},
         {"language=en": (1000, 0.95), "language=de": (3000, 0.58)},
@@ -89,7 +89,7 @@ def test_whole_that_falls_while_its_parts_rise_is_told():
     assert found.simpson == ["language"]
 
 
-def test_what_has_no_value_is_a_segment_too():
+def test_samples_without_a_value_form_a_segment():
     found = explain(
         {"route=a": (2000, 0.92)},
         {"route=a": (400, 0.92)},
@@ -99,7 +99,7 @@ def test_what_has_no_value_is_a_segment_too():
     assert [item.segment for item in found.named] == ["route=(none)"]
 
 
-def test_improvement_is_explained_as_well():
+def test_improvement_is_explained_too():
     found = explain(
         {"route=a": (2000, 0.5), "route=b": (2000, 0.9)},
         {"route=a": (400, 0.9), "route=b": (400, 0.9)},
@@ -108,7 +108,7 @@ def test_improvement_is_explained_as_well():
     assert found.named[0].rate_effect > 0
 
 
-def test_few_scores_name_nobody():
+def test_too_few_scores_name_no_segment():
     found = explain(
         {"route=a": (2000, 0.92), "route=b": (100, 0.92)},
         {"route=a": (400, 0.92), "route=b": (4, 0.0)},
@@ -116,5 +116,5 @@ def test_few_scores_name_nobody():
     assert found.named == []
 
 
-def test_nothing_scored_explains_nothing():
+def test_unscored_windows_explain_nothing():
     assert explain_change({}, {}, root_before=Tally(), root_after=tally(5, 1.0)) is None

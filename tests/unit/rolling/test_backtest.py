@@ -40,7 +40,7 @@ def test_cutting_the_stream_changes_nothing_before_the_cut(policy, cut):
     assert len(whole) == len(part) or whole[len(part)][0] >= columns[0][:cut].max()
 
 
-def test_nothing_gives_nothing():
+def test_backtest_of_no_samples_is_empty():
     assert monitor.rolling.backtest([], [], []) == []
 
 

@@ -37,7 +37,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("cause", FAULTS)
-def test_a_planted_fault_is_named_in_at_least_nine_of_ten_cases(cause):
+def test_planted_fault_is_named_in_at_least_nine_of_ten_cases(cause):
     named = Counter(
         blame(mixed(seed), mixed(seed + 1_000, 0.4, **FAULTS[cause])).cause for seed in range(30)
     )
@@ -45,12 +45,12 @@ def test_a_planted_fault_is_named_in_at_least_nine_of_ten_cases(cause):
     assert set(named) <= {cause, "unclear"}
 
 
-def test_a_fault_is_invented_in_at_most_one_of_twenty_calm_times():
+def test_false_fault_is_named_in_at_most_one_of_twenty_calm_runs():
     named = Counter(blame(mixed(seed), mixed(seed + 1_000)).cause for seed in range(60))
     assert named["no fall"] + named["unclear"] >= 57
 
 
-def test_the_parts_add_up_to_the_fall():
+def test_parts_add_up_to_the_fall():
     before, after = mixed(1), mixed(2, 0.4, **FAULTS["retrieval"])
     found = blame(before, after)
     fail = [sum(not each.passed for each in side) / len(side) for side in (before, after)]
@@ -59,14 +59,14 @@ def test_the_parts_add_up_to_the_fall():
     assert all(each.low <= each.after - each.before <= each.high for each in found.shares)
 
 
-def test_shares_of_none_and_of_all_have_an_interval_with_a_width():
+def test_shares_of_zero_and_one_have_an_interval_with_a_width():
     passing, failing = ([exchange(random.Random(1), passes=p)] * 40 for p in (1.0, 0.0))
     shares = blame(passing, failing).shares
     assert {each.after for each in shares} == {0.0, 1.0}
     assert all(each.high - each.low > 0.05 for each in shares)
 
 
-def test_questions_that_say_nothing_of_their_contexts_leave_the_cause_unclear():
+def test_uninformative_questions_leave_the_cause_unclear():
     def vague(seed, passes):
         rng = random.Random(seed)
         return [
@@ -78,7 +78,7 @@ def test_questions_that_say_nothing_of_their_contexts_leave_the_cause_unclear():
     assert (found.cause, bool(found.reason)) == ("unclear", True)
 
 
-def test_a_question_that_passed_with_the_same_contexts_before_fails_by_generation():
+def test_failure_with_contexts_that_passed_before_is_blamed_on_generation():
     asked = [Exchange(f"Which is {word}?", ["Red is warm.", "Blue is cold."], passed=True)
              for word in ("warm", "cold")] * 50  # fmt: skip
     failing = [each._replace(passed=False) for each in asked]
@@ -86,5 +86,5 @@ def test_a_question_that_passed_with_the_same_contexts_before_fails_by_generatio
 
 
 @pytest.mark.parametrize(("before", "after"), [(29, 250), (250, 29), (0, 0)])
-def test_too_few_samples_blame_nobody(before, after):
+def test_too_few_samples_give_no_blame(before, after):
     assert blame(mixed(1)[:before], mixed(2)[:after]) is None

@@ -19,19 +19,19 @@ def test_built_in_policies_are_found():
 @pytest.mark.parametrize(
     "name", ["monitor.rolling.policies:point", "monitor.rolling.policies.point"]
 )
-def test_policy_of_ones_own_is_found_by_its_dotted_name(name):
+def test_custom_policy_is_found_by_its_dotted_name(name):
     assert find_policy(name) is point
 
 
 @pytest.mark.parametrize(
     "name", ["nope", "monitor.nope:x", "monitor.rolling.policies:nope", "monitor.rolling:__all__"]
 )
-def test_what_cannot_be_found_is_a_wrong_setting(name):
+def test_unknown_policy_is_a_settings_error(name):
     with pytest.raises(SettingsError, match="GROUNDWATCH_STATUS_POLICY"):
         find_policy(name)
 
 
-def test_first_rule_that_fits_decides():
+def test_first_matching_rule_decides():
     choice = PolicyChoice.parse(
         "anytime",
         '[{"app": "shop", "metric": "relevance", "policy": "wilson"},'
@@ -50,6 +50,6 @@ def test_first_rule_that_fits_decides():
         ('[{"policy": "point", "apps": "x"}]', "apps"),
     ],
 )
-def test_wrong_rules_say_what_is_wrong(rules, said):
+def test_invalid_status_rules_say_what_is_wrong(rules, said):
     with pytest.raises(SettingsError, match=f"GROUNDWATCH_STATUS_POLICIES.*{said}"):
         PolicyChoice.parse("anytime", rules)

@@ -35,34 +35,34 @@ def found(stream, cause=""):
 
 
 @pytest.mark.parametrize("part", ["model", "prompt_version", "retriever", "index"])
-def test_a_part_that_changed_with_the_fall_is_named(part):
+def test_part_that_changed_with_the_fall_is_named(part):
     change = found(samples({part: FELL}))[part]
     assert change.is_named
     assert change.low < -0.3 < change.high < 0
 
 
-def test_its_change_is_the_difference_of_the_pass_rates_with_and_without_it():
+def test_change_of_a_part_is_the_difference_of_pass_rates():
     stream = samples({"model": FELL})
     rates = [sum(each.passed for each in side) / FELL for side in (stream[:FELL], stream[FELL:])]
     assert found(stream)["model"].change == pytest.approx(rates[1] - rates[0])
 
 
-def test_a_judge_that_changed_with_the_fall_is_named():
+def test_judge_that_changed_with_the_fall_is_named():
     assert found(samples({}, judge_at=FELL))["judge"].is_named
 
 
-def test_a_part_that_changed_beside_the_fall_is_not_named():
+def test_part_that_changed_without_a_fall_at_that_time_is_not_named():
     for seed in range(20):
         changes = found(samples({"model": 270}, seed=seed))
         assert not any(change.is_named for change in changes.values())
 
 
-def test_of_two_parts_the_one_that_came_with_the_fall_is_named():
+def test_part_that_changed_with_the_fall_is_named_over_another():
     changes = found(samples({"model": FELL, "retriever": 250}))
     assert [name for name, change in changes.items() if change.is_named] == ["model"]
 
 
-def test_without_a_fall_hardly_anything_is_named():
+def test_without_a_fall_a_part_is_rarely_named():
     runs = [found(samples({"model": FELL}, seed=seed, fell_to=0.93)) for seed in range(60)]
     assert sum(run["model"].is_named for run in runs) <= 3
 
@@ -74,12 +74,12 @@ def test_parts_that_changed_together_share_the_blame():
 
 
 @pytest.mark.parametrize(("cause", "part"), [("retrieval", "retriever"), ("generation", "model")])
-def test_the_cause_that_texts_show_chooses_among_parts_that_changed_together(cause, part):
+def test_text_evidence_decides_among_parts_that_changed_together(cause, part):
     changes = found(samples({"model": FELL, "retriever": FELL}), cause)
     assert [name for name, change in changes.items() if change.is_named] == [part]
 
 
-def test_a_release_is_named_by_its_part_where_that_is_known():
+def test_known_part_of_a_release_is_named_instead_of_the_release():
     changes = found(samples({"model": FELL}, release_at=FELL))
     assert changes["model"].is_named
     assert changes["release"].confidence == 0

@@ -25,16 +25,16 @@ def sine(_day, hour):
     return 0.8 + 0.02 * np.sin(2 * np.pi * hour / 24)
 
 
-def test_small_course_of_the_day_is_seen():
+def test_small_daily_cycle_is_found():
     assert has_course(week(sine))
 
 
-def test_noise_is_no_course():
+def test_noise_is_not_a_daily_cycle():
     found = [has_course(week(lambda _day, _hour: 0.8, seed)) for seed in range(200)]
     assert sum(found) <= 2
 
 
-def test_course_is_what_the_analysis_of_variance_of_the_textbook_calls_one():
+def test_daily_cycle_test_matches_textbook_anova():
     """Days times hours without repetition, as in Montgomery's Design and Analysis, section 4.1."""
 
     def significant(mean):
@@ -58,12 +58,12 @@ def test_course_is_what_the_analysis_of_variance_of_the_textbook_calls_one():
     assert found == expected
 
 
-def test_bad_days_and_bad_hours_are_no_course():
+def test_bad_days_and_bad_hours_are_not_a_daily_cycle():
     assert not has_course(week(lambda day, _hour: 0.6 + 0.05 * day))
     assert not has_course(week(lambda day, hour: 0.3 if (day, hour) == (3, 5) else 0.8))
 
 
-def test_two_days_are_too_few_and_so_are_two_hours():
+def test_daily_cycle_needs_more_than_two_days_and_two_hours():
     hours = week(sine)
     assert not has_course({s: t for s, t in hours.items() if s < 2 * DAY})
     assert not has_course({s: t for s, t in hours.items() if s % DAY < 2 * HOUR})
@@ -72,7 +72,7 @@ def test_two_days_are_too_few_and_so_are_two_hours():
 @pytest.mark.parametrize(
     "window", [ReferenceSpan(900_000, 903_000), ReferenceSpan(950_400, 954_000)]
 )
-def test_like_hours_are_those_around_the_window_on_every_day(window):
+def test_comparable_hours_are_those_around_the_window_on_every_day(window):
     found = same_hours([ReferenceSpan(0, 3 * DAY), ReferenceSpan(4 * DAY, 7 * DAY)], window)
     hours = {s % DAY // HOUR for span in found for s in range(*span, HOUR)}
     middle = window.from_s % DAY // HOUR

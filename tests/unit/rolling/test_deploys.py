@@ -35,7 +35,7 @@ def test_small_difference_is_not_decided():
     assert judge((500, 460), (40, 35)).verdict == "not decided"
 
 
-def test_side_without_scores_is_no_data():
+def test_deploy_side_without_scores_is_no_data():
     found = judge((500, 460), (0, 0))
     assert (found.verdict, found.rate_before, found.rate_after) == ("no data", 0.92, None)
     assert (found.n_before, found.n_after) == (500, 0)
@@ -49,11 +49,11 @@ def test_time_of_the_change_is_located():
     assert (found.change_high - found.change_low).total_seconds() <= 1200
 
 
-def test_no_time_is_given_where_nothing_changed():
+def test_no_change_time_is_given_without_a_change():
     assert judge((500, 450), (500, 450), [(10, 9)] * 100).change_at is None
 
 
-def test_newcombe_by_the_paper():
+def test_newcombe_interval_matches_the_published_example():
     low, high = newcombe_interval((48, 80), (56, 70))
     assert (round(low, 4), round(high, 4)) == (0.0524, 0.3339)
 
@@ -65,7 +65,7 @@ def test_exact_interval_equals_scipy():
     assert exact_interval(37, 50) == pytest.approx((expected.low, expected.high))
 
 
-def test_anytime_bounds_hold_the_rate_at_all_times():
+def test_anytime_bounds_contain_the_rate_at_all_times():
     rng = np.random.default_rng(2)
     missed = 0
     for _ in range(60):

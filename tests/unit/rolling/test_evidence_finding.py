@@ -28,7 +28,7 @@ def evidence(outcomes, last=60):
     return evidence_finding(state, window_stats(tally), RULES)
 
 
-def test_stream_below_the_line_from_the_start_is_told_what_would_decide():
+def test_stream_low_from_the_start_says_how_many_samples_would_decide():
     found = evidence([1, 1, 0, 1, 1, 0, 1] * 6)
     assert found.status is Status.INSUFFICIENT_DATA
     assert found.phase == "undecided"
@@ -40,18 +40,18 @@ def test_stream_below_the_line_from_the_start_is_told_what_would_decide():
     assert decided.reason.startswith("pass rate is below the 85 % warning threshold (9")
 
 
-def test_too_few_samples_are_told_how_many_are_missing():
+def test_too_few_samples_say_how_many_are_missing():
     found = evidence([1] * 20)
     assert (found.status, found.more_n) == (Status.INSUFFICIENT_DATA, 11)
     assert (found.phase, found.reason) == ("collecting", "20 of 30 scores")
 
 
-def test_first_sample_has_figures_already():
+def test_first_sample_already_has_figures():
     found = evidence([1]).headline
     assert (found.pass_rate, found.n) == (1.0, 1)
 
 
-def test_stream_in_which_only_a_collapse_would_be_seen_is_not_called_healthy():
+def test_stream_that_could_show_only_a_collapse_is_not_healthy():
     one = np.ones(40)
     state, _ = advance(EvidenceState.fresh(0.0), Looks(60.0 * np.arange(40), one, one, one), RULES)
     tally = Tally(n=40, passed=40, sum_w=40, sum_w2=40, sum_wy=40, sum_w2y=40)
@@ -61,14 +61,14 @@ def test_stream_in_which_only_a_collapse_would_be_seen_is_not_called_healthy():
     assert found.reason.startswith("low power: only a pass rate below ")
 
 
-def test_low_window_of_a_healthy_stream_is_not_passed_over_in_silence():
+def test_low_window_of_a_healthy_stream_is_explained_in_the_reason():
     found = evidence([1] * 600 + [1, 0, 1] * 15, last=45)
     assert found.status is Status.HEALTHY
     assert f"about {found.more_n} more samples as low as these" in found.reason
     assert "more samples" not in evidence([1] * 600).reason
 
 
-def test_window_that_is_low_by_chance_only_needs_no_more_samples():
+def test_window_low_by_chance_asks_for_no_more_samples():
     found = evidence([1] * 600 + [1, 1, 0, 1, 1] * 4, last=20)
     assert found.more_n is not None
     assert "more samples" not in found.reason
@@ -77,7 +77,7 @@ def test_window_that_is_low_by_chance_only_needs_no_more_samples():
 @pytest.mark.parametrize(
     ("outcomes", "status"), [([1] * 600, Status.HEALTHY), ([1] * 600 + [0] * 60, Status.CRITICAL)]
 )
-def test_status_of_a_stream_that_fell_silent_says_that_it_is_held(outcomes, status):
+def test_status_of_a_silent_stream_is_marked_as_held(outcomes, status):
     found = evidence(outcomes, last=0)
     assert found.status is status
     assert found.reason.startswith(
@@ -86,7 +86,7 @@ def test_status_of_a_stream_that_fell_silent_says_that_it_is_held(outcomes, stat
     assert "that of before" not in evidence(outcomes).reason
 
 
-def test_window_that_still_holds_what_is_over_says_so():
+def test_window_that_still_includes_a_past_incident_says_so():
     outcomes, held = (
         [1] * 600 + [0] * 60,
         "recovered, although the window still includes the incident",
@@ -115,7 +115,7 @@ def test_figures_of_a_healthy_stream_are_those_of_half_to_a_whole_day():
     assert shown.interval.high > 0.95
 
 
-def test_rate_of_an_incident_is_never_shown_higher_than_it_is():
+def test_incident_rate_is_never_shown_too_high():
     shown = evidence([1] * 600 + [0] * 300).headline
     assert (shown.pass_rate, shown.interval.low) == (0.0, 0.0)
     assert shown.interval.high < 0.1

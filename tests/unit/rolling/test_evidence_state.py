@@ -48,7 +48,7 @@ def run(outcomes, rules=RULES):
     return advance(EvidenceState.fresh(0.0), looks, rules)[0]
 
 
-def test_incident_of_the_release_before_goes_on():
+def test_incident_state_of_the_previous_release_continues():
     state = from_json(OLD)
     assert (state.status, state.certainty) == (Status.CRITICAL, Certainty.CONFIRMED)
     assert (state.began_s, state.at_s, state.status_s) == (10.0, 900.0, 600.0)
@@ -56,7 +56,7 @@ def test_incident_of_the_release_before_goes_on():
     assert (state.incident_from_s, state.onset) == (300.0, Onset(310.0, 290.0, 330.0))
 
 
-def test_reference_of_the_release_before_goes_on():
+def test_reference_of_the_previous_release_is_kept():
     state = from_json(OLD)
     assert state.incidents == (ReferenceSpan(20, 40),)
     assert (state.baseline.fallen_below, state.baseline.rate, state.baseline.n) == (
@@ -65,12 +65,12 @@ def test_reference_of_the_release_before_goes_on():
     assert (state.owed, state.n_day, state.learned_s) == (0.5, 42.0, 120.0)
 
 
-def test_calm_of_the_release_before_has_no_incident():
+def test_calm_state_of_the_previous_release_has_no_incident():
     state = from_json(OLD | {"status": "healthy", "certainty": "none"})
     assert (state.status, state.onset, state.count.n) == (Status.HEALTHY, None, 0)
 
 
-def test_other_thresholds_begin_the_evidence_of_a_calm_stream_again():
+def test_changed_thresholds_restart_the_evidence_of_a_calm_stream():
     calm = run([1, 1, 1, 0] * 20)
     again = restarted(calm, Rules(warning_rate=0.6, critical_rate=0.5))
     assert log_evidence(again) < log_evidence(calm)
@@ -82,7 +82,7 @@ def test_other_thresholds_begin_the_evidence_of_a_calm_stream_again():
     ("warning", "critical", "status"),
     [(0.9, 0.7, Status.CRITICAL), (0.6, 0.3, Status.WARNING)],
 )
-def test_open_incident_is_read_again_under_other_thresholds(warning, critical, status):
+def test_open_incident_is_reassessed_under_changed_thresholds(warning, critical, status):
     ill = run([1] * 40 + [0, 1] * 40)
     rules = Rules(warning_rate=warning, critical_rate=critical)
     again = restarted(ill, rules)
@@ -99,7 +99,7 @@ def test_healthy_stream_stays_known_with_fewer_samples_than_it_took(n_day, healt
     assert is_known(np.array(n_day), RULES, healthy=np.array(healthy)) == known
 
 
-def test_bet_that_has_lost_begins_again_where_it_is():
+def test_losing_bet_restarts_at_the_current_look():
     start = Bets.none(2, 0.0)
     one = start.after(np.array([0.5, -0.5]), np.array([1.0, 1.0, 1.0]), 1.0, 60.0)
     two = one.after(np.array([0.5, 0.2]), np.array([1.0, 1.0, 0.0]), 1.0, 120.0)
@@ -107,7 +107,7 @@ def test_bet_that_has_lost_begins_again_where_it_is():
     assert (two.since(0), two.since(1)) == (Count(0.0, 2, 2, 1), Count(60.0, 1, 1, 0))
 
 
-def test_sum_of_bets_grows_by_one_new_bet_a_step():
+def test_bets_follow_the_shiryaev_roberts_recursion():
     """The Shiryaev-Roberts recursion: R' = (R + stake) * payoff."""
     bets = Bets.none(1, 0.0)
     for gain, expected in ((np.log(2.0), 2.0), (np.log(2.0), 6.0), (np.log(0.5), 3.5)):
@@ -143,7 +143,7 @@ def test_figures_of_a_calm_stream_are_of_the_two_blocks_of_the_last_day(older, c
         (Status.WARNING, 0.86, 0.9, 0.9), (Status.WARNING, 0.2, 0.6, 0.6),
     ],
 )  # fmt: skip
-def test_status_that_was_decided_is_kept_until_the_rate_since_is_above_its_threshold(
+def test_decided_status_lasts_until_the_rate_since_is_above_its_threshold(
     status, rate, bound, kept
 ):
     found = float(held(np.array(bound), np.array(rate), status, RULES))
@@ -159,7 +159,7 @@ def test_posterior_of_samples_is_their_likelihood_below_the_warning_threshold():
     assert (found[BELOW:] == -600.0).all()
 
 
-def test_evidence_of_a_stream_with_a_reference_is_of_a_fall_from_it():
+def test_evidence_of_a_stream_with_a_reference_measures_a_fall_from_it():
     bets = Bets.none(N_BETS, 0.0)
     bets.log_r[FALL], bets.log_r[LINE] = 3.0, 1.0
     bets.log_r[BELOW : FALL.stop] = 9.0  # above the threshold: no evidence of anything bad
@@ -198,7 +198,7 @@ def test_state_survives_json_with_sizes_that_are_no_counts():
                 assert a == b, name
 
 
-def test_doubt_begins_with_the_usual_number_of_samples():
+def test_doubt_needs_the_default_number_of_samples():
     def doubted(size, rate, *, healthy):
         counts = np.array(size), np.array(size * rate)
         return bool(is_doubtful(*counts, RULES, healthy=np.array(healthy)))
@@ -211,7 +211,7 @@ def test_doubt_begins_with_the_usual_number_of_samples():
         assert doubted(100.0, edge - 1e-6, healthy=healthy)
 
 
-def test_evidence_beyond_an_alarms_is_forgotten_when_the_baseline_is_learned_again():
+def test_relearning_caps_the_evidence_of_a_calm_stream():
     bets = Bets.none(N_BETS, 0.0)._replace(log_r=np.full(N_BETS, 99.0))
     calm = EvidenceState.fresh(0.0).but(bets=bets, quasi=np.full(20, 99.0))
     empty = History(np.arange(0), *np.zeros((6, 0)))

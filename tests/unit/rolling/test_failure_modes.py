@@ -38,17 +38,17 @@ def test_planted_modes_are_found_with_their_words_and_sizes():
     assert sum(each.n for each in found) == pytest.approx(0.6 * len(failed), rel=0.15)
 
 
-def test_chance_invents_a_mode_in_at_most_one_of_twenty():
+def test_false_modes_appear_in_at_most_one_of_twenty_runs():
     invented = sum(bool(failure_modes(*traffic(seed, 250))) for seed in range(60))
     assert invented <= 3
 
 
-def test_longer_failing_answers_are_no_mode():
+def test_longer_failing_answers_are_not_a_failure_mode():
     invented = sum(bool(failure_modes(*traffic(seed, 250, longer=15))) for seed in range(20))
     assert invented <= 1
 
 
-def test_words_that_passing_answers_have_as_often_are_no_mode():
+def test_words_equally_common_in_passing_answers_are_not_a_mode():
     failed, passed = traffic(3, 1_000)
     both = [
         [each._replace(text=f"{each.text} gift card") for each in side] for side in (failed, passed)
@@ -56,7 +56,7 @@ def test_words_that_passing_answers_have_as_often_are_no_mode():
     assert failure_modes(*both) == []
 
 
-def test_a_mode_that_only_appears_late_grows_and_an_old_one_does_not():
+def test_mode_that_only_appears_late_grows_and_an_old_one_does_not():
     failed, passed = traffic(4, 1_200)
     texts = [
         each._replace(text=f"{each.text} {'late' if i % 4 == 0 and i > len(failed) / 2 else ''}"

@@ -71,7 +71,7 @@ def test_fifty_apps_that_fall_together_are_found_after_a_few_samples_each():
     assert np.median(delays) <= 10
 
 
-def test_a_clock_that_is_set_back_spoils_no_evidence():
+def test_clock_set_back_does_not_corrupt_evidence():
     fleet = Fleet()
     fleet.minutes(60, 0.92)
     fleet.now_s -= 1800.0
@@ -84,7 +84,7 @@ def test_a_clock_that_is_set_back_spoils_no_evidence():
     assert finding_of(fleet.pool) is not None
 
 
-def test_one_or_two_apps_alone_are_never_the_fleet():
+def test_one_or_two_falling_apps_raise_no_fleet_alarm():
     fleet = Fleet(seed=2)
     rates = np.full(50, 0.92)
     rates[:2] = 0.2
@@ -102,7 +102,7 @@ def test_deep_fall_is_critical_and_ends_with_the_recovery():
     assert finding_of(fleet.pool) is None
 
 
-def test_status_is_read_from_the_bound_at_every_look():
+def test_fleet_status_follows_from_the_bound_at_every_look():
     fleet = Fleet(n=8, seed=4)
     for rate in (0.92, 0.6, 0.8, 0.3, 0.75, 0.9):
         for _ in range(40):
@@ -114,7 +114,7 @@ def test_status_is_read_from_the_bound_at_every_look():
                 assert found.low <= found.pass_rate <= found.high < 0.85
 
 
-def test_fewer_than_four_apps_are_no_fleet():
+def test_fewer_than_four_apps_form_no_fleet():
     fleet = Fleet(n=3)
     fleet.minutes(60, 0.1)
     assert finding_of(fleet.pool) is None
@@ -127,11 +127,11 @@ def test_fewer_than_four_apps_are_no_fleet():
         app_of(Baseline((), 0.80, 9000.0, 1.0, 1.0, effect_known=True)),  # below the threshold
     ],
 )
-def test_app_whose_normal_rate_is_unknown_or_low_bets_nothing(state):
+def test_app_with_an_unknown_or_low_normal_rate_places_no_bet(state):
     assert member_of(state, 0.0, RULES) is None
 
 
-def test_app_in_an_incident_of_its_own_leaves_the_pool():
+def test_app_with_its_own_incident_leaves_the_pool():
     fleet = Fleet(n=6, seed=5)
     ill = {name: state.but(status=Status.WARNING) for name, state in fleet.states.items()}
     fleet.states = ill
@@ -139,7 +139,7 @@ def test_app_in_an_incident_of_its_own_leaves_the_pool():
     assert finding_of(fleet.pool) is None
 
 
-def test_cascade_pays_sample_by_sample():
+def test_fully_judged_cascade_pays_what_plain_samples_pay():
     """Where the judge is asked about every sample, it pays what plain samples pay."""
     state = app_of()
     y = np.array([True, False, True])
@@ -153,7 +153,7 @@ def test_cascade_pays_sample_by_sample():
     assert pools[0].bets.log_r == pytest.approx(pools[1].bets.log_r)
 
 
-def test_pool_is_remembered_as_json_and_goes_on_as_before():
+def test_pool_survives_json_and_continues_unchanged():
     fleet, other = Fleet(n=10, seed=6), Fleet(n=10, seed=6)
     for rate in (0.92, 0.5, 0.5):
         fleet.minutes(10, rate)
@@ -164,7 +164,7 @@ def test_pool_is_remembered_as_json_and_goes_on_as_before():
     assert finding_of(other.pool).fell == finding_of(fleet.pool).fell
 
 
-def test_fleet_that_is_silent_for_long_is_forgotten():
+def test_long_silent_fleet_is_deleted():
     fleet = Fleet(n=10, seed=7)
     fleet.minutes(30, 0.92)
     fleet.minutes(20, 0.3)

@@ -36,36 +36,36 @@ def rng():
     return np.random.default_rng(4)
 
 
-def test_new_topic_is_seen(rng):
+def test_new_topic_is_found(rng):
     before = asked(rng, 400, {"orders": 0.9, "taxes": 0.1})
     assert "topic" in moved(before, asked(rng, 150, {"orders": 0.5, "taxes": 0.5}))
 
 
-def test_new_language_is_seen(rng):
+def test_new_language_is_found(rng):
     before = asked(rng, 400, {"orders": 1.0})
     assert {"language", "topic"} <= moved(before, asked(rng, 100, {"orders": 0.5, "german": 0.5}))
 
 
-def test_longer_questions_are_seen_and_are_no_other_topic(rng):
+def test_longer_questions_are_found_and_are_not_a_new_topic(rng):
     before = asked(rng, 400, {"orders": 1.0})
     assert moved(before, asked(rng, 100, {"orders": 1.0}, times=4)) == {"query_chars"}
 
 
-def test_same_questions_have_not_moved(rng):
+def test_same_questions_show_no_drift(rng):
     mix = {"orders": 0.6, "taxes": 0.3, "german": 0.1}
     before = asked(rng, 1000, mix)
     false = sum(bool(moved(before, asked(rng, 100, mix), alpha=0.01)) for _ in range(40))
     assert false <= 3
 
 
-def test_what_moved_says_how_many_questions_there_were(rng):
+def test_drift_finding_names_the_number_of_questions(rng):
     found = compare_inputs(
         asked(rng, 400, {"orders": 1.0}), asked(rng, 150, {"taxes": 1.0}), alpha=1e-4
     )
     assert {(item.n_before, item.n_after) for item in found} == {(400, 150)}
 
 
-def test_few_questions_say_nothing(rng):
+def test_too_few_questions_show_no_drift(rng):
     assert (
         compare_inputs(asked(rng, 400, {"orders": 1}), asked(rng, 20, {"taxes": 1}), alpha=1) == []
     )

@@ -24,7 +24,7 @@ def test_bin_begins_at_the_length_it_names(position):
     assert length_bin(max(0, length_of_bin(position) - 2)) <= position
 
 
-def test_bins_of_lengths_grow():
+def test_length_bins_increase_with_length():
     bins = [length_bin(chars) for chars in range(3000)]
     assert bins == sorted(bins)
     assert length_bin(10**30) == 60
@@ -49,11 +49,11 @@ def test_language_is_guessed(text, language):
     assert guess_language(text) == language
 
 
-def test_topic_has_each_group_once_whatever_the_case():
+def test_topic_groups_ignore_case_and_repetition():
     assert topic_groups("Refund refund REFUND") == topic_groups("refund")
 
 
-def test_group_of_a_long_word_is_not_kept():
+def test_topic_group_of_a_long_word_is_not_cached():
     before = _kept_group.cache_info().currsize
     assert topic_groups("q" * 4000 + " " + "z" * 41)
     assert _kept_group.cache_info().currsize == before
@@ -76,7 +76,7 @@ def test_text_that_was_not_captured_has_no_length():
 
 
 @given(st.integers(1, 10**7))
-def test_two_bins_a_doubling(chars):
+def test_lengths_have_two_bins_per_doubling(chars):
     """The second half begins at the square root of two."""
     position = length_bin(chars)
     assert position == 1 + int(2 * math.log2(chars) + 1e-12)
@@ -84,7 +84,7 @@ def test_two_bins_a_doubling(chars):
     assert length_of_bin(position) <= chars + 1
 
 
-def test_nothing_has_the_bin_of_nothing():
+def test_empty_text_has_bin_zero():
     assert [length_bin(0), length_bin(-3), length_of_bin(0), length_of_bin(-1)] == [0, 0, 0, 0]
     assert [length_of_bin(position) for position in range(1, 9)] == [1, 2, 2, 3, 4, 6, 8, 12]
 

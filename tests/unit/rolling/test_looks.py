@@ -17,7 +17,7 @@ from monitor.stats.evidence import Samples, Worth
 
 
 @pytest.mark.parametrize(("prediction", "passed"), [(0.9, True), (0.9, False), (0.25, True)])
-def test_older_note_without_a_prediction_gives_it_back(prediction, passed):
+def test_prediction_is_recovered_from_older_metadata(prediction, passed):
     probability = 0.2
     estimate = prediction + (passed - prediction) / probability
     noted = {"pass_estimate": estimate, "judged": True, "judge_probability": probability}
@@ -26,7 +26,7 @@ def test_older_note_without_a_prediction_gives_it_back(prediction, passed):
     assert (found.probability, found.asked, found.passed) == (probability, True, passed)
 
 
-def test_prediction_beyond_certainty_is_certain():
+def test_prediction_outside_zero_to_one_is_clipped():
     noted = {"pass_estimate": 1.25, "judged": False, "judge_probability": 0.2}
     assert stream_sample(0.0, 0.0, passed=True, weight=1.0, noted=noted).prediction == 1.0
 
@@ -65,7 +65,7 @@ def test_weighted_sums_never_count_for_more_than_their_samples():
     assert weighted_looks(*columns, Baseline(worth=0.9)).size.tolist() == [10.0]
 
 
-def test_judged_stream_that_fails_beyond_what_is_possible_passes_never():
+def test_negative_weighted_passes_are_counted_as_zero():
     columns = [np.array([value]) for value in (60.0, 10.0, 10.0, 10.0, -2.0)]
     assert weighted_looks(*columns, Baseline()).passed.tolist() == [0.0]
 
@@ -80,7 +80,7 @@ def test_each_sample_adds_its_weight_and_its_unbiased_estimate_to_the_bucket_it_
     assert list(zip(*found[1:], strict=True)) == [pytest.approx(row) for row in rows]
 
 
-def test_estimates_are_unbiased_over_asking():
+def test_estimates_are_unbiased_over_judge_draws():
     """A prediction of 0.8, asked one time in four; where the judge says no, the estimate is 0."""
     found = Samples(
         np.zeros(2, dtype=np.int64), np.full(2, 0.8), np.full(2, 0.25), np.array([True, False]),
@@ -90,7 +90,7 @@ def test_estimates_are_unbiased_over_asking():
     assert 0.25 * found[0] + 0.75 * found[1] == pytest.approx(0.0)
 
 
-def test_weights_of_samples_count_once_they_are_known():
+def test_sample_weights_apply_once_the_baseline_knows_them():
     samples = [StreamSample(0.0, 0.0, 1.0, 1.0, True, True, w) for w in (1.0, 3.0)]
     known = looks_of(samples, [0.0, 60.0], Baseline(worth=0.2, mean_weight=2.0, most_weight=3.0))
     assert known.samples.weight.tolist() == [1.0, 3.0]
@@ -109,7 +109,7 @@ def test_weights_of_samples_count_once_they_are_known():
         (0.3, 2.0, 1.0, Worth(0.6, 2.0, 2.0)),
     ],
 )
-def test_sample_is_worth_a_hundredth_of_a_plain_one_to_a_whole_one(worth, mean, most, expected):
+def test_sample_worth_is_between_a_hundredth_and_one(worth, mean, most, expected):
     sample = StreamSample(0.0, 0.0, 1.0, 1.0, True, True, 2.0)
     base = Baseline(worth=worth, mean_weight=mean, most_weight=most)
     assert looks_of([sample], [0.0], base).worth == pytest.approx(expected)
@@ -122,7 +122,7 @@ def test_samples_of_one_weight_that_were_all_judged_are_plain_from_the_first():
     assert looks_of(asked_less, [0.0, 1.0], Baseline()).size.tolist() == [0.2, 0.2]
 
 
-def test_samples_of_one_time_are_one_look():
+def test_samples_with_one_time_form_one_look():
     samples = [
         StreamSample(0.0, 0.0, 1.0, 1.0, True, passed, 1.0) for passed in (True, False, True)
     ]
@@ -141,12 +141,12 @@ def test_samples_of_one_time_are_one_look():
         ("cascade-3", (4, 8.0, 16.0), True),
     ],
 )
-def test_stream_goes_by_samples_where_sums_do_not_tell_what_they_pay(version, sums, by_samples):
+def test_stream_uses_single_samples_when_sums_are_insufficient(version, sums, by_samples):
     n, sum_w, sum_w2 = sums
     assert goes_by_samples(version, n=n, sum_w=sum_w, sum_w2=sum_w2) is by_samples
 
 
-def test_what_a_cascade_noted_is_read_as_it_was():
+def test_cascade_metadata_is_read_back():
     noted = {
         "pass_estimate": 0.4, "judged": False, "judge_probability": 0.3, "expected_pass": 0.6,
         "judge_share": 0.5, "usual_share": 0.25,
@@ -163,6 +163,6 @@ def test_what_a_cascade_noted_is_read_as_it_was():
         assert found == StreamSample(1.0, 2.0, 0.0, 1.0, True, False, 3.0)
 
 
-def test_half_of_a_stake_is_placed_when_a_bucket_begins_and_half_as_time_goes_by():
+def test_half_of_a_stake_is_placed_at_bucket_start_and_half_over_time():
     before, now = np.array([30.0, 30.0, 59.0, 90.0]), np.array([45.0, 90.0, 61.0, 60.0])
     assert stakes_of(before, now, 60) == pytest.approx([0.125, 1.0, 0.5 + 1 / 60, 0.0])

@@ -17,17 +17,17 @@ def pair(before, after, n=400, metric="groundedness", **more):
     return Pair("shop", metric, *sides, **more)
 
 
-def test_a_large_fall_is_certain_and_a_small_one_is_not():
+def test_large_fall_is_certain_and_a_small_one_is_not():
     fell, stayed = movements([pair(0.95, 0.6), pair(0.95, 0.94, metric="relevance")], min_n=30)
     assert (fell.metric, fell.certain, stayed.certain) == ("groundedness", True, False)
     assert fell.low < fell.difference < fell.high < 0 < stayed.high
 
 
-def test_what_has_few_scores_is_not_compared():
+def test_metric_with_few_scores_is_not_compared():
     assert movements([pair(0.9, 0.1, n=20)], min_n=30) == []
 
 
-def test_an_interval_that_was_picked_out_of_many_is_wider():
+def test_interval_selected_from_many_is_wider():
     alone = movements([pair(0.95, 0.6)], min_n=30)[0]
     others = [pair(0.9, 0.9, metric=f"m{i}") for i in range(50)]
     picked = movements([pair(0.95, 0.6), *others], min_n=30)[0]
@@ -35,7 +35,7 @@ def test_an_interval_that_was_picked_out_of_many_is_wider():
     assert picked.low < alone.low < alone.high < picked.high
 
 
-def test_correlated_samples_are_worth_fewer():
+def test_correlated_samples_have_a_smaller_effective_size():
     plain, correlated = (
         movements([pair(0.9, 0.84, design_effect=effect)], min_n=30)[0] for effect in (1.0, 6.0)
     )
@@ -43,12 +43,12 @@ def test_correlated_samples_are_worth_fewer():
     assert correlated.n_after == pytest.approx(plain.n_after / 6)
 
 
-def test_where_all_pass_nothing_moved():
+def test_unchanged_perfect_rates_are_no_movement():
     (same,) = movements([pair(1.0, 1.0)], min_n=30)
     assert (same.certain, same.p_value) == (False, 1.0)
 
 
-def test_among_keys_that_did_not_move_hardly_any_list_names_one():
+def test_movers_are_rarely_named_when_nothing_moved():
     rng = np.random.default_rng(20)
     wrong = 0
     for _ in range(400):
@@ -59,7 +59,7 @@ def test_among_keys_that_did_not_move_hardly_any_list_names_one():
     assert wrong / 400 < 0.085  # 5 % and three standard errors
 
 
-def test_intervals_of_what_is_chosen_hold_as_often_as_they_say():
+def test_intervals_of_selected_movers_keep_their_coverage():
     rng, missed, told = np.random.default_rng(21), 0, 0
     for _ in range(300):
         truth = [0.9] * 8 + [0.8] * 4

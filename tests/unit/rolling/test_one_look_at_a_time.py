@@ -274,7 +274,7 @@ def drawn(pieces, sampled, rng):
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["with a reference", "without"])
-def test_looks_at_once_are_looks_one_by_one(strict):
+def test_batched_looks_equal_looks_one_by_one(strict):
     rng, turns = np.random.default_rng(8), set()
     rules = Rules(use_reference=not strict)
     looks = [drawn(pieces, sampled, rng) for _, sampled, pieces in STREAMS]

@@ -29,7 +29,7 @@ def calm(seed):
     return state.but(baseline=state.baseline._replace(effect=1.0, effect_known=True, rate=0.92))
 
 
-def test_planned_delay_is_the_realised_one_within_a_fifth():
+def test_planned_delay_is_within_a_fifth_of_the_real_one():
     realised = []
     for seed in range(60):
         state, rng = calm(seed), np.random.default_rng(1_000 + seed)
@@ -52,7 +52,7 @@ def test_dependent_samples_are_planned_as_they_are_evaluated():
 
 
 @pytest.mark.parametrize("kind", ["plain", "cascade"])
-def test_planted_falls_are_found_as_soon_as_real_ones(kind):
+def test_simulated_falls_are_found_as_soon_as_real_ones(kind):
     rng, n, value = np.random.default_rng(3), 3_000, 1.0
     day = looks(rng, 0.0, n, 0.92)
     if kind == "cascade":
@@ -71,7 +71,7 @@ def test_planted_falls_are_found_as_soon_as_real_ones(kind):
     assert np.median(planted) == pytest.approx(np.median(drawn), rel=0.4)
 
 
-def test_nothing_is_planted_in_a_stream_that_is_in_an_alarm_already():
+def test_no_fall_is_planted_in_a_stream_already_in_alarm():
     rng = np.random.default_rng(5)
     first, then = looks(rng, 0.0, 300, 0.92), looks(rng, 20_000.0, 300, 0.2)
     day = Looks(*(np.r_[a, b] for a, b in zip(first[:4], then[:4], strict=True)))
@@ -89,16 +89,16 @@ def test_more_samples_find_a_fall_sooner():
     assert [each.per_hour for each in found] == [30, 120, 600]
 
 
-def test_a_larger_fall_is_found_sooner():
+def test_larger_fall_is_found_sooner():
     small, large = (np.median(delays_s(calm(1), RULES, after, PER_HOUR, 0)) for after in (0.7, 0.4))
     assert large < small
 
 
-def test_a_fall_that_stays_above_the_threshold_is_not_found():
+def test_fall_that_stays_above_the_threshold_is_not_found():
     assert np.median(delays_s(calm(1), RULES, 0.91, PER_HOUR, 0)) == np.inf
 
 
-def test_a_stream_in_an_alarm_has_no_plan():
+def test_stream_in_an_alarm_has_no_plan():
     state, _ = advance(calm(1), looks(np.random.default_rng(5), 400_000.0, 300, 0.2), RULES)
     with pytest.raises(ValueError, match="without an alarm"):
         detections(state, RULES, after=0.5, seen_per_hour=60)

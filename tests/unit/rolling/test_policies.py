@@ -17,7 +17,7 @@ def window(passed, n, **counts):
     ("passed", "status"),
     [(100, "healthy"), (85, "healthy"), (84, "warning"), (70, "warning"), (69, "critical")],
 )
-def test_point_is_the_rule_of_the_seed(passed, status):
+def test_point_policy_compares_the_rate_with_the_thresholds(passed, status):
     assert point(window(passed, 100), Thresholds()).status == status
 
 
@@ -42,18 +42,18 @@ def test_point_min_n_waits_for_enough_scores_and_says_how_many():
     assert "about 1 more" in reason
 
 
-def test_point_min_n_counts_what_the_weighted_sample_is_worth():
+def test_point_min_n_counts_the_effective_sample_size():
     sums = dict.fromkeys(("sum_w2", "sum_w2y", "sum_w2yy"), 10_039.0)
     lopsided = Tally(n=40, passed=40, sum_w=139.0, sum_wy=139.0, **sums)
     assert point_min_n(window_stats(lopsided), Thresholds()).status is Status.INSUFFICIENT_DATA
 
 
-def test_wilson_is_healthy_when_the_interval_reaches_the_line():
+def test_wilson_is_healthy_when_the_interval_reaches_the_threshold():
     assert wilson(window(33, 40), Thresholds()).status is Status.HEALTHY
     assert point_min_n(window(33, 40), Thresholds()).status is Status.WARNING
 
 
-def test_reason_names_the_rate_and_the_line():
+def test_reason_names_the_rate_and_the_threshold():
     assert (
         point(window(60, 100), Thresholds()).reason
         == "pass rate 60.0 % is below the 70 % critical threshold"

@@ -13,7 +13,7 @@ def spans(*changes):
     return well_spans(began, from_s=100, to_s=200)
 
 
-def test_without_changes_all_of_it_counts():
+def test_whole_reference_counts_without_status_changes():
     assert spans() == [ReferenceSpan(100, 200)]
 
 
@@ -22,19 +22,19 @@ def test_incident_is_cut_out():
     assert found == [ReferenceSpan(100, 120), ReferenceSpan(150, 200)]
 
 
-def test_incident_that_goes_on_ends_the_reference():
+def test_ongoing_incident_ends_the_reference():
     assert spans((150, Status.CRITICAL)) == [ReferenceSpan(100, 150)]
 
 
-def test_incident_that_began_before_is_cut_out():
+def test_incident_that_began_before_the_reference_is_cut_out():
     assert spans((50, Status.CRITICAL), (160, Status.HEALTHY)) == [ReferenceSpan(160, 200)]
 
 
-def test_too_little_data_is_no_incident():
+def test_insufficient_data_is_not_cut_out_as_an_incident():
     assert spans((150, Status.INSUFFICIENT_DATA)) == [ReferenceSpan(100, 200)]
 
 
-def test_nothing_is_left_when_nothing_was_well():
+def test_reference_is_empty_when_nothing_was_healthy():
     assert spans((10, Status.CRITICAL)) == []
 
 
@@ -46,7 +46,7 @@ def test_incident_is_cut_out_from_its_onset_on():
     ]
 
 
-def test_onset_before_the_last_recovery_leaves_nothing_between():
+def test_onset_before_the_last_recovery_leaves_no_span_between():
     began = [
         Began(120, Status.WARNING),
         Began(140, Status.HEALTHY),
@@ -55,7 +55,7 @@ def test_onset_before_the_last_recovery_leaves_nothing_between():
     assert well_spans(began, from_s=100, to_s=200) == [ReferenceSpan(100, 110)]
 
 
-def test_status_that_turned_after_the_end_is_cut_from_its_onset_on():
+def test_incident_found_after_the_end_is_cut_from_its_onset():
     began = [Began(250, Status.CRITICAL, 180)]
     assert well_spans(began, from_s=100, to_s=200) == [ReferenceSpan(100, 180)]
 
@@ -69,7 +69,7 @@ def test_status_that_turned_after_the_end_is_cut_from_its_onset_on():
         )
     )
 )
-def test_spans_are_in_order_and_inside(changes):
+def test_reference_spans_are_ordered_and_within_bounds(changes):
     found = spans(*sorted(changes, key=lambda change: change[0]))
     edges = [edge for span in found for edge in span]
     assert edges == sorted(edges)

@@ -29,11 +29,11 @@ def slack(rates):
         (8 * DAY, 0.006),
     ],
 )
-def test_longer_a_rate_was_steady_the_less_it_may_wander(minutes, expected):
+def test_reference_slack_shrinks_with_a_longer_steady_past(minutes, expected):
     assert slack(np.full(minutes, 0.92)) == pytest.approx(expected)
 
 
-def test_slack_is_half_as_much_again_as_the_largest_spread_that_the_past_allows():
+def test_slack_is_one_and_a_half_times_the_largest_past_spread():
     """24 blocks of 1,800, a point up or down; 13.09 is the 5 % point of chi-square."""
     rates = np.repeat(np.tile([0.93, 0.91], 16), 360)
     distance = 24 * 1800 * 0.01**2 / (0.92 * 0.08)
@@ -72,7 +72,7 @@ def test_reference_begins_seven_days_ago_and_ends_a_day_ago():
 
 
 @pytest.mark.parametrize(("age", "kept"), [(2 * DAY, DAY), (1000, 500), (3 * DAY, 2 * DAY)])
-def test_newest_half_of_a_young_past_stays_out(age, kept):
+def test_newest_half_of_a_young_past_is_excluded(age, kept):
     begun = 7 * DAY
     rates = np.where(np.arange(age) < kept, 0.92, 0.0)
     found = learned(past(rates, start=begun), begun + age, begun)
@@ -80,7 +80,7 @@ def test_newest_half_of_a_young_past_stays_out(age, kept):
     assert found.n * found.effect == pytest.approx(kept * 5)
 
 
-def test_past_that_is_all_too_new_gives_a_rate_and_no_reference():
+def test_too_recent_past_gives_a_rate_but_no_reference():
     found = learned(past(np.full(700, 0.9), start=1000), 1700, 0)
     assert (found.rate, found.n, found.fallen_below) == (pytest.approx(0.9), 0.0, ())
 
@@ -94,7 +94,7 @@ def test_weights_are_read_from_the_past():
 
 
 @pytest.mark.parametrize("bucket_s", [60, 30])
-def test_limit_of_an_hour_is_that_of_its_scores_and_two_hundred_at_the_usual_rate(bucket_s):
+def test_hourly_limit_includes_two_hundred_scores_at_the_usual_rate(bucket_s):
     a_day = 86_400 // bucket_s
     minute = np.arange(8 * DAY)
     hour = minute * 24 // a_day % 24

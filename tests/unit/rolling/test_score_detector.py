@@ -41,7 +41,7 @@ START = ScoreDriftState(
     st.lists(st.lists(st.integers(0, 100), max_size=4), min_size=1, max_size=6),
     st.floats(0.1, 0.9), st.sampled_from([1.0, 2.5]),
 )  # fmt: skip
-def test_sums_are_the_recursion_of_the_docstring(buckets, null, effect):
+def test_detector_sums_follow_the_documented_recursion(buckets, null, effect):
     counts = np.zeros((len(buckets), 101))
     sums = np.zeros(5)
     for row, scores in zip(counts, buckets, strict=True):
@@ -58,29 +58,29 @@ def test_sums_are_the_recursion_of_the_docstring(buckets, null, effect):
     assert level == pytest.approx(sums.mean(), rel=1e-6)
 
 
-def test_mean_of_good_traffic_may_fall_by_its_error_and_a_fifth_of_a_deviation():
+def test_mean_may_fall_by_its_error_and_a_fifth_of_a_deviation():
     assert null_mean(ScoreReference(0.8, 0.1, 400)) == pytest.approx(0.8 - 0.01165 - 0.02)
     assert null_mean(ScoreReference(0.8, 0.1, 0)) == pytest.approx(0.8 - 0.233 - 0.02)
     assert null_mean(ScoreReference(0.0, 0.3, 400)) == 0.001
     assert null_mean(ScoreReference(1.0, 0.0, 400)) == 0.999
 
 
-def test_level_is_the_month_in_buckets_over_the_budget():
+def test_detector_level_is_buckets_per_month_over_the_budget():
     assert threshold(60, 0.01) == pytest.approx(43_200 / 0.01)
 
 
-def test_bucket_that_has_only_begun_is_taken_in_whole():
+def test_started_bucket_is_processed_whole():
     state, _ = take_in(START, {600: {80: 3}}, to_s=630, bucket_s=60, line=4e6)
     assert state.at_s == 660
     assert state.down != START.down
 
 
 @pytest.mark.parametrize("to_s", [600, 540, 0])
-def test_nothing_is_taken_in_before_its_time(to_s):
+def test_buckets_are_not_processed_before_their_time(to_s):
     assert take_in(START, {540: {0: 99}}, to_s=to_s, bucket_s=60, line=2.0) == (START, [])
 
 
-def test_buckets_outside_of_what_is_taken_in_do_not_count():
+def test_buckets_outside_the_processed_range_do_not_count():
     inside = {600: {80: 3}, 720: {}}
     around = inside | {540: {0: 50}, 840: {0: 50}}
     alone, both = (take_in(START, b, to_s=840, bucket_s=60, line=4e6) for b in (inside, around))
@@ -93,7 +93,7 @@ def fallen(at, length=9, state=START):
     return take_in(state, buckets, to_s=600 + 60 * 20, bucket_s=60, line=1e5)
 
 
-def test_detector_is_reset_after_the_bucket_that_reached_the_line_and_then_quiet():
+def test_detector_resets_and_pauses_after_an_alarm():
     state, (alarm,) = fallen(5, length=3)
     assert (alarm.test, alarm.at_s, alarm.from_s) == (DOWN, 600 + 60 * 6, 0)
     assert alarm.level >= 1e5
@@ -105,7 +105,7 @@ def test_detector_is_reset_after_the_bucket_that_reached_the_line_and_then_quiet
     assert fallen(5, length=1, state=quieter)[1] == []
 
 
-def test_rise_is_a_fall_with_scores_turned_around():
+def test_rise_detector_mirrors_the_fall_detector():
     scores = {600 + 60 * k: {20: 2, 30: 1} for k in range(60)}
     turned = {at: {100 - b: n for b, n in bins.items()} for at, bins in scores.items()}
     low = replace(START, baseline=ScoreReference(0.6, 0.1, 900))
@@ -124,7 +124,7 @@ def tally(bins):
 
 @pytest.mark.parametrize("effect", [1.0, 3.0])
 @pytest.mark.parametrize("moved", [0.05, 0.16, 0.18, 0.2, 0.3, 0.5])
-def test_effect_of_a_chunk_is_worth_a_finding_beyond_the_noise_of_its_size(moved, effect):
+def test_chunk_effect_is_reported_only_beyond_its_noise(moved, effect):
     before, after = {80: 400}, {80: round(300 * (1 - moved)), 20: round(300 * moved)}
     ks, ranks = chunk_tests(tally(before), tally(after), alpha=0.01, design_effect=effect)
     size = math.sqrt(400 * 300 / 700 / effect)
@@ -158,17 +158,17 @@ def hours(days, of_day, n=50):
     [(3, range(24), True), (2, range(24), False), (7, range(6), True), (7, range(5), False),
      (5, range(6), False), (6, range(6), True)],
 )  # fmt: skip
-def test_course_needs_three_days_six_hours_and_a_day_of_hours_to_spare(days, of_day, found):
+def test_daily_cycle_needs_three_days_six_hours_and_spare_hours(days, of_day, found):
     assert has_course(hours(days, of_day)) is found
 
 
-def test_hours_without_scores_are_no_hours_and_one_score_is_some():
+def test_hours_count_for_the_cycle_only_with_a_score():
     empty = {9 * DAY + h * HOUR: Tally() for h in range(24)}
     assert not has_course(hours(2, range(24)) | empty)
     assert has_course(hours(3, range(24), n=1))
 
 
-def test_course_without_any_noise_is_certain_and_a_flat_one_is_none():
+def test_noise_free_cycle_is_found_and_a_flat_series_has_none():
     def exact(of_hour):
         return {
             d * DAY + h * HOUR: Tally(n=8, sum_x=8 * of_hour(h))
@@ -197,7 +197,7 @@ def test_same_hours_are_those_of_the_window_and_one_on_either_side(begin, lasts)
 
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(30, 300), st.integers(30, 300)), min_size=2, max_size=6))
-def test_distance_of_languages_is_half_of_all_that_moved(counts):
+def test_language_distance_is_half_of_the_total_change(counts):
     before, after = ({i: pair[side] for i, pair in enumerate(counts)} for side in (0, 1))
     assume(before != after)
     p, q = (np.array([*bins.values()]) / sum(bins.values()) for bins in (before, after))
@@ -243,7 +243,7 @@ def test_topic_that_moved_most_has_the_corrected_z_of_two_proportions_times_all_
     assert found.after == "a group of words in 30 %"
 
 
-def test_topic_in_every_question_or_in_hardly_any_is_not_tested():
+def test_ubiquitous_and_rare_topics_are_not_tested():
     """Where fewer than five are expected, or less than one without, the normal errs."""
     found = topics([400, 4, 0], [200, 0, 6])
     assert (found.distance, found.p_value, found.moved) == (0.0, 1.0, False)

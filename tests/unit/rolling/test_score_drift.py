@@ -39,19 +39,19 @@ def run(buckets, to_s, state=START, line=4e6):
     return take_in(state, buckets, to_s=to_s, bucket_s=60, line=line)
 
 
-def test_fall_is_found_once_and_the_level_says_so():
+def test_fall_is_found_once_with_its_evidence_level():
     buckets = course(1, [0.85] * 60 + [0.7] * 60)
     _, (alarm,) = run(buckets, 7200)
     assert (alarm.test, alarm.level >= 4e6) == (DOWN, True)
     assert 3600 < alarm.at_s <= 4200
 
 
-def test_rise_is_found_as_well():
+def test_rise_is_found_too():
     _, (alarm,) = run(course(2, [0.85] * 30 + [0.97] * 60), 5400)
     assert alarm.test == UP
 
 
-def test_taking_in_at_once_or_bit_by_bit_is_the_same():
+def test_processing_at_once_or_in_pieces_gives_the_same_result():
     buckets = course(3, [0.85] * 50 + [0.7] * 50)
     whole, alarms = run(buckets, 6000)
     state, found = START, []
@@ -64,12 +64,12 @@ def test_taking_in_at_once_or_bit_by_bit_is_the_same():
     assert replace(state, down=whole.down, up=whole.up) == whole
 
 
-def test_small_reference_calls_nothing_a_change():
+def test_small_reference_reports_no_change():
     young = START.__class__.read(START.stored() | {"baseline": [0.85, 0.1, 50]})
     assert run(course(4, [0.2] * 60), 3600, young)[1] == []
 
 
-def test_looking_again_at_what_was_taken_in_changes_nothing():
+def test_processed_buckets_are_not_counted_again():
     buckets = course(5, [0.85] * 60)
     state, _ = run(buckets, 3600)
     assert run(buckets, 3600, state) == (state, [])
@@ -92,12 +92,12 @@ def test_mean_and_variance_count_each_score_by_its_weight():
 @pytest.mark.parametrize(
     ("n", "by_hour", "minutes"), [(199, False, 30), (200, False, 360), (3000, True, 60)]
 )
-def test_reference_is_taken_again_sooner_while_it_is_small_or_of_like_hours(n, by_hour, minutes):
+def test_small_or_same_hour_reference_is_renewed_sooner(n, by_hour, minutes):
     state = replace(START, baseline=ScoreReference(0.85, 0.1, n), by_hour=by_hour)
     assert state.refresh_buckets == minutes
 
 
-def test_second_fall_is_found_once_the_quiet_after_the_first_is_over():
+def test_second_fall_is_found_after_the_quiet_period_of_the_first():
     means = [0.85] * 30 + [0.7] * 60 + [0.85] * (2 * QUIET_BUCKETS) + [0.7] * 60
     _, alarms = run(course(6, means), 60 * len(means))
     assert [alarm.test for alarm in alarms] == [DOWN, DOWN]

@@ -27,7 +27,7 @@ def tally(evaluation, sample_rate=1.0):
 
 
 @pytest.mark.parametrize(("score", "passed"), [(0.7, 1), (0.69, 0), (True, 1), (False, 0), (1, 1)])
-def test_score_at_or_above_the_line_passes(score, passed):
+def test_score_at_or_above_the_pass_score_passes(score, passed):
     assert tally(make_evaluation(score=score)).passed == passed
 
 
@@ -79,7 +79,7 @@ def test_bucket_starts_at_a_multiple_of_its_width():
     assert bucket_start(125.9, 60) == 120
 
 
-def test_total_of_nothing_is_empty():
+def test_total_of_no_tallies_is_empty():
     assert Tally.total([]) == Tally()
 
 
@@ -91,24 +91,24 @@ CASCADED = {
 }
 
 
-def test_estimates_of_a_cascade_are_what_is_summed():
+def test_cascade_sums_use_pass_estimates():
     noted = CASCADED | {"judged": True}
     result = tally(make_evaluation(score=0.9, metadata=noted), sample_rate=0.5)
     assert (result.passed, result.sum_x) == (1, 0.9)
     assert (result.sum_wy, result.sum_w2yy, result.sum_wxx) == (7.0, 49.0, 8.0)
 
 
-def test_histogram_of_a_cascade_holds_local_scores():
+def test_cascade_histogram_contains_local_scores():
     assert tally(make_evaluation(metadata=CASCADED | {"judged": True})).histogram == {40: 1}
 
 
 @pytest.mark.parametrize(("score", "agreed"), [(0.9, 0), (0.2, 1)])
-def test_agreement_is_about_passing(score, agreed):
+def test_agreement_compares_pass_and_fail(score, agreed):
     result = tally(make_evaluation(score=score, metadata=CASCADED | {"judged": True}))
     assert (result.judged, result.agreed) == (1, agreed)
 
 
-def test_sample_that_was_not_judged_agrees_with_nothing():
+def test_unjudged_sample_does_not_count_as_agreement():
     result = tally(make_evaluation(score=0.4, metadata=CASCADED | {"judged": False}))
     assert (result.judged, result.agreed) == (0, 0)
 
@@ -173,20 +173,20 @@ def test_local_score_beyond_its_range_is_counted_at_the_end(local, position):
 @pytest.mark.parametrize(
     ("local", "score", "agreed"), [(0.7, 0.7, 1), (0.69, 0.7, 0), (0.7, 0.69, 0), (0.1, 0.2, 1)]
 )
-def test_local_score_agrees_where_both_pass_or_both_fail(local, score, agreed):
+def test_local_score_agrees_if_both_pass_or_both_fail(local, score, agreed):
     noted = CASCADED | {"judged": True, "local_score": local}
     assert tally(make_evaluation(score=score, metadata=noted)).agreed == agreed
 
 
 @pytest.mark.parametrize(("sum_wy", "rate"), [(14.0, 1.0), (-3.0, 0.0)])
-def test_figures_of_estimates_beyond_certainty_are_rates(sum_wy, rate):
+def test_figures_of_out_of_range_estimates_are_valid_rates(sum_wy, rate):
     sums = {"sum_w": 10.0, "sum_w2": 10.0, "sum_wy": sum_wy, "sum_w2y": sum_wy, "sum_w2yy": 90.0}
     found = window_stats(Tally(n=10, passed=9, sum_wx=sum_wy, **sums))
     assert (found.pass_rate, found.average_score) == (rate, rate)
     assert found.interval.low <= rate <= found.interval.high
 
 
-def test_interval_that_is_shown_misses_in_ten_of_a_hundred():
+def test_displayed_interval_is_wilsons_at_90_percent():
     found = window_stats(
         Tally.total(tally(make_evaluation(score=s)) for s in [0.9] * 40 + [0.2] * 10)
     )
@@ -201,7 +201,7 @@ def test_buckets_within_a_time_are_those_that_start_in_it():
     assert (halved.passed.tolist(), halved.n.tolist()) == ([1.5], [2.0])
 
 
-def test_nothing_scored_has_no_rate_and_keeps_what_was_counted():
+def test_unscored_tally_has_no_rate_and_keeps_its_counts():
     found = window_stats(Tally(failed=3, skipped=2, cost_microusd=5))
     assert (found.n, found.failed, found.skipped, found.cost_usd) == (0, 3, 2, 5e-6)
     assert (found.pass_rate, found.interval, found.average_score) == (None, None, None)

@@ -31,7 +31,7 @@ def decided(evidence, *, of=None, now_s=0.0, **limits):
     return decide_rate(of or state(), evidence, now_s=now_s, **limits)
 
 
-def test_calm_takes_less_than_planned():
+def test_calm_stream_is_sampled_below_the_plan():
     found = decided(CALM)
     assert (found.rate, found.reason) == (0.04, "all is calm")
 
@@ -44,34 +44,34 @@ def test_calm_takes_less_than_planned():
         (CALM._replace(young=True), "evidence is young"),
     ],
 )
-def test_a_reason_takes_more_than_planned_and_is_said(evidence, reason):
+def test_suspicion_raises_the_rate_and_names_the_reason(evidence, reason):
     found = decided(evidence)
     assert found.rate > 0.05
     assert found.reason == reason
 
 
-def test_limits_are_kept_whatever_is_suspected():
+def test_tuned_rate_stays_within_its_limits():
     suspected = CALM._replace(suspicion=9.0)
     assert decided(suspected, most=0.1).rate == 0.1
     assert decided(CALM, least=0.045).rate == 0.045
 
 
-def test_an_open_incident_takes_the_planned_rate():
+def test_open_incident_is_sampled_at_the_planned_rate():
     assert decided(CALM._replace(alarmed=True, suspicion=9.0)).rate == 0.05
 
 
-def test_a_suspicion_lasts_until_it_is_dismissed():
+def test_suspicion_lasts_until_it_is_dismissed():
     suspected = decided(CALM._replace(suspicion=4.0)).state
     assert decided(CALM._replace(suspicion=3.5), of=suspected).reason == "a fall is suspected"
     assert decided(CALM._replace(suspicion=2.5), of=suspected).reason == "all is calm"
 
 
-def test_what_is_used_up_ends_the_higher_rate():
+def test_exhausted_plan_ends_the_higher_rate():
     found = decided(CALM._replace(suspicion=9.0), of=state(saved=0.0))
     assert (found.rate, found.reason) == (0.04, "the plan's samples are used up")
 
 
-def test_thirty_days_of_suspicion_bring_no_more_than_planned():
+def test_thirty_days_of_suspicion_stay_within_the_plan():
     now, seen, sampled = state(), 0, 0.0
     for tick in range(1, 30 * 24 * 4 + 1):
         seen, at_s = seen + 150, tick * HOUR_S / 4
@@ -81,7 +81,7 @@ def test_thirty_days_of_suspicion_bring_no_more_than_planned():
     assert 0.9 * 30 * 24 * 30 < sampled <= 30 * 24 * 30
 
 
-def test_traffic_that_jumps_is_overdrawn_by_a_day_at_most():
+def test_traffic_jump_overdraws_the_plan_by_at_most_a_day():
     now, sampled, seen = state(), 0.0, 0
     for tick in range(1, 24 * 60 + 1):  # a day at fifty times the traffic
         seen += 500
@@ -91,12 +91,12 @@ def test_traffic_that_jumps_is_overdrawn_by_a_day_at_most():
     assert sampled < 3 * 24 * 30
 
 
-def test_the_rate_follows_the_traffic():
+def test_rate_follows_the_traffic():
     quiet = state(seen_per_hour=300.0)
     assert decided(CALM, of=quiet).rate == pytest.approx(2 * decided(CALM).rate)
 
 
-def test_a_rate_that_would_hardly_differ_stays():
+def test_nearly_equal_rate_is_not_changed():
     first = decided(CALM).state
     assert decided(CALM, of=first._replace(seen_per_hour=650.0)).rate == first.rate
 
@@ -110,15 +110,15 @@ SCHEDULE = RateSchedule.of([(1000.0, 2000.0, 0.4, 0.05), (3000.0, np.inf, 0.02, 
 @pytest.mark.parametrize(
     ("at_s", "probability"), [(500, 0.05), (1500, 0.4), (2500, 0.05), (5000, 0.02)]
 )
-def test_samples_at_the_rate_in_force_weigh_alike(at_s, probability):
+def test_samples_at_the_current_rate_have_equal_weights(at_s, probability):
     assert SCHEDULE.weight(at_s, probability) == pytest.approx(20.0)
 
 
-def test_a_hook_that_follows_late_changes_no_weight():
+def test_late_hook_does_not_change_the_weights():
     assert SCHEDULE.weight(3030.0, 0.05) == pytest.approx(20.0)
 
 
-def test_what_a_rule_of_the_app_adds_is_weighed():
+def test_rule_sampled_calls_are_weighted_by_their_rate():
     assert SCHEDULE.weight(1500.0, 1.0) == pytest.approx(8.0)
 
 
@@ -132,7 +132,7 @@ def test_sums_of_a_bucket_weigh_as_its_samples_do():
     assert (start_s, n, w, w2, wy) == pytest.approx((1200.0, 2, 40.0, 800.0, 20.0))
 
 
-def test_a_young_stream_at_a_tuned_rate_has_a_narrow_interval():
+def test_young_stream_at_a_tuned_rate_has_a_narrow_interval():
     rng, now = np.random.default_rng(0), EvidenceState.fresh(0.0)
     for look in range(60):
         passed = rng.random(40) < (0.94 if look < 40 else 0.5)

@@ -43,14 +43,14 @@ def test_verdict_carries_value_interval_and_n():
     assert verdict.low < 0.9 < verdict.high
 
 
-def test_since_goes_on_while_the_status_is_the_same():
+def test_status_since_is_kept_while_the_status_is_unchanged():
     first = judge(tally(100, 90))
     later = judge(tally(120, 110), previous=first, now=NOW + timedelta(minutes=5))
     assert later.status_since == NOW
     assert later.since == later.evaluated_at - timedelta(hours=1)
 
 
-def test_since_starts_again_when_the_status_changes():
+def test_status_since_restarts_when_the_status_changes():
     first = judge(tally(100, 90))
     later = judge(tally(120, 20), previous=first, now=NOW + timedelta(minutes=5))
     assert later.status_since == NOW + timedelta(minutes=5)
@@ -62,16 +62,16 @@ def test_failing_judge_is_blind_not_critical():
     assert verdict.reason == "20 of 23 evaluations failed"
 
 
-def test_few_failures_do_not_blind():
+def test_few_judge_failures_do_not_make_the_monitor_blind():
     assert judge(tally(100, 90, failed=20)).status is Status.HEALTHY
 
 
-def test_trouble_of_the_monitor_wins_over_what_the_window_says():
+def test_monitor_problem_wins_over_the_window_status():
     verdict = judge(tally(100, 95), trouble="7 samples wait")
     assert (verdict.status, verdict.reason) == (Status.BLIND, "7 samples wait")
 
 
-def test_note_stands_beside_the_reason():
+def test_note_is_appended_to_the_reason():
     data = WindowData(
         stream=STREAM, window_s=3600, current=tally(100, 95), reference=Tally(), note="capped"
     )
@@ -79,12 +79,12 @@ def test_note_stands_beside_the_reason():
     assert verdict.reason.endswith("; capped")
 
 
-def test_verdict_says_how_often_the_judge_was_asked():
+def test_verdict_counts_the_judge_calls():
     verdict = judge(tally(100, 95, judged=20, agreed=18))
     assert (verdict.n_judged, verdict.n_agreed) == (20, 18)
 
 
-def test_the_seeds_rule_is_shown_beside():
+def test_point_status_is_reported_beside_the_status():
     verdict = judge(tally(10, 1))
     assert verdict.status is Status.INSUFFICIENT_DATA
     assert verdict.point_status is Status.CRITICAL
@@ -105,14 +105,14 @@ def test_drift_names_the_reference():
 
 
 @pytest.mark.parametrize(("passed", "end"), [(0, "low"), (100, "high")])
-def test_rate_at_the_end_of_its_interval_is_shown_with_it(passed, end):
+def test_rate_at_the_edge_of_its_interval_is_shown_with_it(passed, end):
     found = judge(tally(100, passed))
     assert getattr(found, end) == found.pass_rate == passed / 100
     assert found.low < found.high
 
 
 @pytest.mark.parametrize("policy", ["point", "point_min_n"])
-def test_status_that_may_be_chance_has_no_interval_and_says_so(policy):
+def test_status_that_may_be_chance_has_no_interval_and_says_why(policy):
     """33 of 40 are below the threshold, and their interval is not."""
     data = WindowData(stream=STREAM, window_s=60, current=tally(40, 33), reference=Tally())
     found = judge_window(data, policy_name=policy, thresholds=Thresholds(), now=NOW)
@@ -122,7 +122,7 @@ def test_status_that_may_be_chance_has_no_interval_and_says_so(policy):
     assert found.pass_rate == 33 / 40
 
 
-def test_blind_monitor_shows_the_interval_that_it_had():
+def test_blind_monitor_shows_its_last_interval():
     found = judge(tally(100, 50), trouble="7 samples wait")
     assert (found.low, found.high) == wilson_interval(50, 100, alpha=0.1)
 
@@ -135,7 +135,7 @@ def test_monitor_is_blind_from_five_failures_and_more_than_scores(failed, scored
     assert judge(tally(scored, scored, failed=failed)).status == status
 
 
-def test_point_shows_the_plain_rate_and_no_interval_that_leaves_it_out():
+def test_point_shows_the_plain_rate_and_no_contradicting_interval():
     sums = {"sum_w": 90.0, "sum_w2": 190.0, "sum_wy": 85.0, "sum_w2y": 185.0, "sum_w2yy": 185.0}
     data = WindowData(
         stream=STREAM, window_s=60, current=Tally(n=60, passed=39, **sums), reference=Tally()
@@ -145,7 +145,7 @@ def test_point_shows_the_plain_rate_and_no_interval_that_leaves_it_out():
     assert found.window_pass_rate == pytest.approx(85 / 90)
 
 
-def test_policy_of_evidence_needs_its_evidence():
+def test_evidence_policy_without_evidence_is_an_error():
     data = WindowData(stream=STREAM, window_s=60, current=tally(9, 9), reference=Tally())
     with pytest.raises(TypeError, match="'anytime' judges by its evidence"):
         judge_window(data, policy_name="anytime", thresholds=Thresholds(), now=NOW)
@@ -198,7 +198,7 @@ def test_rate_that_lags_behind_is_shown_as_the_middle_of_the_posterior():
     [(0.97, "critical threshold (95 % certain)"), (0.92, "critical threshold (90 % certain)"),
      (0.5, "critical threshold, and no sign of recovery since the alarm")],
 )  # fmt: skip
-def test_reason_of_an_alarm_says_how_sure_it_is_and_whence_the_rate_fell(share, said):
+def test_alarm_reason_names_its_certainty_and_the_previous_rate(share, said):
     below = rate_grid(0.85, 0.70).below < 0.70
     log_p = np.full(CELLS, -600.0)
     log_p[:BELOW] = np.log(np.where(below, share / below.sum(), (1 - share) / (~below).sum()))
@@ -212,7 +212,7 @@ def test_reason_of_an_alarm_says_how_sure_it_is_and_whence_the_rate_fell(share, 
 
 
 @pytest.mark.parametrize(("effect", "size"), [(1.0, 200.0), (4.0, 50.0)])
-def test_headline_of_a_calm_stream_is_wilsons_interval_of_what_its_samples_are_worth(effect, size):
+def test_calm_headline_is_wilsons_interval_at_the_effective_size(effect, size):
     count = Count(60.0, 200, 200, 190)
     calm = EvidenceState.fresh(0.0).but(
         status=Status.HEALTHY, recent=(Count(0.0), count), baseline=Baseline(effect=effect)

@@ -40,7 +40,7 @@ def test_one_word_counts_as_found_when_a_passage_has_it():
     assert (values("Graz")["runs"], values("Vienna")["runs"]) == (1, 0)
 
 
-def test_figures_stay_when_passages_change_places():
+def test_features_do_not_depend_on_passage_order():
     contexts = ("Anna runs a bakery. She bakes bread.", "Paul repairs pipes.", "Graz is a city.")
     claim = "Anna repairs pipes in Graz and bakes bread."
     assert values(claim, *contexts) == pytest.approx(values(claim, *contexts[::-1]))

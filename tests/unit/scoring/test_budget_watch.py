@@ -61,13 +61,13 @@ def test_refused_call_skips_the_sample_and_says_why():
     assert {e.evaluator_version for e in found} == {"judge-1", "judge-1-2"}
 
 
-def test_nobody_is_asked_while_the_budget_is_known_to_be_reached():
+def test_judge_is_not_called_while_the_budget_is_known_to_be_reached():
     scorer, inner = capped(FixedBudget(charge(), charge(0.99, reached=True)))
     scorer.score(make_interaction(), key="k")
     assert inner.asked == 0
 
 
-def test_local_scores_go_on_under_their_own_name_when_that_is_wanted():
+def test_fallback_scores_carry_the_local_version():
     local = JudgementScorer(LocalJudge(), resolve_metrics(Settings(metrics=METRICS)))
     scorer, _ = capped(FixedBudget(charge(reached=True)), fallback=local)
     found = scorer.score(make_interaction(), key="k")
@@ -81,15 +81,15 @@ def test_local_scores_go_on_under_their_own_name_when_that_is_wanted():
     ("money", "time", "factor"),
     [(0.0, 1.0, 1.0), (0.3, 0.7, 1.0), (0.1, 0.5, 1.0), (0.6, 0.8, 0.0625), (1.0, 0.5, 0.0)],
 )
-def test_share_is_lowered_as_money_runs_out_before_time(money, time, factor):
+def test_judge_share_falls_when_money_runs_out_faster_than_time(money, time, factor):
     assert BudgetWatch(FixedBudget(charge(money, time))).factor() == pytest.approx(factor)
 
 
-def test_the_tightest_budget_counts():
+def test_tightest_budget_decides_the_factor():
     assert BudgetWatch(FixedBudget(charge(), charge(0.6, 0.8))).factor() == pytest.approx(0.0625)
 
 
-def test_demand_far_above_the_budget_lasts_until_the_end():
+def test_budget_lasts_the_whole_period_at_ten_times_the_demand():
     """Ten times the demand that the money allows, in a thousand steps of one period."""
     spent, asked_late = 0.0, 0.0
     for step in range(1_000):
@@ -100,11 +100,11 @@ def test_demand_far_above_the_budget_lasts_until_the_end():
     assert asked_late > 1
 
 
-def test_a_judge_alone_has_no_share_to_lower():
+def test_budget_policy_lower_requires_the_cascade():
     with pytest.raises(ValueError, match="SCORER=cascade"):
         Settings(scorer="judge", budget_policy="lower")
 
 
-def test_a_budget_is_more_than_nothing():
+def test_zero_budget_is_refused():
     with pytest.raises(SettingsError, match="BUDGET_USD_PER_DAY"):
         Settings.from_env({"GROUNDWATCH_BUDGET_USD_PER_DAY": "0"})

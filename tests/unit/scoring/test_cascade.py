@@ -61,7 +61,7 @@ def cascade(local, judge, share=0.1, metrics=METRICS, memory=None, **more):
     ), made
 
 
-def test_every_sample_has_a_score_and_few_cost_money():
+def test_cascade_scores_every_sample_with_few_judge_calls():
     both, judge = cascade(lambda _: judgement(0.5), lambda _: judgement(1.0, cost_usd=0.25))
     found = [both.score(make_interaction(), key=str(n)) for n in range(1_000)]
     assert all(e.status is EvaluationStatus.COMPLETED for pair in found for e in pair)
@@ -71,7 +71,7 @@ def test_every_sample_has_a_score_and_few_cost_money():
     )
 
 
-def test_what_is_noted_is_what_the_tally_needs():
+def test_cascade_metadata_has_what_the_tally_needs():
     both, _ = cascade(lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0)
     grounded, relevant = both.score(make_interaction(), key="k")
     assert (grounded.score, grounded.metadata["local_score"]) == (1.0, 0.5)
@@ -82,16 +82,16 @@ def test_what_is_noted_is_what_the_tally_needs():
     assert grounded.evaluator_version == f"{relevant.evaluator_version}-2"
 
 
-def test_the_same_sample_is_drawn_alike_everywhere():
+def test_same_sample_is_drawn_alike_in_every_process():
     assert draw("a") == draw("a") != draw("b")
 
 
-def test_draws_are_even():
+def test_judge_draws_are_uniform():
     draws = np.array([draw(str(n)) for n in range(4_000)])
     assert np.abs(np.sort(draws) - np.linspace(0, 1, 4_000)).max() < 0.03
 
 
-def test_undecided_samples_are_asked_about_more_often():
+def test_undecided_samples_are_judged_more_often():
     asking = JudgeSampling(0.2)
     pairs = [(asking.probability(0.5), asking.probability(0.14)) for _ in range(500)]
     undecided, certain = np.mean(pairs[100:], axis=0)
@@ -99,19 +99,19 @@ def test_undecided_samples_are_asked_about_more_often():
     assert (undecided + certain) / 2 == pytest.approx(0.2, rel=0.1)
 
 
-def test_certain_samples_are_asked_about_too():
+def test_certain_samples_are_judged_too():
     assert JudgeSampling(0.2).probability(0.0) == pytest.approx(0.05)
 
 
 @given(st.floats(0, 0.5), st.floats(0.5, 1))
-def test_likely_failures_are_never_asked_about_less_than_even_chances(failing, even_or_better):
+def test_likely_failures_are_judged_with_at_least_even_probability(failing, even_or_better):
     def spread(passes):
         return Expected(passes, 0.5).spread
 
     assert spread(failing) == spread(0.5) >= spread(even_or_better)
 
 
-def test_share_may_rise_for_one_app_and_its_probabilities_with_it():
+def test_judge_share_can_rise_for_one_app():
     both, judge = cascade(
         lambda _: judgement(0.7),
         lambda _: judgement(1.0),
@@ -129,12 +129,12 @@ def test_share_may_rise_for_one_app_and_its_probabilities_with_it():
 
 
 @given(st.lists(st.floats(0, 0.5), max_size=200), st.floats(0.01, 1), st.floats(0, 1))
-def test_probability_is_one(spreads, share, factor):
+def test_judge_probability_is_between_zero_and_one(spreads, share, factor):
     asking = JudgeSampling(share)
     assert all(0 < asking.probability(spread, factor=factor) <= 1 for spread in spreads)
 
 
-def test_budget_lowers_the_probability_in_the_open():
+def test_budget_lowers_the_recorded_judge_probability():
     both, judge = cascade(
         lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0, budget_factor=lambda: 0.25
     )
@@ -143,7 +143,7 @@ def test_budget_lowers_the_probability_in_the_open():
     assert 60 < judge.asked < 140
 
 
-def test_failure_of_the_judge_is_a_failure_with_its_class():
+def test_judge_failure_is_recorded_with_its_class():
     both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeReplyError("odd"), share=1.0)
     grounded, _ = both.score(make_interaction(), key="k")
     assert (grounded.status, grounded.reason) == (EvaluationStatus.FAILED, "judge_reply_invalid")
@@ -151,7 +151,7 @@ def test_failure_of_the_judge_is_a_failure_with_its_class():
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
-def test_rate_is_the_judges_though_every_second_call_fails(share):
+def test_cascade_rate_is_unbiased_when_half_of_the_judge_calls_fail(share):
     answers = itertools.count()
 
     def judge(_):
@@ -166,13 +166,13 @@ def test_rate_is_the_judges_though_every_second_call_fails(share):
     assert np.mean(kept[500:]) == pytest.approx(1.0, abs=0.06)
 
 
-def test_judge_that_is_away_is_told_to_the_worker():
+def test_judge_outage_is_raised_to_the_worker():
     both, _ = cascade(lambda _: judgement(0.5), lambda _: JudgeOutageError("no key"), share=1.0)
     with pytest.raises(JudgeOutageError):
         both.score(make_interaction(), key="k")
 
 
-def test_where_the_judge_finds_nothing_the_expectation_stands():
+def test_expectation_is_used_when_the_judge_gives_no_score():
     both, _ = cascade(lambda _: judgement(0.9), lambda _: judgement(1.0, relevance=None), share=1.0)
     _, relevant = both.score(make_interaction(), key="k")
     assert relevant.status is EvaluationStatus.COMPLETED
@@ -180,14 +180,14 @@ def test_where_the_judge_finds_nothing_the_expectation_stands():
     assert relevant.metadata["judge_skipped"] == "nothing_asked"
 
 
-def test_what_cannot_be_judged_is_skipped_and_asks_nobody():
+def test_unjudgeable_sample_is_skipped_without_a_judge_call():
     both, judge = cascade(lambda _: judgement(0.5), lambda _: judgement(1.0), share=1.0)
     found = both.score(make_interaction(contexts=[], query=None), key="k")
     assert [e.reason for e in found] == ["no_context", "no_query"]
     assert judge.asked == 0
 
 
-def test_the_judge_is_asked_more_where_a_segment_is_undecided(monkeypatch):
+def test_judge_share_is_higher_in_an_undecided_segment(monkeypatch):
     """Of two segments with the same local score the judge passes one always, one half."""
     monkeypatch.setattr("monitor.scoring.calibration._FRESH_S", 0.0)
     both, _ = cascade(
@@ -205,7 +205,7 @@ def test_the_judge_is_asked_more_where_a_segment_is_undecided(monkeypatch):
     assert np.mean(asked["odd"][100:]) > 1.5 * np.mean(asked["sure"][100:])
 
 
-def test_share_of_answers_is_learnt_and_bounded():
+def test_answered_share_is_learned_within_bounds():
     answering = AnsweredShare()
     assert answering.share == 1.0
     for _ in range(500):
@@ -213,7 +213,7 @@ def test_share_of_answers_is_learnt_and_bounded():
     assert answering.share == 0.1
 
 
-def test_rate_is_unbiased_and_covered_though_the_local_score_is_off():
+def test_rate_is_unbiased_and_covered_with_a_biased_local_score():
     """A hundred windows; the local score says pass far too often."""
     random = np.random.default_rng(11)
     rates, covered = [], []

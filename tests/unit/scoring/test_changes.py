@@ -404,7 +404,7 @@ def test_changed_detail_is_contradicted_and_the_true_one_is_not(judge, change):
     assert sum(right) >= LEAST_RIGHT.get(change, 0.9) * len(right) - 1e-9
 
 
-def test_reason_names_both_when_a_detail_is_changed(judge):
+def test_reason_names_both_details_when_one_is_changed(judge):
     context = "Opened items can be returned within 30 days if they are complete."
     claim, _ = judged(judge, "Opened items can be returned within 90 days.", context)
     assert claim.reason == 'it says "90 days", the passage "30 days"'
@@ -440,7 +440,7 @@ def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
         ("Harbour of Lights (1987 film) .", 'There are two films titled "Harbour of Lights".'),
     ],
 )  # fmt: skip
-def test_nothing_is_certain_when_it_may_be_the_same_in_other_words(context, output):
+def test_possible_paraphrase_is_never_a_certain_contradiction(context, output):
     [claim] = read("", [context], output).claims
     assert claim.changes == ()
 
@@ -455,12 +455,12 @@ def test_nothing_is_certain_when_it_may_be_the_same_in_other_words(context, outp
         ("Delivery takes two days except on islands.", "Delivery takes two days everywhere."),
     ],
 )
-def test_what_holds_with_an_exception_does_not_hold_always(judge, context, output):
+def test_claim_that_drops_an_exception_is_contradicted(judge, context, output):
     claim, groundedness = judged(judge, output, context)
     assert groundedness <= CONTRADICTED_AT_MOST
     assert claim.reason.startswith("the passage does not state it: ")
 
 
-def test_version_changes_when_the_rule_does(judge, monkeypatch):
+def test_version_changes_with_the_contradiction_rule(judge, monkeypatch):
     monkeypatch.setattr("monitor.scoring.local.scorer.CONTRADICTED_AT_MOST", 0.2)
     assert LocalJudge().version != judge.version

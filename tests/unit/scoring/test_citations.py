@@ -74,7 +74,7 @@ def test_copied_statement_is_supported_by_the_passage_it_cites(mark):
     ].score == pytest.approx(0.0)
 
 
-def test_what_the_judge_says_decides_and_not_the_words():
+def test_judge_verdict_decides_citations_over_word_overlap():
     said = "Money comes back within a working week"
     quote = "paid back to the original card within five working days"
     output = f"{said} [1]."
@@ -88,7 +88,7 @@ def test_what_the_judge_says_decides_and_not_the_words():
     assert read("citation_completeness", denied, **copied).skipped == "nothing_supports"
 
 
-def test_version_is_that_of_the_back_end():
+def test_citation_metrics_carry_the_back_ends_version():
     found = scored("faithfulness", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
     back_end = found["faithfulness"].evaluator_version
     assert back_end.startswith("local-")
@@ -145,7 +145,7 @@ DATED = [
         ("Wind power grew by nine percent (Brown, 1999).", 1, 0.0),
     ],
 )
-def test_author_and_year_name_a_passage(output, index, score):
+def test_author_and_year_identify_a_passage(output, index, score):
     judgement = judged(output, evidence=DATED[index]["text"], index=index)
     found = read("citation_accuracy", judgement, contexts=DATED, output=output)
     assert found.score == score
@@ -167,11 +167,11 @@ def test_author_and_year_name_a_passage(output, index, score):
         ("Read m[0][1] and arr[0].", []),
     ],
 )
-def test_citations_are_told_from_other_brackets(output, cited):
+def test_citations_are_distinguished_from_other_brackets(output, cited):
     assert [mark for claim in cited_claims(output) for mark in claim.cited] == cited
 
 
-def test_place_and_year_are_no_citation_where_passages_have_neither():
+def test_place_and_year_are_not_a_citation_without_matching_passages():
     output = "The treaty was signed there (Paris, 1889)."
     assert scored("citation_accuracy", contexts=PASSAGES, output=output)[
         "citation_accuracy"
@@ -219,13 +219,13 @@ def test_short_answer_is_not_supported_by_an_unrelated_passage():
 
 
 @pytest.mark.parametrize("word", ["Bananas", "Helsinki.", "Napoleon [1].", "1987"])
-def test_answer_of_one_word_that_no_passage_holds_fails(word):
+def test_one_word_answer_absent_from_the_passages_fails(word):
     found = scored("groundedness", contexts=[EVENTS[0].format(PLACES[0])] * 2, output=word)
     assert found["groundedness"].score < found["groundedness"].criteria["pass_score"]
     assert "0 of 1 claim is supported; not found:" in found["groundedness"].explanation
 
 
-def test_short_answer_to_unrelated_passages_is_not_grounded_nor_rightly_cited():
+def test_short_answer_with_unrelated_passages_is_neither_grounded_nor_cited():
     passages = [event.format(place) for event in EVENTS[:4] for place in PLACES[:2]]
     found = [
         scored("grounding_score", "citation_precision", contexts=[passage], output=short + " [1]")

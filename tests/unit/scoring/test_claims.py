@@ -37,7 +37,7 @@ from monitor.scoring.language import is_checkable, is_refusal
         "죄송하지만 알 수 없습니다.",
     ],
 )
-def test_refusal_is_recognised_when_sentence_declines(sentence):
+def test_declining_sentence_is_recognised_as_a_refusal(sentence):
     assert is_refusal(sentence)
     assert not is_checkable(sentence)
 
@@ -60,7 +60,7 @@ def test_refusal_is_recognised_when_sentence_declines(sentence):
         "北京是中国的首都。",
     ],
 )
-def test_no_refusal_is_seen_when_sentence_states_something(sentence):
+def test_statement_is_not_taken_for_a_refusal(sentence):
     assert not is_refusal(sentence)
     assert is_checkable(sentence)
 
@@ -68,5 +68,5 @@ def test_no_refusal_is_seen_when_sentence_states_something(sentence):
 @pytest.mark.parametrize(
     "sentence", ["Sure!", "Let me know if you need more.", "Is that so?", "Here it is:", "Yes."]
 )
-def test_nothing_is_checkable_when_sentence_is_small_talk(sentence):
+def test_small_talk_has_no_checkable_claim(sentence):
     assert not is_checkable(sentence)

@@ -60,7 +60,7 @@ def test_several_right_follow_ups_about_one_subject_fail_in_at_most_5_of_100():
     assert found.count("fail") <= 0.05 * len(found)
 
 
-def test_follow_ups_answered_beside_the_question_pass_in_at_most_15_of_100():
+def test_off_topic_follow_up_answers_pass_in_at_most_15_of_100():
     found = [*follow_ups("beside")]
     assert len(found) > 50
     assert found.count("pass") <= 0.15 * len(found)
@@ -72,7 +72,7 @@ def test_right_follow_ups_to_support_bots_fail_in_at_most_5_of_100():
     assert found.count("fail") <= 0.05 * len(found)
 
 
-def test_follow_ups_answered_with_a_true_sentence_beside_pass_in_at_most_18_of_100():
+def test_true_but_off_topic_follow_up_answers_pass_in_at_most_18_of_100():
     found = [*follow_ups("beside", SUPPORT), *follow_ups("elsewhere", SUPPORT)]
     assert len(found) == 120
     assert len(found) - found.count("fail") <= 0.18 * len(found)
@@ -88,14 +88,12 @@ def test_follow_ups_answered_with_a_true_sentence_beside_pass_in_at_most_18_of_1
         ("And Pro?", "Basic costs 5 euros a month.", "fail"),  # repeats what was said before
     ],
 )
-def test_follow_up_asks_for_the_kind_of_thing_that_the_turns_before_are_about(
-    query, output, expected
-):
+def test_follow_up_inherits_the_requested_kind_from_earlier_turns(query, output, expected):
     said = ["How much is Basic?", "Basic costs 5 euros a month."]
     assert verdict(query, output, said) == expected
 
 
-def test_clause_is_judged_by_the_subject_and_not_by_what_else_its_sentence_says():
+def test_clause_is_judged_by_its_subject_and_not_by_the_whole_sentence():
     said = ["What does the Lumo cost?", "The Lumo costs 119 euros."]
     passages = ["The Lumo has a screen of 6 inches, a speaker of 4 watts and costs 119 euros."]
     assert verdict("And the speaker?", "It has 4 watts.", said, passages) == "pass"
@@ -126,7 +124,7 @@ def test_word_of_a_question_may_be_part_of_a_compound(query, output, expected):
         ("What did Basic cost last year?", "Basic costs 5 euros a month.", "pass"),
     ],
 )
-def test_answer_passes_when_it_is_about_what_the_question_refers_to(query, output, expected):
+def test_answer_about_the_questions_referent_passes(query, output, expected):
     assert verdict(query, output) == expected
 
 
@@ -161,20 +159,20 @@ def test_answer_that_repeats_the_one_before_fails():
     assert verdict("And what happened next?", "In 1961.", said, WALL) == "fail"
 
 
-def test_question_in_words_that_the_passages_lack_is_not_judged_by_relevance():
+def test_question_in_words_absent_from_the_passages_skips_relevance():
     said = turns("When was the wall finished?", "It was finished in 1961.")
     record = {"query": "What are the opening hours?", "contexts": WALL, "history": said}
     [[found]] = evaluate([record | {"output": "Not on Mondays."}], ["relevance"])
     assert found.reason == "unclear_reference"
 
 
-def test_relevance_is_skipped_when_nobody_can_know_what_is_meant():
+def test_relevance_is_skipped_when_the_reference_is_ambiguous():
     record = {"query": "And the third one?", "output": "Thirty.", "history": turns(*TURNS)}
     [[found]] = evaluate([record], ["relevance"])
     assert found.reason == "unclear_reference"
 
 
-def test_question_is_judged_alone_when_it_asks_for_the_same_again():
+def test_repeated_question_is_judged_on_its_own():
     assert verdict("Can you repeat the plans?", TURNS[1], contexts=[TURNS[1]]) == "pass"
 
 
@@ -190,6 +188,6 @@ def test_chat_messages_are_read_as_history_query_and_output():
     assert "messages" not in found.metadata
 
 
-def test_messages_that_are_no_chat_stay_in_the_metadata():
+def test_non_chat_messages_stay_in_the_metadata():
     found = Interaction.model_validate({"id": "1", "output": "a", "messages": ["x"]})
     assert found.metadata == {"messages": ["x"]}

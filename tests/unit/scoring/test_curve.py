@@ -26,7 +26,7 @@ def said(random, count, level, *, places=()):
     ]
 
 
-def test_without_verdicts_the_local_score_is_believed():
+def test_local_score_is_used_without_verdicts():
     curve = fit_curve((), RULE)
     assert curve.expect(0.7).passes == pytest.approx(0.5)
     assert [curve.expect(s).score for s in (0.1, 0.5, 0.9)] == pytest.approx([0.1, 0.5, 0.9])
@@ -34,26 +34,26 @@ def test_without_verdicts_the_local_score_is_believed():
     assert curve.expect(0.95).passes > 0.8
 
 
-def test_where_lower_is_better_the_lower_score_passes():
+def test_lower_score_passes_when_lower_is_better():
     curve = fit_curve((), PassRule(0.3, Direction.LOWER))
     assert curve.expect(0.3).passes == pytest.approx(0.5)
     assert curve.expect(0.1).passes > 0.7
     assert curve.expect(0.1).score == pytest.approx(0.1)
 
 
-def test_a_strict_judge_is_learnt():
+def test_strict_judge_is_learned():
     curve = fit_curve(said(np.random.default_rng(1), 1_000, -2.0), RULE)
     assert curve.expect(0.5).passes == pytest.approx(1 / (1 + np.exp(2)), abs=0.04)
 
 
-def test_a_local_score_that_says_nothing_is_learnt_to_say_nothing():
+def test_uninformative_local_score_is_learned_as_uninformative():
     random = np.random.default_rng(2)
     drawn = [JudgedSample(float(s), bool(p), 0.5) for s, p in random.random((1_000, 2)).round()]
     curve = fit_curve(drawn, RULE)
     assert curve.expect(0.05).passes == pytest.approx(curve.expect(0.95).passes, abs=0.1)
 
 
-def test_a_segment_of_which_the_judge_thinks_less_is_learnt():
+def test_segment_that_the_judge_fails_more_often_is_learned():
     random = np.random.default_rng(4)
     drawn = said(random, 200, 1.0, places=(7,)) + said(random, 200, -1.0, places=(8,))
     curve = fit_curve(drawn, RULE)
@@ -62,14 +62,14 @@ def test_a_segment_of_which_the_judge_thinks_less_is_learnt():
     assert strict < curve.expect(0.5, (9,)).passes < mild
 
 
-def test_two_dimensions_that_say_the_same_do_not_say_it_twice():
+def test_redundant_dimensions_are_not_counted_twice():
     random = np.random.default_rng(5)
     drawn = said(random, 300, 1.5, places=(1, 11)) + said(random, 300, -1.5, places=(2, 12))
     curve = fit_curve(drawn, RULE)
     assert curve.expect(0.5, (1, 11)).passes == pytest.approx(1 / (1 + np.exp(-1.5)), abs=0.06)
 
 
-def test_a_segment_that_was_hardly_seen_is_taken_for_any_other():
+def test_rarely_seen_segment_is_treated_like_an_unseen_one():
     drawn = said(np.random.default_rng(6), 200, 0.0, places=(1,))
     alone = [JudgedSample(0.5, passed=False, score=0.0, places=(2,)) for _ in range(4)]
     curve = fit_curve(drawn + alone, RULE)

@@ -9,7 +9,7 @@ from monitor.scoring.entailment import contradictions, local_entailment, support
 PASSAGE = "The tower was completed in 1889 and stands 330 meters tall."
 
 
-def test_statement_that_stands_in_the_passage_is_supported():
+def test_statement_quoted_from_the_passage_is_supported():
     assert local_entailment(PASSAGE, "The tower was completed in 1889.") > 0.8
 
 
@@ -21,7 +21,7 @@ def test_statement_that_stands_in_the_passage_is_supported():
         (PASSAGE, "Yes, bananas."),
     ],
 )
-def test_words_that_a_passage_shares_or_lacks_support_nothing(premise, hypothesis):
+def test_shared_or_missing_words_alone_are_no_support(premise, hypothesis):
     assert local_entailment(premise, hypothesis) < 0.5
 
 
@@ -56,7 +56,7 @@ def test_words_that_a_passage_shares_or_lacks_support_nothing(premise, hypothesi
         ("Tous les oiseaux sauf les manchots volent.", "Les manchots volent."),
     ],
 )
-def test_what_a_passage_only_names_is_not_supported(premise, hypothesis):
+def test_statement_about_a_merely_named_thing_is_not_supported(premise, hypothesis):
     assert local_entailment(premise, hypothesis) < 0.5
 
 
@@ -89,17 +89,17 @@ def test_what_a_passage_only_names_is_not_supported(premise, hypothesis):
         ),
     ],
 )
-def test_what_a_passage_states_beside_a_denial_or_an_exception_is_supported(premise, statement):
+def test_statement_beside_a_denial_or_exception_is_supported(premise, statement):
     assert local_entailment(premise, statement) > 0.8
 
 
-def test_what_is_excepted_contradicts_and_its_opposite_does_not():
+def test_statement_against_an_exception_is_contradicted():
     premise = "The pool is open every day except Monday."
     said = ["The pool is open on Monday.", "The pool is closed on Monday."]
     assert contradictions(premise, said) == [True, False]
 
 
-def test_what_is_only_supposed_contradicts_nothing():
+def test_condition_does_not_contradict_a_statement():
     assert contradictions("If the payment is late, wait.", ["The payment is late."]) == [False]
 
 
@@ -114,18 +114,18 @@ def test_other_number_contradicts():
 
 
 @pytest.mark.parametrize(("premise", "hypothesis"), [("", "x"), ("x", " "), ("", "")])
-def test_nothing_entails_and_contradicts_nothing(premise, hypothesis):
+def test_empty_text_neither_entails_nor_contradicts(premise, hypothesis):
     assert local_entailment(premise, hypothesis) == 0
     assert contradictions(premise, [hypothesis]) == [False]
 
 
-def test_several_statements_at_once_are_supported_as_each_alone():
+def test_batched_statements_are_supported_like_single_ones():
     said = ("The tower is 330 meters tall.", "Bananas grow in the south.", "Hello there!")
     assert supports(PASSAGE, said) == tuple(local_entailment(PASSAGE, each) for each in said)
     assert supports(PASSAGE, ()) == ()
 
 
-def test_no_text_is_kept_when_its_support_is():
+def test_cached_support_keeps_no_text():
     local_entailment(PASSAGE, "warm")
     tracemalloc.start()
     for place in range(20):

@@ -51,7 +51,7 @@ def test_shares_follow_from_the_verdicts(verdicts, score, hallucination, faithfu
         assert one.score == expected
 
 
-def test_contradicted_and_absent_are_counted_apart():
+def test_contradicted_and_absent_claims_are_counted_separately():
     assert finding(S, C, N, N).details["verdicts"] == {
         "contradicted": 1,
         "not_found": 2,
@@ -59,7 +59,7 @@ def test_contradicted_and_absent_are_counted_apart():
     }
 
 
-def test_contradictions_are_told_first():
+def test_explanation_lists_contradictions_first():
     explanation = finding(N, C, U).explanation
     assert explanation.index("contradicted") < explanation.index("not found")
 
@@ -74,7 +74,7 @@ def test_wrong_refusal_is_not_explained_as_a_contradiction():
 
 
 @pytest.mark.parametrize(("support", "word"), [(0.1, "not found"), (0.4, "undecided")])
-def test_claim_between_the_lines_is_undecided_where_the_response_may_pass(support, word):
+def test_borderline_claim_is_undecided_when_the_response_may_pass(support, word):
     claim = Claim(text="It rains", verdict=N, support=support)
     judgement = Judgement(claims=(claim,), groundedness=support)
     found = METRICS["groundedness"].read(judgement, None, None)

@@ -129,7 +129,7 @@ def prose_s():
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_reading_takes_a_moment_when_text_is_hostile(kind, prose_s):
+def test_hostile_text_is_read_quickly(kind, prose_s):
     taken = {}
     for name, function in FUNCTIONS.items():
         started = time.process_time()
@@ -138,7 +138,7 @@ def test_reading_takes_a_moment_when_text_is_hostile(kind, prose_s):
     assert max(taken.values()) < GENEROUS * prose_s, taken
 
 
-def test_words_of_a_long_question_are_not_each_compared_with_all_of_the_passages():
+def test_long_question_is_judged_in_near_linear_time():
     asked, told = (
         [first + "".join(rest) for rest in product("abcdefgh", repeat=4)] for first in "qp"
     )
@@ -156,6 +156,6 @@ def test_words_of_a_long_question_are_not_each_compared_with_all_of_the_passages
 
 
 @pytest.mark.parametrize("text", ["twenty-f\u0131ve days", "S\u0131xty-one days", "F\u0130FTY-ONE"])
-def test_letters_that_match_others_only_when_case_is_ignored_make_no_number(text):
+def test_case_folded_letters_are_not_read_as_numbers(text):
     made = JUDGE.judge(make_interaction(contexts=[f"It takes {text}."], output=f"It is {text}."))
     assert made.claims

@@ -22,11 +22,11 @@ GOOD = {"canary": CANARY, "verdicts": [ROW], "answered": "yes", "answered_reason
 @pytest.mark.parametrize(
     "text", ["{}", "```json\n{}\n```", "```\n{}\n```", "Here you are: {} That is all."]
 )
-def test_reply_is_read_when_json_is_wrapped(text):
+def test_wrapped_json_reply_is_read(text):
     assert read_verdicts(text.replace("{}", json.dumps(GOOD)), [1], CANARY).answered == "yes"
 
 
-def test_rows_are_ordered_when_judge_mixes_them():
+def test_shuffled_verdict_rows_are_put_in_order():
     rows = [ROW | {"number": 2, "verdict": "no_claim"}, ROW]
     reply = read_verdicts(json.dumps(GOOD | {"verdicts": rows}), [1, 2], CANARY)
     assert [row.number for row in reply.verdicts] == [1, 2]
@@ -48,22 +48,22 @@ def test_rows_are_ordered_when_judge_mixes_them():
         {"answered": None},
     ],
 )
-def test_reply_is_rejected_when_it_is_not_as_asked(changes):
+def test_malformed_reply_is_rejected(changes):
     with pytest.raises(JudgeReplyError):
         read_verdicts(json.dumps(GOOD | changes), [1], CANARY)
 
 
-def test_worse_verdict_counts_when_there_are_two():
+def test_worse_of_two_verdicts_for_a_sentence_counts():
     rows = [ROW, ROW | {"verdict": "contradicted"}, ROW]
     reply = read_verdicts(json.dumps(GOOD | {"verdicts": rows}), [1], CANARY)
     assert [row.verdict for row in reply.verdicts] == ["contradicted"]
 
 
-def test_what_is_there_is_read_when_some_numbers_are_missing():
+def test_available_verdicts_are_read_when_some_are_missing():
     assert len(read_verdicts(json.dumps(GOOD), [1, 2], CANARY).verdicts) == 1
 
 
-def test_thoughts_are_left_out_when_a_server_leaves_them_in():
+def test_reasoning_left_in_by_the_server_is_removed():
     text = f'<think>{{"canary": "x"}} or ```json {{}}```?</think>{json.dumps(GOOD)}'
     assert read_verdicts(text, [1], CANARY).answered == "yes"
 
@@ -72,14 +72,14 @@ def test_thoughts_are_left_out_when_a_server_leaves_them_in():
     "thoughts",
     ["<think>so {1}</think>", "so {1} or </think> {2}?</think>", "It is {clear}.\n", "{1}\n\n"],
 )
-def test_quote_may_hold_what_ends_thoughts_or_a_fence(thoughts):
+def test_quote_can_contain_reasoning_and_fence_markers(thoughts):
     row = ROW | {"quote": "he wrote </think> and ``` and }"}
     text = json.dumps(GOOD | {"verdicts": [row]})
     assert read_verdicts(text, [1], CANARY).verdicts[0].quote == row["quote"]
     assert read_verdicts(thoughts + json.dumps(GOOD), [1], CANARY).answered == "yes"
 
 
-def test_reply_is_rejected_when_it_says_two_things():
+def test_reply_with_duplicate_keys_is_rejected():
     twice = json.dumps(GOOD).replace('"verdict": ', '"verdict": "not_found", "verdict": ')
     with pytest.raises(JudgeReplyError, match="not JSON"):
         read_verdicts(twice, [1], CANARY)
@@ -95,14 +95,14 @@ def test_reply_is_rejected_when_it_says_two_things():
         ({"unsupported": None}, {"unsupported": ""}),
     ],
 )
-def test_reply_without_structured_output_is_read_when_it_is_clear(changes, read):
+def test_clear_unstructured_reply_is_read(changes, read):
     text = json.dumps(GOOD | {"verdicts": [ROW | changes], "answered": "Yes"})
     found = read_verdicts(text, [1], CANARY)
     assert found.answered == "yes"
     assert found.verdicts[0].model_dump() == ROW | read
 
 
-def test_verdicts_are_left_out_when_none_was_asked_for():
+def test_unrequested_verdicts_are_ignored():
     assert read_verdicts(json.dumps(GOOD), [], CANARY).verdicts == ()
 
 
@@ -115,12 +115,12 @@ def test_verdicts_are_left_out_when_none_was_asked_for():
         ('{"canary', TruncatedReplyError),
     ],
 )
-def test_thoughts_are_told_from_answers_when_cut_off(content, error):
+def test_truncated_reasoning_is_distinguished_from_a_truncated_answer(content, error):
     with pytest.raises(error):
         read_content({"message": {"content": content}, "finish_reason": "length"})
 
 
-def test_canary_is_missed_when_another_word_stands_there():
+def test_wrong_canary_raises_canary_missed():
     with pytest.raises(CanaryMissedError):
         read_verdicts(json.dumps(GOOD), [1], "canary-2")
 
@@ -140,12 +140,12 @@ def test_cached_tokens_are_counted_when_the_endpoint_says(usage, cached):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "no idea", "{}"])
-def test_reply_is_rejected_when_there_is_no_verdict_in_it(text):
+def test_reply_without_a_verdict_is_rejected(text):
     with pytest.raises(JudgeReplyError):
         read_verdicts(text, [], CANARY)
 
 
-def test_message_has_no_judged_text_when_a_value_is_wrong():
+def test_error_message_of_a_wrong_value_has_no_judged_text():
     with pytest.raises(JudgeReplyError) as caught:
         read_verdicts(json.dumps(GOOD | {"answered": "SECRET-TEXT"}), [1], CANARY)
     assert "SECRET-TEXT" not in str(caught.value)
@@ -153,17 +153,17 @@ def test_message_has_no_judged_text_when_a_value_is_wrong():
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000])
-def test_body_is_rejected_when_it_is_no_object(body):
+def test_response_body_that_is_no_object_is_rejected(body):
     with pytest.raises(JudgeReplyError, match="OPENAI_BASE_URL"):
         read_envelope(body)
 
 
-def test_tokens_are_unknown_when_usage_is_nonsense():
+def test_invalid_usage_leaves_tokens_unknown():
     envelope = read_envelope(b'{"usage": {"prompt_tokens": "many", "completion_tokens": -1}}')
     assert (envelope.usage.input_tokens, envelope.usage.output_tokens) == (None, None)
 
 
-def test_content_is_joined_when_it_comes_in_parts():
+def test_content_parts_are_joined():
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert read_content({"message": {"content": parts}}) == "ab"
 
@@ -185,19 +185,19 @@ def test_content_is_joined_when_it_comes_in_parts():
         ({"message": {"content": "x"}, "finish_reason": "content_filter"}, JudgeRefusedError),
     ],
 )
-def test_choice_is_rejected_when_model_did_not_finish(choice, error):
+def test_unfinished_choice_is_rejected(choice, error):
     with pytest.raises(error):
         read_content(choice)
 
 
-def test_model_is_storable_when_the_endpoint_sends_anything():
+def test_any_model_name_from_the_endpoint_is_storable():
     name = "\ud800gpt\x00-\x1b4" + "x" * 500
     envelope = read_envelope(json.dumps({"model": name}).encode())
     assert envelope.model == ("gpt-4" + "x" * 500)[:200]
     assert read_envelope(json.dumps({"model": "\ud800\x00"}).encode()).model is None
 
 
-def test_tokens_are_unknown_when_there_are_absurdly_many():
+def test_absurd_token_counts_leave_tokens_unknown():
     usage = {"prompt_tokens": 10**9, "completion_tokens": 10**9 + 1}
     envelope = read_envelope(json.dumps({"usage": usage}).encode())
     assert (envelope.usage.input_tokens, envelope.usage.output_tokens) == (10**9, None)

@@ -88,14 +88,14 @@ def test_answer_takes_less_room_when_the_question_was_too_long():
         "prompt is too long: 210000 tokens > 200000 maximum",
     ],
 )
-def test_text_is_too_long_when_a_vendor_says_so_in_its_words(message):
+def test_vendor_messages_for_too_long_a_text_are_recognised(message):
     error = refused(openai_error(message))
     assert isinstance(error_from(error), ContextTooLongError)
     arguments = Arguments("m")
     assert not arguments.leave_out(error, arguments.of(asking(1)))
 
 
-def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
+def test_content_filter_refuses_the_text_without_a_judge_outage():
     body = {"error": {"code": 403, "message": "flagged", "metadata": {"flagged_input": "x"}}}
     assert isinstance(error_from(refused(body, 403)), JudgeRefusedError)
     assert isinstance(error_from(refused({"error": {"message": "no"}}, 403)), JudgeOutageError)
@@ -113,7 +113,7 @@ def test_text_is_refused_and_the_judge_not_away_when_a_filter_flags_it():
         ("litellm: no healthy deployments available, passed model=x", "no healthy deployments"),
     ],
 )
-def test_proxys_400_for_model_or_key_is_an_outage_with_its_words(message, words):
+def test_proxy_400_about_model_or_key_is_an_outage_quoting_it(message, words):
     error = error_from(refused({"error": {"message": message, "code": "400"}}))
     assert isinstance(error, JudgeOutageError)
     assert words in str(error)
@@ -121,12 +121,12 @@ def test_proxys_400_for_model_or_key_is_an_outage_with_its_words(message, words)
     assert "sk-1234" not in str(error)
 
 
-def test_words_of_an_outage_in_an_echoed_text_are_none():
+def test_echoed_text_about_an_outage_is_not_an_outage():
     message = "Validation failed for the message: " + "x" * 100 + " authentication error"
     assert isinstance(error_from(refused(openai_error(message))), JudgeRefusedError)
 
 
-def test_versions_differ_when_a_model_of_one_name_is_served_twice():
+def test_version_differs_between_servers_of_one_model_name():
     urls = [None, "https://api.openai.com/v1", "http://a/v1", "http://b/v1", "http://a:81/v1"]
     versions = [OpenAIJudge("m", api_key="k", base_url=url).version for url in urls]
     assert versions[0] == versions[1] == "judge-m-v4p8"
@@ -142,7 +142,7 @@ def test_versions_differ_when_less_is_sent():
 @pytest.mark.parametrize(
     "url", ["http://A/v1/", "http://user:pw@a/v1", "https://a/v1?api-version=1"]
 )
-def test_version_stays_when_the_same_endpoint_is_written_otherwise(url):
+def test_version_does_not_depend_on_endpoint_spelling(url):
     judges = [OpenAIJudge("m", api_key="k", base_url=each) for each in ("http://a/v1", url)]
     assert judges[0].version == judges[1].version
 
@@ -174,7 +174,7 @@ def test_wait_is_read_when_the_endpoint_names_one(headers, wait_s):
     assert retry_after_s(headers) == wait_s
 
 
-def test_limit_goes_by_its_other_name_and_then_without_when_refused():
+def test_refused_token_limit_is_renamed_and_then_omitted():
     arguments = Arguments("m")
     for name in ("max_tokens", "max_completion_tokens"):
         request = arguments.of(asking(1))

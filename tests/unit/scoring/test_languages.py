@@ -136,7 +136,7 @@ def test_answer_from_the_passage_is_grounded(judge, language):
 
 
 @pytest.mark.parametrize("language", CASES)
-def test_answer_from_nowhere_is_not_grounded(judge, language):
+def test_invented_answer_is_not_grounded(judge, language):
     case = CASES[language]
     assert judged(judge, case, case.foreign).groundedness < 0.2
 
@@ -148,13 +148,13 @@ def test_other_number_is_not_grounded(judge, language):
 
 
 @pytest.mark.parametrize("language", CASES)
-def test_answer_to_the_question_is_the_more_relevant_one(judge, language):
+def test_answer_to_the_question_is_more_relevant_than_another(judge, language):
     case = CASES[language]
     held, foreign = (judged(judge, case, each).relevance for each in (case.held, case.foreign))
     assert held > foreign + 0.05
 
 
-def test_function_words_are_none_that_english_texts_are_about():
+def test_foreign_stop_words_are_not_common_english_words():
     shared = {"mer", "queste"}  # their stems are those of "mere" and "question"
     listed = {name: words for name, words in language()["stop_words"].items() if name != "English"}
     other = {word for words in listed.values() for word in words.split()}
@@ -164,10 +164,10 @@ def test_function_words_are_none_that_english_texts_are_about():
 
 
 @pytest.mark.parametrize("text", ["l'articolo", "dell'articolo", "L’articolo", "un'articolo"])
-def test_noun_is_found_behind_its_article(text):
+def test_noun_with_an_elided_article_is_found(text):
     assert words(text)[0].stem == words("articolo")[0].stem
 
 
 @pytest.mark.parametrize("text", ["o'clock", "I'll", "it's"])
-def test_english_apostrophes_stay(text):
+def test_english_contractions_are_not_split_as_articles(text):
     assert words(text)[0].stem != words(text.split("'")[1])[0].stem

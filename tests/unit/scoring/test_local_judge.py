@@ -102,14 +102,14 @@ def test_score_falls_when_a_record_says_otherwise(judge):
     assert wrong.groundedness < right.groundedness
 
 
-def test_refusal_is_skipped_when_the_passages_hold_no_answer(judge):
+def test_refusal_is_skipped_when_the_passages_have_no_answer(judge):
     judgement = look(judge, "I'm sorry, I don't have information about that.", HOURS)
     assert [claim.verdict for claim in judgement.claims] == [ClaimVerdict.NO_CLAIM]
     assert METRICS["groundedness"].read(judgement, None, None).skipped == "right_refusal"
     assert METRICS["relevance"].read(judgement, None, None).skipped == "right_refusal"
 
 
-def test_refusal_is_wrong_when_the_passages_hold_the_answer(judge):
+def test_refusal_is_wrong_when_the_passages_have_the_answer(judge):
     judgement = look(
         judge, "I don't know.", REFUND, query="Within how many days are opened items returned?"
     )
@@ -120,12 +120,12 @@ def test_refusal_is_wrong_when_the_passages_hold_the_answer(judge):
     assert judgement.relevance < 0.5
 
 
-def test_refusal_is_no_claim_when_nothing_was_asked(judge):
+def test_refusal_without_a_question_has_no_claim(judge):
     judgement = look(judge, "I don't know.", REFUND, query=None)
     assert METRICS["groundedness"].read(judgement, None, None).skipped == "no_claim"
 
 
-def test_refusal_does_not_count_when_the_rest_is_grounded(judge):
+def test_courtesy_phrases_do_not_change_groundedness(judge):
     plain = look(judge, "Shipping costs are not refunded.", REFUND)
     polite = look(judge, "Sure! Shipping costs are not refunded. Is that fine?", REFUND)
     assert polite.groundedness == plain.groundedness
@@ -141,12 +141,12 @@ def test_relevance_is_low_when_output_is_off_topic_or_an_echo(judge, output):
 
 
 @pytest.mark.parametrize("query", ["How long?", "And then?", "???"])
-def test_relevance_is_skipped_when_the_query_names_nothing(judge, query):
+def test_relevance_is_skipped_for_a_query_without_content_words(judge, query):
     judgement = look(judge, "You can return it within 30 days.", REFUND, query=query)
     assert METRICS["relevance"].read(judgement, None, None).skipped == "nothing_asked"
 
 
-def test_relevance_is_given_when_there_are_no_passages(judge):
+def test_relevance_is_scored_without_passages(judge):
     judgement = look(judge, "A refund takes five days, a long time for some.")
     assert judgement.relevance > 0.5
     assert judgement.groundedness is None
@@ -202,9 +202,7 @@ def test_text_is_unreadable_when_its_script_is_not_split_into_words(judge):
 @pytest.mark.parametrize("query", [None, "How long does a refund take?", "Where do penguins live?"])
 @pytest.mark.parametrize("output", ["Cats can fly.", "Penguins live in Antarctica."])
 @pytest.mark.parametrize("context", [REFUND, "It takes five days."])
-def test_claim_and_response_are_held_down_when_passages_hold_nothing_of_it(
-    judge, query, output, context
-):
+def test_absent_claim_caps_its_support_and_the_groundedness(judge, query, output, context):
     judgement = look(judge, output, context, query=query)
     [claim] = judgement.claims
     assert claim.verdict is ClaimVerdict.NOT_FOUND
@@ -212,7 +210,7 @@ def test_claim_and_response_are_held_down_when_passages_hold_nothing_of_it(
 
 
 @pytest.mark.parametrize("query", [None, "How long does a refund take?"])
-def test_score_is_at_most_the_supported_share_when_a_claim_is_from_nowhere(judge, query):
+def test_score_is_capped_by_the_supported_share_when_a_claim_is_invented(judge, query):
     fine = "Shipping costs are not refunded. Refunds are paid back to the original card."
     assert look(judge, fine, REFUND, query=query).groundedness >= 0.7
     worse = look(judge, f"{fine} Penguins live in Antarctica.", REFUND, query=query)
@@ -230,19 +228,19 @@ def test_score_is_at_most_the_supported_share_when_a_claim_is_from_nowhere(judge
         ("Visitors may log on wirelessly.", '{"name": "Corner Cafe", "WiFi": "free"}'),
     ],
 )
-def test_claim_is_not_absent_when_it_may_be_told_in_other_words(output, context):
+def test_possible_paraphrase_is_not_an_absent_claim(output, context):
     [claim] = read(None, [context], output).claims
     assert claim.aligned.missing()
     assert not claim.absent
 
 
 @pytest.mark.parametrize("rule", ["ABSENT_AT_MOST", "ABSENT_BELOW", "FEWEST_MISSING"])
-def test_version_changes_when_the_rule_for_absent_claims_does(judge, monkeypatch, rule):
+def test_version_changes_with_the_rule_for_absent_claims(judge, monkeypatch, rule):
     monkeypatch.setattr(f"monitor.scoring.local.scorer.{rule}", 0.2)
     assert LocalJudge().version != judge.version
 
 
-def test_version_changes_when_a_coefficient_does(judge):
+def test_version_changes_with_a_coefficient(judge):
     data = load_coefficients()
     data["response"]["kinds"]["answer"]["intercept"] += 0.001
     assert LocalJudge(data).version != judge.version
@@ -265,19 +263,19 @@ def test_score_is_the_same_when_french_is_decomposed(judge):
         assert (other.groundedness, other.relevance) == (composed.groundedness, composed.relevance)
 
 
-def test_claims_beyond_the_most_are_counted_when_output_is_endless(judge):
+def test_claims_beyond_the_limit_are_counted_as_not_judged(judge):
     judgement = look(judge, "Shipping costs are not refunded. " * 1_000, REFUND)
     assert (len(judgement.claims), judgement.claims_not_judged) == (200, 800)
     assert METRICS["groundedness"].read(judgement, None, None).details["claims_not_judged"] == 800
 
 
-def test_judging_takes_a_moment_when_claims_are_many_and_a_passage_is_one_sentence(judge):
+def test_many_claims_against_a_one_sentence_passage_are_judged_quickly(judge):
     passage = " ".join(f"word{chr(97 + i % 26)}x{i}" for i in range(15_000))
     output = "\n".join(f"The {word} is here" for word in passage.split()[:10_000])
     assert look(judge, output, passage).duration_ms < 10_000
 
 
-def test_statements_of_one_sentence_have_verdicts_of_their_own(judge):
+def test_statements_of_one_sentence_are_judged_separately(judge):
     output = "The tower is in Paris and was built of chocolate in 1250 by giants."
     found = look(judge, output, "The Eiffel Tower was completed in 1889 in Paris.", query="Where?")
     assert [(c.text[:12], c.verdict.value) for c in found.claims] == [

@@ -38,7 +38,7 @@ REFUND = "Refunds are paid back to the original card within five working days."
         ("(Passage 2)", ""),
     ],
 )
-def test_place_and_joining_are_left_out(sentence, left):
+def test_source_mention_and_its_connective_are_removed(sentence, left):
     assert without_mentions(sentence) == left
 
 
@@ -58,7 +58,7 @@ def test_place_and_joining_are_left_out(sentence, left):
         "It opened later (in May, 2020).",
     ],
 )
-def test_sentence_stays_when_it_speaks_of_something_else(sentence):
+def test_sentence_without_a_source_mention_is_unchanged(sentence):
     assert without_mentions(sentence) == sentence
 
 
@@ -86,19 +86,19 @@ def test_right_answer_passes_when_it_names_its_source(judge, output):
     assert [claim.text for claim in found.claims] == [output]
 
 
-def test_sentence_is_no_claim_when_it_only_names_a_source(judge):
+def test_sentence_that_only_names_a_source_is_no_claim(judge):
     plain = judged(judge, "Refunds take five working days.")
     cited = judged(judge, "Refunds take five working days.\n(Passage 1)")
     assert cited.groundedness == plain.groundedness
 
 
-def test_number_is_not_made_up_when_the_question_names_it(judge):
+def test_number_from_the_question_is_not_an_invention(judge):
     asked = judged(judge, "For order 4711 refunds take five days.", query="When is 4711 refunded?")
     unasked = judged(judge, "For order 4711 refunds take five days.", query="When is it refunded?")
     assert asked.groundedness > unasked.groundedness
 
 
-def test_heading_is_no_claim_and_the_last_line_is_no_heading(judge):
+def test_headings_are_no_claims_and_a_last_line_is_no_heading(judge):
     plain = judged(judge, "Refunds take five working days.")
     titled = judged(judge, "## Key takeaways\n**Deadlines**\nRefunds take five working days.")
     assert titled.groundedness == plain.groundedness

@@ -38,20 +38,20 @@ def choose(tmp_path):
     return choose
 
 
-def test_parameters_and_line_are_taken_from_the_file(choose):
+def test_parameters_and_pass_score_are_read_from_the_file(choose):
     [bound] = choose("[precision_at_k]\nk = 3\npass_score = 0.5", "precision_at_k")
     assert (bound.parameters.k, bound.rule) == (3, PassRule(0.5))
     assert bound.version.startswith("1~")
     assert bound.criteria()["k"] == 3
 
 
-def test_line_of_a_metric_that_is_better_when_lower_is_its_own(choose):
+def test_lower_is_better_metric_keeps_its_own_pass_score(choose):
     [bound] = choose("[toxicity]\npass_score = 0.1", "toxicity")
     assert bound.rule.passes(0.1)
     assert not bound.rule.passes(0.2)
 
 
-def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
+def test_shared_metric_has_its_own_pass_score(choose, tmp_path):
     choose("[groundedness]\npass_score = 0.9", "groundedness")
     settings = Settings(metrics=("groundedness",), metrics_file=tmp_path / "metrics.toml")
     [found] = make_scorer(settings).score(make_interaction())
@@ -99,12 +99,12 @@ def test_line_of_a_shared_metric_is_its_own_too(choose, tmp_path):
         ('[own]\ndeepeval = "NoSuchMetric"', "groundwatch|deepeval.metrics has no"),
     ],
 )
-def test_mistake_in_the_file_is_told(choose, text, message):
+def test_mistake_in_the_metrics_file_is_reported(choose, text, message):
     with pytest.raises((SettingsError, ImportError), match=message.replace("?", r"\?")):
         choose(text, "length")
 
 
-def test_missing_file_is_told(tmp_path):
+def test_missing_metrics_file_is_reported(tmp_path):
     settings = Settings(metrics_file=tmp_path / "no.toml")
     with pytest.raises(SettingsError, match=r"no\.toml: No such file"):
         make_scorer(settings)
@@ -118,7 +118,7 @@ def test_example_sets_the_parameters_of_an_agent_that_rates_credit(choose):
     assert bound.parameters.expected_by_type["private"] == ("web_search", "fetch_legal_data")
 
 
-def test_example_names_metrics_of_its_own_after_those_that_ship(choose, tmp_path):
+def test_example_lists_custom_metrics_after_built_in_ones(choose, tmp_path):
     choose(CREDIT, "credit_score_range")
     settings = Settings(
         metrics=("credit_score_range", "risk_level_agreement", "risk_level_consistency"),
@@ -133,7 +133,7 @@ def test_example_names_metrics_of_its_own_after_those_that_ship(choose, tmp_path
     assert found[0].metadata["value"] == 20
 
 
-def test_weighted_score_of_ones_own_is_a_metric_in_two_lines(choose, tmp_path):
+def test_custom_weighted_score_takes_two_lines(choose, tmp_path):
     text = "[both]\nweights = { length = 3, mrr = 1 }\nleast_share = 0.7"
     bound = choose(text, "both")
     assert [each.name for each in bound] == ["length", "mrr", "both"]
@@ -151,18 +151,18 @@ def test_weighted_score_of_ones_own_is_a_metric_in_two_lines(choose, tmp_path):
         ("[both]\nweights = { a = 1 }\n[a]\nweights = { both = 1 }", "is made of itself"),
     ],
 )
-def test_weighted_score_of_what_there_is_not_is_refused(choose, text, message):
+def test_weighted_score_of_an_unknown_metric_is_refused(choose, text, message):
     with pytest.raises(SettingsError, match=message):
         choose(text, "both")
 
 
-def test_several_questions_are_a_rubric(choose):
+def test_several_criteria_form_one_rubric_metric(choose):
     [bound] = choose('[tone.criteria]\nfriendly = "Friendly?"\nshort = "Short?"', "tone")
     asked = bound.metric.criteria
     assert [each.name for each in asked] == ["tone.friendly", "tone.short"]
 
 
-def test_function_is_a_metric_in_three_lines(choose, tmp_path):
+def test_custom_function_metric_takes_three_lines(choose, tmp_path):
     text = f'[polite]\nfunction = "{POLITE}"\nrequires = ["output"]'
     [bound] = choose(text, "polite")
     assert bound.declaration.what == "Say whether the answer thanks."
@@ -171,19 +171,19 @@ def test_function_is_a_metric_in_three_lines(choose, tmp_path):
     assert found.score == 1.0
 
 
-def test_changed_function_is_a_new_version():
+def test_changing_the_function_changes_the_metric_version():
     one, other = function_metric(polite, name="own"), function_metric(detailed, name="own")
     assert one.declaration.version != other.declaration.version
 
 
-def test_question_to_the_judge_is_a_metric_in_two_lines(choose):
+def test_judge_question_metric_takes_two_lines(choose):
     [bound] = choose('[tone]\ncriteria = "Friendly?"\nscale = "1-5"', "tone")
     [criterion] = bound.metric.criteria
     assert (criterion.question, criterion.form) == ("Friendly?", Form.RATING)
     assert "needs_judge" in bound.declaration.skips
 
 
-def test_question_may_stand_in_a_file_of_its_own(choose, tmp_path):
+def test_question_may_be_in_its_own_file(choose, tmp_path):
     (tmp_path / "tone.toml").write_text('criteria = "Friendly?"', encoding="utf-8")
     [bound] = choose('[tone]\nfile = "tone.toml"\npass_score = 0.4', "tone")
     assert (bound.declaration.what, bound.rule.line) == ("Friendly?", 0.4)
@@ -224,24 +224,24 @@ def test_entry_point_may_name_several_metrics():
 @pytest.mark.parametrize(
     ("value", "message"), [("NOTHING", "neither a metric"), ("nowhere", "cannot be loaded")]
 )
-def test_entry_point_is_refused_when_it_is_none(value, message):
+def test_invalid_entry_point_is_refused(value, message):
     with pytest.raises(SettingsError, match=message):
         metrics_of_entry(entry(value), "package")
 
 
-def test_colliding_metrics_are_told_with_their_versions_and_origins():
+def test_colliding_metrics_are_named_with_versions_and_origins():
     plugins = [("one (a)", LISTED[0]), ("other (b)", LISTED[0])]
     with pytest.raises(SettingsError, match=r"two metrics are called one: .*one \(a\).*other"):
         known_metrics(MetricsFile(), plugins)
 
 
 @pytest.mark.parametrize("name", ["Bad", "1x", "", "a-b", "x" * 65])
-def test_declaration_refuses_a_name_that_is_none(name):
+def test_declaration_refuses_an_invalid_name(name):
     with pytest.raises(ValueError, match="Invalid metric name"):
         Declaration(name=name, what="", formula="", requires=(), source="", backend="")
 
 
-def test_parts_come_before_what_is_made_of_them():
+def test_parts_are_resolved_before_their_overall_metric():
     names = [
         b.name for b in resolve_metrics(Settings(metrics=("overall_quality_score",)), plugins=())
     ]
@@ -275,12 +275,12 @@ def test_parts_come_before_what_is_made_of_them():
         ("answer_relevance", {"scorer": "judge"}, "GROUNDWATCH_EMBEDDING_MODEL"),
     ],
 )
-def test_what_a_metric_needs_besides_is_said_at_start(metric, settings, needs):
+def test_unmet_needs_of_a_metric_are_named_at_start(metric, settings, needs):
     settings = Settings(metrics=(metric,), **settings)
     assert unmet_needs(resolve_metrics(settings, plugins=()), settings).get(metric) == needs
 
 
-def test_field_that_a_parameter_stands_for_is_not_needed():
+def test_parameter_replaces_a_required_field():
     parameters = {"tool_completeness": {"expected_tools": ["search"]}}
     settings = Settings(metrics=("tool_completeness",))
     metrics = resolve_metrics(settings, plugins=(), parameters=parameters)

@@ -34,21 +34,21 @@ def test_exact_match_of_the_real_library_is_scored(library):
 
 
 @pytest.mark.parametrize("library", MAKERS)
-def test_unknown_metric_of_the_real_library_is_told(library):
+def test_unknown_library_metric_is_reported(library):
     pytest.importorskip(library)
     with pytest.raises(SettingsError, match="NoSuchMetric"):
         MAKERS[library]("own", "NoSuchMetric", {})
 
 
 @pytest.mark.parametrize("library", MAKERS)
-def test_wrong_argument_of_the_real_library_is_told(library):
+def test_wrong_library_argument_is_reported(library):
     pytest.importorskip(library)
     with pytest.raises(SettingsError, match="thresh"):
         MAKERS[library]("own", EXACT[library], {"thresh": 1})
 
 
 @pytest.mark.parametrize("library", MAKERS)
-def test_what_to_install_is_told_when_the_library_is_missing(library):
+def test_missing_library_names_what_to_install(library):
     if find_spec(library):
         pytest.skip(f"{library} is installed")
     with pytest.raises(MissingExtraError, match=rf"groundwatch\[{library}\]"):

@@ -291,7 +291,7 @@ def score(name, record):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_metric_has_its_values(name):
+def test_metric_has_its_expected_values(name):
     found = [score(name, record) for record in (RECORD, SECOND)]
     assert tuple(each.score for each in found) == EXPECTED[ALIASES.get(name, name)]
     # Micro F1 differs from macro F1 by what a query counts in a window.
@@ -350,12 +350,12 @@ def test_swapping_the_bodies_of_any_two_metrics_changes_a_value():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_body_of_a_metric_is_what_its_values_come_from(name):
+def test_metric_body_alone_gives_the_expected_values(name):
     found = [outcome(name, body(METRICS[name])[1], record)[0] for record in (RECORD, SECOND)]
     assert found == pytest.approx(EXPECTED[name], abs=2e-6)
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_example_of_the_manual_has_what_every_metric_needs(name):
+def test_manual_example_has_the_inputs_of_every_metric(name):
     found = score(name, EXAMPLE)
     assert found.reason == UNSHOWN.get(name, "")

@@ -16,7 +16,7 @@ NEEDLES = [
 ]
 
 
-def test_texts_are_as_they_were_when_they_fit():
+def test_texts_that_fit_are_unchanged():
     packed = pack("query", ["one", "", "two"], ["out"], 1_000)
     assert (packed.query, packed.contexts, packed.sentences) == (
         "query",
@@ -43,7 +43,7 @@ def test_every_sentence_keeps_its_evidence_when_they_compete():
         assert needle in context
 
 
-def test_gap_shows_where_text_was_left_out_and_no_quote_spans_it_unnoticed():
+def test_omitted_text_is_marked_by_a_gap_that_no_quote_may_span():
     context = f"{NEEDLES[0]} {NOISE}{NEEDLES[1]}"
     packed = pack("?", [context], NEEDLES, 300)
     assert GAP in packed.contexts[0]
@@ -57,7 +57,7 @@ def test_output_is_cut_at_the_end_when_it_takes_more_than_its_half():
     assert list(packed.sentences) == said[: len(packed.sentences)]
 
 
-def test_beginning_is_sent_when_one_sentence_is_endless():
+def test_endless_sentence_is_cut_to_its_beginning():
     packed = pack("?", ["context"], ["word " * 10_000], 400)
     assert packed.sentences_cut == 1
     assert tokens_of(packed.sentences[0]) <= 201
@@ -91,7 +91,7 @@ TEXTS = st.text(st.sampled_from("abc déЖ中.\n!?"), max_size=3_000)
 
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, st.lists(TEXTS, max_size=5), st.lists(TEXTS, min_size=1, max_size=5))
-def test_what_is_sent_fits_and_comes_from_its_passage(query, contexts, sentences):
+def test_packed_text_fits_and_comes_from_its_passage(query, contexts, sentences):
     packed = pack(query, contexts, sentences, 300)
     assert packed.tokens <= 300 + 8 * (2 + len(contexts) + len(sentences))
     assert packed.chars_kept <= packed.chars
@@ -101,7 +101,7 @@ def test_what_is_sent_fits_and_comes_from_its_passage(query, contexts, sentences
             start = context.index(part, start) + len(part)
 
 
-def test_packing_takes_a_moment_when_passages_are_long():
+def test_packing_long_passages_is_fast():
     started = time.process_time()
     pack("harbour", [NOISE * 16], ["The ferries run on time."] * 200, 2_000)
     assert time.process_time() - started < 10

@@ -22,7 +22,7 @@ def test_nothing_is_found_when_no_word_is_shared():
     assert Passages([SHOP]).best({"zebra": 1.0}) == ((), (0.0, 0.0))
 
 
-def test_rare_words_tell_more_when_compared_with_common_ones():
+def test_rare_words_weigh_more_than_common_ones():
     weights = Passages([SHOP]).weigh(words("bread zebra"))
     assert weights["zebra"] > weights["bread"]
 
@@ -40,7 +40,7 @@ def test_words_are_near_each_other_within_a_distance_and_in_order():
     assert passages.apart("open", "zebra", 9)
 
 
-def test_words_of_two_sentences_do_not_stand_together():
+def test_words_of_two_sentences_are_not_adjacent():
     passages = Passages(["It sells bread. Bread sells."])
     assert not passages.apart("sell", "bread", 1)
     assert passages.apart("bread", "bread", 1)
@@ -51,5 +51,5 @@ def test_json_is_read_as_lines_when_a_passage_is_an_object():
     assert flat == "open On: Monday; wi fi: yes\nhours: Sunday: not known"
 
 
-def test_passage_is_left_alone_when_it_only_looks_like_json():
+def test_passage_that_only_looks_like_json_is_unchanged():
     assert flatten("{not json}") == "{not json}"

@@ -101,7 +101,7 @@ def score(*metrics, asker=None, **interaction):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_every_metric_is_scored_when_its_inputs_are_there(name):
+def test_every_metric_is_scored_when_its_inputs_are_present(name):
     overrides = {"expected": RICH["expected"] | {"unanswerable": True}}
     if name == "multi_source_coverage":
         overrides = {"expected": {"sources_needed": [2]}}
@@ -135,13 +135,13 @@ def test_metrics_that_share_a_question_ask_it_once():
     assert asker.asked[0][0] == ("relevant_passages",)
 
 
-def test_nobody_is_asked_when_all_are_skipped():
+def test_judge_is_not_called_when_all_metrics_are_skipped():
     asker = FixedAsker()
     assert score("answer_relevancy", asker=asker, query=None).reason == "no_query"
     assert asker.asked == []
 
 
-def test_failure_of_the_judge_takes_no_computed_metric_along():
+def test_judge_failure_does_not_fail_computed_metrics():
     error = JudgeRateLimitedError("slow down")
     error.context = {"cost_usd": 0.02}
     failed, computed = score("quality", "length", asker=FixedAsker(error=error))
@@ -149,13 +149,13 @@ def test_failure_of_the_judge_takes_no_computed_metric_along():
     assert computed.score == 1.0
 
 
-def test_asked_metric_needs_a_judge_when_there_is_none():
+def test_judge_metric_without_a_judge_says_what_it_needs():
     assert score("answer_relevancy").reason == "needs_judge"
     assert score("toxicity").reason == "screen_found_nothing"
 
 
 @pytest.mark.parametrize("value", [2, -0.1, float("nan"), "good"])
-def test_wrong_value_of_ones_own_metric_is_a_failure_and_no_score(value):
+def test_invalid_value_of_a_custom_metric_is_a_failure(value):
     own = function_metric(lambda _: value, name="own")
     bound = ConfiguredMetric(own, own.declaration.parameters(), PassRule(0.7))
     [found] = MetricPipeline([bound]).score(make_interaction())
@@ -167,7 +167,7 @@ def test_input_of_the_wrong_shape_is_a_failure_without_its_text():
     assert (found.status, found.error.code) == (EvaluationStatus.FAILED, "internal_error")
 
 
-def test_everything_is_skipped_when_texts_were_not_captured():
+def test_every_metric_is_skipped_when_texts_were_not_captured():
     asker = FixedAsker()
     found = score(
         "length", "quality", "mrr", asker=asker, output="", metadata={"capture": "metadata"}
@@ -176,20 +176,20 @@ def test_everything_is_skipped_when_texts_were_not_captured():
     assert asker.asked == []
 
 
-def test_piece_of_an_answer_that_the_client_left_is_skipped():
+def test_incomplete_answer_is_skipped():
     asker = FixedAsker()
     found = score("length", "quality", "mrr", asker=asker, metadata={"incomplete": True})
     assert {(each.status, each.reason) for each in found} == {("skipped", "incomplete")}
     assert asker.asked == []
 
 
-def test_parts_are_scored_but_not_reported():
+def test_overall_metric_scores_its_parts_without_reporting_them():
     found = score("agent_overall_score")
     assert found.evaluator_name == "agent_overall_score"
     assert set(found.metadata["parts"]) == set(METRICS["agent_overall_score"].weights)
 
 
-def test_overall_turns_parts_that_are_better_when_lower():
+def test_overall_score_inverts_lower_is_better_parts():
     found = score("rag_overall_score", asker=FixedAsker(CriterionAnswer(score=0.0)))
     assert found.metadata["parts"]["hallucination"] == 0.0
     assert found.metadata["parts"]["bias"] == 0.0
@@ -197,7 +197,7 @@ def test_overall_turns_parts_that_are_better_when_lower():
     assert found.score == pytest.approx(0.9)
 
 
-def test_cost_of_hidden_parts_is_on_the_overall():
+def test_overall_carries_the_cost_of_its_hidden_parts():
     found = score("judge_overall_score", asker=FixedAsker())
     assert found.cost_usd == pytest.approx(0.01)
 
@@ -224,7 +224,7 @@ def test_overall_of_the_rubric_is_skipped_when_most_of_its_weight_is_missing():
     assert found.reason == "part_missing"
 
 
-def test_low_score_has_advice_beside_it():
+def test_low_score_carries_advice():
     assert score("tool_completeness", tool_calls=[]).metadata["advice"].endswith("logic")
     assert "advice" not in score("tool_completeness").metadata
 
@@ -238,7 +238,7 @@ def test_low_score_has_advice_beside_it():
         ("Kill him with kindness.", None, "screen_found_nothing"),
     ],
 )
-def test_screen_finds_open_insults_and_never_clears(output, score_of, reason):
+def test_toxicity_screen_fails_insults_and_never_passes_a_text(output, score_of, reason):
     found = score("toxicity", output=output)
     assert (found.score, found.reason) == (score_of, reason)
 
@@ -273,14 +273,14 @@ def test_direction_is_declared_when_lower_is_better(name):
         (["The refund takes five days.", "You wait for five days."], "needs_embedding_model"),
     ],
 )
-def test_uncertainty_is_skipped_where_only_meaning_could_tell(answers, found):
+def test_uncertainty_is_skipped_without_a_semantic_model(answers, found):
     [made] = evaluate([{"output": "x", "metadata": {"answers": answers}}], ["answer_uncertainty"])[
         0
     ]
     assert found == (made.reason if made.score is None else made.score)
 
 
-def test_both_calls_of_a_sample_are_under_way_together():
+def test_both_judge_calls_of_a_sample_run_concurrently():
     both = Barrier(2, timeout=100)  # broken, and so a failure, where one waits for the other
 
     class WaitingJudge(LocalJudge):
@@ -310,7 +310,7 @@ def test_screen_by_the_local_scorers_rules_carries_their_version():
     ]
 
 
-def test_no_sample_is_scored_ahead_where_a_function_of_the_users_may_wait():
+def test_samples_are_not_prefetched_when_a_user_function_may_block():
     class KeepingJudge(LocalJudge):
         def kept(self, interactions):
             return [self.judge(each) for each in interactions]

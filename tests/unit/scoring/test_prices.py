@@ -22,7 +22,7 @@ def test_cost_is_none_when_price_or_tokens_are_unknown(model, tokens):
     assert Prices().cost_usd(model, *tokens) is None
 
 
-def test_settings_win_when_they_give_a_price():
+def test_price_from_the_settings_wins():
     prices = Prices(usd_per_million_input=1.0, usd_per_million_output=2.0)
     assert prices.cost_usd("gpt-4.1", 1_000_000, 1_000_000) == pytest.approx(3.0)
     assert prices.cost_usd("my-own", 1_000_000, 0) == pytest.approx(1.0)
@@ -38,13 +38,13 @@ def own_prices(tmp_path, text):
     return Prices.from_settings(Settings(prices=path))
 
 
-def test_own_price_counts_when_a_file_gives_one(tmp_path):
+def test_price_from_the_price_file_is_used(tmp_path):
     prices = own_prices(tmp_path, '{"my-own": {"input": 1, "cached": 0.5, "output": 2}}')
     assert prices.cost_usd("my-own", 1_000_000, 1_000_000, 500_000) == pytest.approx(2.75)
     assert prices.cost_usd("gpt-4.1", 1_000_000, 0) == pytest.approx(2.0)
 
 
-def test_own_price_wins_when_the_table_has_another(tmp_path):
+def test_price_from_the_price_file_wins_over_the_table(tmp_path):
     prices = own_prices(tmp_path, '{"gpt-4.1": {"input": 7, "output": 9}}')
     assert prices.cost_usd("gpt-4.1-2025-04-14", 1_000_000, 0) == pytest.approx(7.0)
 
@@ -54,16 +54,16 @@ def test_cached_tokens_cost_the_full_price_when_no_other_is_known(tmp_path):
     assert prices.cost_usd("my-own", 1_000_000, 0, 1_000_000) == pytest.approx(1.0)
 
 
-def test_dated_price_counts_when_it_differs_from_the_models():
+def test_price_of_a_dated_model_wins_over_the_plain_models():
     assert Prices().cost_usd("gpt-4o-2024-05-13", 1_000_000, 0) == pytest.approx(5.0)
 
 
-def test_reader_is_told_what_to_do_when_a_price_is_unknown():
+def test_unknown_price_says_what_to_do():
     assert Prices().unknown("gpt-4.1") is None
     assert "GROUNDWATCH_PRICES" in Prices().unknown("llama-70b")
 
 
-def test_month_of_a_price_is_told_when_its_table_names_one(tmp_path):
+def test_price_names_the_month_of_its_table(tmp_path):
     text = '{"as_of": "2030-01", "models": {"my-own": {"input": 1, "output": 2}}}'
     dated = own_prices(tmp_path, text)
     assert dated.cost_usd("my-own", 1_000_000, 0) == pytest.approx(1.0)
@@ -85,13 +85,13 @@ def test_month_of_a_price_is_told_when_its_table_names_one(tmp_path):
         ('{"m": {"input": 1, "output": 1, "typo": 1}}', "m.typo"),
     ],
 )
-def test_file_is_refused_when_it_is_wrong(tmp_path, text, told):
+def test_invalid_price_file_is_refused(tmp_path, text, told):
     with pytest.raises(SettingsError, match=told) as caught:
         own_prices(tmp_path, text)
     assert "GROUNDWATCH_PRICES" in str(caught.value)
 
 
-def test_file_is_refused_when_it_is_not_there(tmp_path):
+def test_missing_price_file_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="cannot read"):
         Prices.from_settings(Settings(prices=tmp_path / "none.json"))
 
@@ -107,6 +107,6 @@ def test_file_is_refused_when_it_is_not_there(tmp_path):
         ("nobody", "knows", "nobody"),
     ],
 )
-def test_call_is_priced_under_the_name_that_has_a_price(answered, asked, name):
+def test_call_is_priced_under_whichever_name_has_a_price(answered, asked, name):
     prices = Prices(own={"my-own": Price(input=1.0, output=2.0)})
     assert prices.known_as(answered, asked) == name

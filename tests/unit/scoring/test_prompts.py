@@ -18,11 +18,11 @@ HASHES = {
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_prompt_has_a_new_name_when_its_words_change(name):
+def test_published_prompt_text_is_unchanged(name):
     assert hashlib.sha256(load_prompt(name).encode()).hexdigest() == HASHES[name]
 
 
-def test_prompt_in_use_is_one_of_them_when_judged():
+def test_prompt_in_use_is_a_known_version():
     assert {PROMPT, CRITERIA_PROMPT} <= HASHES.keys()
 
 
@@ -38,12 +38,12 @@ def test_prompt_names_both_secret_words_when_filled_in(name):
     assert load_prompt(name).count("DELIMITER") == 2
 
 
-def test_example_has_what_the_schema_asks_for_when_about_criteria():
+def test_criteria_example_matches_the_schema():
     example = json.loads(load_prompt(CRITERIA_PROMPT).splitlines()[-1])
     assert list(example) == CRITERIA_SCHEMA["required"]
     row = CRITERIA_SCHEMA["properties"]["answers"]["items"]
     assert list(example["answers"][0]) == row["required"]
 
 
-def test_schema_asks_for_what_is_read_when_strict():
+def test_strict_schema_requires_exactly_the_fields_that_are_read():
     assert set(VERDICT_SCHEMA["required"]) == set(JudgeReply.model_fields)

@@ -25,7 +25,7 @@ CONTEXTS = [
         "ｒｅｆｕｎｄｓ are paid back",
     ],
 )
-def test_quote_is_found_when_only_its_writing_differs(quote):
+def test_quote_is_found_despite_different_typography(quote):
     assert Quotable(CONTEXTS).find(quote) == 3
 
 
@@ -39,7 +39,7 @@ def test_quote_is_found_when_only_its_writing_differs(quote):
         "shop opens ... refunds are paid",
     ],
 )  # fmt: skip
-def test_quote_is_not_found_when_the_passages_do_not_hold_it(quote):
+def test_quote_absent_from_the_passages_is_not_found(quote):
     assert Quotable(CONTEXTS).find(quote) is None
 
 
@@ -58,12 +58,12 @@ FAR = (
         ("Lindgren moved ... 1999 ... Bergen", None),
     ],
 )
-def test_parts_of_a_quote_stand_near_each_other(quote, found):
+def test_parts_of_a_quote_must_be_close_together(quote, found):
     assert Quotable([FAR]).find(quote) == found
 
 
 @pytest.mark.parametrize("parts", [4, 200])
-def test_quote_of_many_parts_is_looked_up_in_a_moment(parts):
+def test_quote_of_many_parts_is_looked_up_quickly(parts):
     started = time.process_time()
     long = Quotable(["a b " * 50_000])
     assert long.find("a ... b ... " * (parts // 2) + "one two three") is None
@@ -75,11 +75,11 @@ def test_quote_is_found_when_the_script_has_no_spaces():
 
 
 @pytest.mark.parametrize(("quote", "index"), [("it rains", 0), ("rains", None), ("It is", None)])
-def test_short_quote_is_proof_when_it_is_a_whole_sentence(quote, index):
+def test_short_quote_counts_if_it_is_a_whole_sentence(quote, index):
     assert Quotable(CONTEXTS).find(quote) == index
 
 
-def test_passages_are_prepared_once_when_there_are_many_quotes(monkeypatch):
+def test_passages_are_prepared_once_for_many_quotes(monkeypatch):
     prepared = []
     monkeypatch.setattr(quotes, "_plain", lambda text: prepared.append(text) or f" {text} ")
     passages = Quotable(CONTEXTS)

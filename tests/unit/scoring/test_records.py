@@ -53,12 +53,12 @@ def test_claim_conflicts_when_the_record_says_the_opposite(claim, conflict):
     assert [change.told for change in changes] == [conflict]
 
 
-def test_claim_is_unknown_when_the_record_is_silent():
+def test_claim_is_unknown_when_the_record_lacks_the_attribute():
     values, changes = compared("Restaurants here take reservations.")
     assert (values["attributes_unknown"], changes) == (1, ())
 
 
-def test_name_is_no_attribute_when_a_street_is_named():
+def test_street_name_is_not_read_as_an_attribute():
     assert not any(compared("Rosa is at 5 Mill Street.")[0][n] for n in RECORD_FEATURES[:3])
 
 
@@ -95,7 +95,7 @@ def test_hours_are_compared_by_day_when_claimed(claim, changed):
         "It is noted to have free WiFi.",
     ],
 )
-def test_denial_is_found_in_other_words_only_where_it_is_one(claim):
+def test_reworded_claim_is_not_a_conflict_unless_it_denies(claim):
     assert compared(claim)[0]["attributes_conflict"] == 0
 
 

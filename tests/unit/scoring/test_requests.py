@@ -36,7 +36,7 @@ def test_every_wrong_answer_fails():
         ("Please write a poem about the bridge", "Over the water it bends.", "instruction"),
     ],
 )
-def test_relevance_is_skipped_when_words_cannot_tell(query, output, reason):
+def test_relevance_is_skipped_when_words_cannot_decide(query, output, reason):
     assert relevance(query=query, contexts=ARTICLE, output=output).reason == reason
 
 
@@ -53,7 +53,7 @@ def test_relevance_is_skipped_when_words_cannot_tell(query, output, reason):
         ("Wie lange ist die Brücke geschlossen?", "12 Euro", False),
     ],
 )
-def test_short_answers_are_judged_by_what_is_asked_for(query, output, passes):
+def test_short_answers_are_judged_by_the_requested_kind(query, output, passes):
     assert (relevance(query=query, contexts=ARTICLE, output=output).score >= 0.7) is passes
 
 
@@ -72,13 +72,13 @@ def test_translation_is_not_judged_by_the_words_of_its_passages():
          "instruction"),
     ],
 )  # fmt: skip
-def test_relevance_is_skipped_when_the_passages_have_it_and_the_question_names_nothing(
+def test_relevance_is_skipped_for_a_supported_answer_to_a_vague_question(
     query, output, contexts, reason
 ):
     assert relevance(query=query, contexts=contexts, output=output).reason == reason
 
 
-def test_refusal_fails_when_the_passages_hold_the_figure():
+def test_refusal_fails_when_the_passages_contain_the_figure():
     found = relevance(query="How long is the fair?", contexts=["The fair is 3 days long."],
                       output="I'm sorry, I don't know.")  # fmt: skip
     assert found.score < 0.5
@@ -94,13 +94,13 @@ def test_refusal_fails_when_the_passages_hold_the_figure():
         ("Who won the cup in 1998?", "I can only answer questions about the harbour."),
     ],
 )
-def test_small_talk_and_what_an_assistant_says_of_itself_fail_nothing(query, output):
+def test_small_talk_and_self_descriptions_get_no_score(query, output):
     record = {"query": query, "contexts": ARTICLE, "output": output}
     [found] = evaluate([record])
     assert [each.score for each in found] == [None, None]
 
 
-def test_statement_behind_a_courtesy_is_checked():
+def test_statement_after_a_courtesy_phrase_is_checked():
     record = {"contexts": ARTICLE, "output": "Sure, bicycles may use the harbour bridge at night."}
     [[found]] = evaluate([record | {"query": "hi"}], ["groundedness"])
     assert found.score is None
@@ -108,7 +108,7 @@ def test_statement_behind_a_courtesy_is_checked():
     assert found.score is not None
 
 
-def test_refusal_to_say_why_is_right_when_the_passages_give_no_reason():
+def test_refusal_to_give_a_reason_is_right_without_one_in_the_passages():
     query, output = "Why is the bridge closed to cars?", "The documents do not say why."
     assert relevance(query=query, contexts=ARTICLE, output=output).reason == "right_refusal"
 
@@ -131,7 +131,7 @@ def test_refusal_to_say_why_is_right_when_the_passages_give_no_reason():
         ),
     ],
 )
-def test_a_figure_that_is_asked_for_may_be_said_in_words(query, output, context):
+def test_figure_may_be_spelled_out_in_words(query, output, context):
     found = relevance(query=query, contexts=[context], output=output)
     assert found.score is None or found.score >= 0.2
 
@@ -144,5 +144,5 @@ def test_a_figure_that_is_asked_for_may_be_said_in_words(query, output, context)
         ("How many branches are there?", "The branches are near the river."),
     ],
 )
-def test_a_figure_of_another_kind_does_not_answer(query, output):
+def test_figure_of_another_kind_is_no_answer(query, output):
     assert relevance(query=query, contexts=[output], output=output).score < 0.2

@@ -44,7 +44,7 @@ def score(says, metrics=METRICS, **interaction):
     ), judge
 
 
-def test_judge_is_asked_once_when_two_metrics_share_it():
+def test_judge_is_called_once_for_two_metrics():
     (grounded, relevant), judge = score(Judgement(claims=(claim(),), relevance=0.5, cost_usd=0.004))
     assert judge.asked == 1
     assert (grounded.evaluator_name, relevant.evaluator_name) == METRICS
@@ -60,14 +60,14 @@ def test_metrics_keep_their_order_when_named_the_other_way():
     assert tuple(e.evaluator_name for e in evaluations) == METRICS[::-1]
 
 
-def test_claims_are_averaged_when_judge_is_not_calibrated():
+def test_uncalibrated_judges_claims_are_averaged():
     claims = (claim(), claim(ClaimVerdict.UNVERIFIED), claim(ClaimVerdict.NO_CLAIM))
     (grounded, _), _ = score(Judgement(claims=claims, relevance=1.0))
     assert grounded.score == 0.5
     assert len(grounded.metadata["claims"]) == 3
 
 
-def test_groundedness_is_the_documented_mean_whatever_a_claim_lacks():
+def test_groundedness_is_the_share_of_supported_claims():
     absent, _ = score(Judgement(claims=(claim(), claim(ClaimVerdict.NOT_FOUND)), relevance=1.0))
     opposite, _ = score(
         Judgement(claims=(claim(), claim(ClaimVerdict.CONTRADICTED)), relevance=1.0)
@@ -75,12 +75,12 @@ def test_groundedness_is_the_documented_mean_whatever_a_claim_lacks():
     assert (absent[0].score, opposite[0].score) == (0.5, 0.5)
 
 
-def test_probability_counts_when_judge_is_calibrated():
+def test_calibrated_judges_probability_is_the_score():
     (grounded, _), _ = score(Judgement(claims=(claim(),), groundedness=0.2, relevance=1.0))
     assert (grounded.score, grounded.confidence) == (0.2, 0.8)
 
 
-def test_explanation_says_what_fails_when_claims_fail():
+def test_explanation_names_the_failing_claims():
     claims = (
         claim(),
         claim(ClaimVerdict.NOT_FOUND, "Cats fly."),
@@ -102,13 +102,13 @@ def test_explanation_says_what_fails_when_claims_fail():
         ({"query": " ", "contexts": None}, ("no_context", "no_query")),
     ],
 )
-def test_metric_is_skipped_when_the_interaction_lacks(interaction, reasons):
+def test_metric_is_skipped_when_the_interaction_lacks_an_input(interaction, reasons):
     evaluations, judge = score(Judgement(claims=(claim(),), relevance=1.0), **interaction)
     assert tuple(e.reason for e in evaluations) == reasons
     assert judge.asked == ("" in reasons)
 
 
-def test_groundedness_is_skipped_when_nothing_is_claimed():
+def test_groundedness_is_skipped_without_claims():
     (grounded, relevant), _ = score(
         Judgement(claims=(claim(ClaimVerdict.NO_CLAIM),), relevance=0.0)
     )
@@ -116,12 +116,12 @@ def test_groundedness_is_skipped_when_nothing_is_claimed():
     assert relevant.score == 0.0
 
 
-def test_both_are_skipped_when_judge_cannot_read():
+def test_both_metrics_are_skipped_when_the_judge_cannot_read_the_text():
     evaluations, _ = score(Judgement(readable=False))
     assert {e.reason for e in evaluations} == {"unsupported_text"}
 
 
-def test_both_fail_without_a_score_when_judge_fails():
+def test_both_metrics_fail_without_a_score_when_the_judge_fails():
     error = JudgeRateLimitedError("slow down", retry_after_s=9)
     error.context = {"tries": 3, "cost_usd": 0.02, "duration_ms": 5.0}
     evaluations, _ = score(error)
@@ -137,7 +137,7 @@ def test_only_the_ready_metric_fails_when_the_other_is_skipped():
     assert (grounded.reason, relevant.reason) == ("no_context", "judge_reply_invalid")
 
 
-def test_text_stays_out_when_the_error_is_unexpected():
+def test_unexpected_error_contains_no_text():
     evaluations, _ = score(KeyError("the judged text"))
     assert {e.error.code for e in evaluations} == {"internal_error"}
     assert "the judged text" not in evaluations[0].model_dump_json()
@@ -151,7 +151,7 @@ def test_no_score_is_made_when_the_value_is_out_of_range(value):
     assert grounded.score == 1.0
 
 
-def test_judge_is_closed_when_scorer_is():
+def test_closing_the_scorer_closes_its_judge():
     judge = FixedJudge(Judgement())
     JudgementScorer(judge, resolve_metrics(Settings(metrics=METRICS))).close()
     assert judge.closed

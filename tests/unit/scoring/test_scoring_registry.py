@@ -11,20 +11,20 @@ from monitor.settings import Settings
 from monitor.testing import make_interaction
 
 
-def test_local_judge_is_used_when_nothing_is_set():
+def test_local_judge_is_the_default():
     scorer = make_scorer(Settings())
     assert scorer.concurrency == 1
     assert scorer.version.startswith("local-11-")
     assert [e.score > 0.7 for e in scorer.score(make_interaction())] == [True, True]
 
 
-def test_claims_of_the_local_judge_stand_where_groundedness_passes():
+def test_local_judge_uses_the_pass_score_of_groundedness():
     own = make_scorer(Settings(), parameters={"groundedness": {"pass_score": 0.55}})
     assert own.version == make_scorer(Settings(pass_score=0.55)).version
     assert own.version != make_scorer(Settings()).version
 
 
-def test_every_metric_can_be_made_when_named_alone():
+def test_every_metric_can_be_created_alone():
     for metric in (name for name, each in METRICS.items() if isinstance(each, JudgementMetric)):
         [evaluation] = make_scorer(Settings(metrics=(metric,))).score(make_interaction())
         assert evaluation.evaluator_name == metric
@@ -39,18 +39,18 @@ def test_every_metric_can_be_made_when_named_alone():
         (("relevance", "relevance"), "named twice"),
     ],
 )
-def test_metrics_are_refused_when_wrong(metrics, message):
+def test_invalid_metrics_setting_is_refused(metrics, message):
     with pytest.raises(SettingsError, match=message.replace("?", r"\?")):
         make_scorer(Settings(metrics=metrics))
 
 
-def test_key_is_asked_for_when_the_judge_has_none():
+def test_judge_without_a_key_asks_for_one():
     with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
         make_scorer(Settings(scorer="judge"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_no_key_is_needed_when_the_judge_is_on_this_machine(host):
+def test_local_judge_endpoint_needs_no_key(host):
     settings = Settings(scorer="judge", openai_base_url=f"http://{host}:1/v1", judge_concurrency=5)
     scorer = make_scorer(settings)
     assert scorer.concurrency == 5
@@ -58,7 +58,7 @@ def test_no_key_is_needed_when_the_judge_is_on_this_machine(host):
     scorer.close()
 
 
-def test_key_is_asked_for_when_a_name_only_begins_like_this_machine():
+def test_hostname_that_only_starts_like_localhost_needs_a_key():
     with pytest.raises(SettingsError, match="key"):
         make_scorer(Settings(scorer="judge", openai_base_url="http://localhost.example.org/v1"))
 
@@ -77,13 +77,13 @@ JUDGE = {"openai_api_key": "k"}
         (JUDGE | {"budget_usd_per_day": 1.0, "scorer": "local"}, "local"),
     ],
 )
-def test_auto_asks_a_judge_that_has_a_budget(given, chosen):
+def test_auto_uses_a_judge_only_with_a_budget(given, chosen):
     settings = Settings(**given)
     assert settings.scorer == chosen
     assert describe_scorer(settings).startswith(f"{chosen}: sees ")
 
 
-def test_line_that_a_user_sets_wins_over_the_apps_own(tmp_path):
+def test_configured_pass_score_wins_over_the_apps_own(tmp_path):
     file = tmp_path / "metrics.toml"
     file.write_text("[groundedness]\npass_score = 0.9\n")
     by_file = resolve_metrics(Settings(metrics_file=file))
@@ -101,7 +101,7 @@ def test_line_that_a_user_sets_wins_over_the_apps_own(tmp_path):
         ({"budget_usd_per_day": 0.02, "scorer": "local"}, []),
     ],
 )
-def test_budgets_of_which_one_call_takes_more_than_a_tenth_are_named(given, advice):
+def test_budget_of_which_one_call_takes_over_a_tenth_is_named(given, advice):
     settings = Settings(**{"scorer": "judge", "judge_model": "gpt-4.1-mini"} | given)
     said = small_budgets(settings)
     assert len(said) == len(advice)

@@ -23,7 +23,7 @@ from monitor.scoring.language import is_checkable, is_refusal, split_sentences, 
         ("...\n---\n \n", ()),
     ],
 )  # fmt: skip
-def test_sentences_are_split_when_text_has(text, expected):
+def test_sentences_are_split_in_every_punctuation_case(text, expected):
     assert split_sentences(text) == expected
 
 
@@ -43,18 +43,18 @@ def test_sentences_are_equal_when_only_the_unicode_form_differs():
         ('He said "it is new and was cheap" then.', ('He said "it is new and was cheap" then.',)),
     ],
 )
-def test_statements_are_parted_only_where_it_is_safe(sentence, statements):
+def test_statements_are_split_only_where_unambiguous(sentence, statements):
     assert split_statements(sentence) == statements
 
 
 @pytest.mark.parametrize(
     "answer", ["UNANSWERABLE", "Unknown.", "Not specified.", "No answer found.", "N/A"]
 )
-def test_answer_that_declines_in_a_word_or_two_states_nothing(answer):
+def test_short_refusal_has_no_statement(answer):
     assert is_refusal(answer)
     assert not is_checkable(answer)
 
 
 @pytest.mark.parametrize("answer", ["Unknown soldiers lie here.", "Not specified models sell."])
-def test_statement_that_begins_like_a_refusal_is_none(answer):
+def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
     assert not is_refusal(answer)

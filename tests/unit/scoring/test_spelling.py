@@ -24,7 +24,7 @@ def told(claim, passage):
         ("a web site for health care", TEXT, "a website for healthcare"),
     ],
 )
-def test_claim_takes_the_form_that_the_passages_have(claim, passage, expected):
+def test_claim_is_rewritten_to_the_passages_spelling(claim, passage, expected):
     assert told(claim, passage) == expected
 
 
@@ -39,7 +39,7 @@ def test_claim_takes_the_form_that_the_passages_have(claim, passage, expected):
         "at half time",
     ],
 )
-def test_claim_stays_when_the_passages_have_no_other_form(claim):
+def test_claim_without_a_matching_spelling_is_unchanged(claim):
     expected = claim.replace(":", " ") if ":70" in claim else claim
     assert told(claim, TEXT).replace(":", " ") == expected
 
@@ -54,7 +54,7 @@ def groundedness(judge, output):
     return judge.judge(make_interaction(**fields)).groundedness
 
 
-def test_hours_are_right_in_either_form(judge):
+def test_opening_hours_match_in_12_and_24_hour_form(judge):
     right = groundedness(judge, "Blue Door is open on Monday from 10 AM to 9 PM, with free WiFi.")
     wrong = groundedness(judge, "Blue Door is open on Monday from 10 AM to 8 PM, with free WiFi.")
     assert right > 0.7 > wrong

@@ -21,14 +21,14 @@ def test_sentence_is_judged_as_soon_as_the_next_begins():
     assert stream.faithfulness == 0.5
 
 
-def test_sentence_that_states_nothing_has_no_part_in_it():
+def test_sentence_without_a_claim_is_left_out_of_faithfulness():
     stream = StreamingGrounding(CONTEXTS)
     stream.feed("How can I help you? ")
     [judged] = stream.finish()
     assert (judged.support, stream.faithfulness) == (None, None)
 
 
-def test_nothing_is_grounded_without_passages():
+def test_no_sentence_is_grounded_without_passages():
     stream = StreamingGrounding([])
     stream.feed("Refunds take five days.")
     assert [each.grounded for each in stream.finish()] == [False]
@@ -38,13 +38,13 @@ CHUNKS = ["Refunds are paid back ", "within five working days.", " The moon is",
           " Really", "."]  # fmt: skip
 
 
-def test_stream_is_passed_on_and_each_sentence_told():
+def test_stream_is_passed_on_and_each_sentence_reported():
     told = []
     assert list(check_stream(CHUNKS, CONTEXTS, told.append)) == CHUNKS
     assert [each.grounded for each in told][:2] == [True, False]
 
 
-def test_stream_ends_before_the_chunk_that_finished_a_sentence_the_caller_will_not_have():
+def test_stream_ends_before_the_chunk_that_completes_a_rejected_sentence():
     closed = []
 
     def source():
@@ -58,7 +58,7 @@ def test_stream_ends_before_the_chunk_that_finished_a_sentence_the_caller_will_n
     assert closed == [True]
 
 
-def test_asynchronous_stream_is_checked_alike():
+def test_async_stream_is_checked_like_a_sync_one():
     async def source():
         for chunk in CHUNKS:
             yield chunk
@@ -70,7 +70,7 @@ def test_asynchronous_stream_is_checked_alike():
     assert asyncio.run(passed()) == CHUNKS[:4]
 
 
-def test_watched_generator_that_is_checked_is_still_a_generator():
+def test_checked_watched_generator_is_still_a_generator():
     hook = Hook(app="shop", enabled=False)
 
     @hook.watch
@@ -80,7 +80,7 @@ def test_watched_generator_that_is_checked_is_still_a_generator():
     assert list(answer("How long?", CONTEXTS)) == CHUNKS[:4]
 
 
-def test_chunks_may_be_objects():
+def test_check_stream_accepts_object_chunks():
     objects = [{"delta": chunk} for chunk in CHUNKS]
     found = check_stream(
         objects, CONTEXTS, lambda each: each.grounded, text_of=lambda chunk: chunk["delta"]
@@ -88,7 +88,7 @@ def test_chunks_may_be_objects():
     assert list(found) == objects[:4]
 
 
-def test_check_that_breaks_does_not_end_the_stream(monkeypatch):
+def test_internal_error_of_the_check_does_not_end_the_stream(monkeypatch):
     def broken(text):
         raise RuntimeError(text)
 
@@ -96,7 +96,7 @@ def test_check_that_breaks_does_not_end_the_stream(monkeypatch):
     assert list(check_stream(CHUNKS, CONTEXTS, lambda _: False)) == CHUNKS
 
 
-def test_what_the_caller_raises_is_the_callers():
+def test_error_in_the_callers_check_is_raised_to_the_caller():
     def refuse(each):
         raise ValueError(each.sentence)
 
@@ -104,7 +104,7 @@ def test_what_the_caller_raises_is_the_callers():
         list(check_stream(CHUNKS, CONTEXTS, refuse))
 
 
-def test_each_sentence_is_read_a_bounded_number_of_times(monkeypatch):
+def test_streaming_work_grows_linearly_with_the_answer(monkeypatch):
     """The work grows with the length of the answer, not with its square."""
     read = []
     split = entailment.split_sentences

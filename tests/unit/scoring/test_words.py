@@ -28,7 +28,7 @@ def test_stems_are_equal_when_only_the_ending_differs(one, other):
 
 
 @pytest.mark.parametrize("word", ["bus", "this", "glass", "analysis", "straße"])
-def test_stem_is_the_word_when_its_end_is_no_ending(word):
+def test_word_without_a_suffix_is_its_own_stem(word):
     assert stem(word) == word
 
 
@@ -51,7 +51,7 @@ def test_numbers_are_equal_when_only_their_writing_differs(one, other):
 
 
 @pytest.mark.parametrize("text", ["2019 300", "30 5", "0.125", "18:00 100", "3.14 200", "20 1000"])
-def test_numbers_that_are_no_thousands_stay_as_they_are_written(text):
+def test_digit_groups_that_are_no_thousands_are_left_as_written(text):
     assert [word.surface for word in words(text)] == text.split()
 
 
@@ -71,12 +71,12 @@ def test_percent_is_read_alike_as_sign_and_word():
     assert [w.stem for w in words("5 percent") if w.content] == ["5"]
 
 
-def test_negation_is_a_word_of_its_own_when_contracted():
+def test_contracted_negation_is_a_separate_word():
     assert "not" in stems("It doesn't work")
     assert stems("It can’t work") == stems("It can not work")
 
 
-def test_capital_is_noted_when_a_content_word_has_one():
+def test_capitalised_content_word_is_marked():
     assert [word.capital for word in words("The Paris office")] == [False, True, False]
 
 
@@ -96,12 +96,12 @@ def test_marks_belong_to_the_word_when_vowels_are_marks():
     assert [word.surface for word in words("हिन्दी में")] == ["हिन्दी", "में"]
 
 
-def test_marks_are_cut_when_a_letter_has_more_than_any_script():
+def test_excess_combining_marks_are_cut():
     [word] = words("a" + "\u0327\u0301" * 1000)
     assert len(word.surface) < 40
 
 
-def test_cache_holds_no_long_text_when_words_are_long():
+def test_long_words_are_not_cached():
     before = len(_words)
     words("q" * 41 + " " + "z" * 10_000)
     assert len(_words) == before

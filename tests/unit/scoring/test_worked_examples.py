@@ -133,7 +133,7 @@ CLAIMS = {
         ("citation_precision", REFUNDS, 0.0),
     ],
 )
-def test_example_that_is_judged_claim_by_claim(score, metric, record, value):
+def test_worked_example_is_judged_claim_by_claim(score, metric, record, value):
     assert score(metric, record, CLAIMS) == pytest.approx(value, abs=1e-3)
 
 
@@ -165,7 +165,9 @@ STATED = [
         ("context_recall", PLANTS, "reference_in_passages", {"texts": STATED}, 0.75),
     ],
 )
-def test_example_that_is_asked_of_the_judge(score, metric, record, criterion, answer, value):
+def test_worked_example_is_scored_by_judge_questions(
+    score, metric, record, criterion, answer, value
+):
     found = score(metric, record, answers={criterion: answer})
     assert found == pytest.approx(value, abs=1e-3)
 
@@ -178,13 +180,13 @@ def test_example_that_is_asked_of_the_judge(score, metric, record, criterion, an
         (["a", "b"], ["a", "c"], 0.5, 0.5),
     ],
 )
-def test_example_of_tools_that_were_called(score, expected, called, precision, recall):
+def test_worked_example_scores_tool_calls(score, expected, called, precision, recall):
     record = {"expected": {"tools": expected}, "tool_calls": [{"name": name} for name in called]}
     assert score("tool_choice_correctness", record) == pytest.approx(precision, abs=1e-6)
     assert score("tool_completeness", record) == pytest.approx(recall, abs=1e-6)
 
 
-def test_example_of_the_overall_score_of_an_answer(score):
+def test_worked_example_gives_the_overall_score(score):
     # Of 20 sentences one is irrelevant and two are biased, of 20 passages 17 are relevant, and
     # of 20 claims 18 are supported.
     facts = [f"Fact number {n} of the report holds." for n in range(10, 30)]

@@ -32,13 +32,13 @@ def mistakes(**environ):
     return str(refused.value).splitlines()
 
 
-def test_every_setting_has_a_value_and_a_description_when_nothing_is_set():
+def test_every_setting_has_a_default_and_a_description():
     Settings.from_env({})
 
     assert [name for name in TABLE_OF if not setting_field(name).description] == []
 
 
-def test_each_mistake_is_a_line_when_there_are_several():
+def test_each_mistake_is_reported_on_its_own_line():
     lines = mistakes(
         GROUNDWATCH_SAMPLE_RATE="2",
         GROUNDWATCH_MIN_N="few",
@@ -94,7 +94,7 @@ def test_message_names_the_part_of_a_list_that_is_wrong():
         ("GROUNDWATCH_OPENAI_API_KEY", "OPENAI_API_KEY"),
     ],
 )
-def test_close_name_is_suggested_when_a_setting_is_misspelt(written, meant):
+def test_misspelt_setting_suggests_the_closest_name(written, meant):
     assert mistakes(**{written: "1"}) == [f"{written}: no such setting; did you mean {meant}?"]
 
 
@@ -104,7 +104,7 @@ def test_list_of_settings_is_named_when_no_name_is_close():
     assert line.endswith("no such setting; `groundwatch config` lists them all")
 
 
-def test_every_inconsistency_is_a_line_when_there_are_several():
+def test_every_inconsistency_is_reported_on_its_own_line():
     lines = mistakes(
         GROUNDWATCH_CRITICAL_RATE="0.9",
         GROUNDWATCH_SMTP_URL="smtp://localhost:25",
@@ -121,7 +121,7 @@ def test_every_inconsistency_is_a_line_when_there_are_several():
     ]
 
 
-def test_value_comes_from_the_file_when_the_variable_names_one(tmp_path):
+def test_setting_can_be_read_from_a_named_file(tmp_path):
     (tmp_path / "key").write_text("sk-from-file\n")
 
     key = Settings.from_env({"OPENAI_API_KEY_FILE": str(tmp_path / "key")}).openai_api_key
@@ -131,7 +131,7 @@ def test_value_comes_from_the_file_when_the_variable_names_one(tmp_path):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_variable_wins_when_a_file_is_named_as_well(tmp_path, turned):
+def test_variable_wins_over_its_file_variant(tmp_path, turned):
     (tmp_path / "app").write_text("from-file")
     environ = {"GROUNDWATCH_APP": "from-env", "GROUNDWATCH_APP_FILE": str(tmp_path / "app")}
 
@@ -160,14 +160,14 @@ def test_default_stays_when_a_variable_is_empty():
     assert Settings.from_env({"GROUNDWATCH_MIN_N": "", "OPENAI_API_KEY_FILE": ""}).min_n == 30
 
 
-def test_variables_of_others_are_left_alone_when_present():
+def test_variables_of_other_programs_are_ignored():
     assert Settings.from_env({"OPENAI_ORG_ID": "x", "PATH": "/bin", "HOME_FILE": "/no"})
 
 
 @pytest.mark.parametrize(
     "shown", [repr, str, Settings.model_dump_json, lambda s: str(s.model_dump(mode="json"))]
 )
-def test_no_secret_is_seen_when_settings_are_shown(shown):
+def test_displayed_settings_contain_no_secret(shown):
     text = shown(Settings.from_env(SECRETS))
 
     assert "SECRET" not in text
@@ -175,7 +175,7 @@ def test_no_secret_is_seen_when_settings_are_shown(shown):
 
 
 @pytest.mark.parametrize("name", [name for name in SECRETS if "EMAIL" not in name])
-def test_no_secret_is_quoted_when_a_value_is_wrong(name):
+def test_wrong_value_is_reported_without_its_secret(name):
     wrong = {name: "gopher://TOPSECRET", "GROUNDWATCH_NONSENSE": "1"}
 
     assert "SECRET" not in "\n".join(mistakes(**wrong))
@@ -196,7 +196,7 @@ def test_only_the_password_is_masked_when_an_address_is_shown(url, shown):
     assert masked_url(url) == shown
 
 
-def test_usual_names_are_read_when_there_are_any():
+def test_openai_settings_use_the_vendors_variable_names():
     environ = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://localhost:1/v1"}
 
     assert Settings.from_env(environ).openai_base_url == "http://localhost:1/v1"
@@ -227,27 +227,27 @@ def test_home_is_absolute_when_it_is_given_with_a_tilde():
         ("GROUNDWATCH_SMTP_URL", "mail.example.org:587", "smtp://user:password@host:587"),
     ],
 )
-def test_form_of_an_address_is_shown_when_it_is_wrong(name, value, hint):
+def test_wrong_address_shows_the_expected_form(name, value, hint):
     (line,) = mistakes(**{name: value})
 
     assert line.startswith(f"Invalid {name}: expected ")
     assert hint in line
 
 
-def test_redis_is_the_setting_when_there_is_one(tmp_path):
+def test_redis_address_comes_from_the_setting(tmp_path):
     redis_url_file(tmp_path).write_text("redis://127.0.0.1:7777/0\n")
 
     assert resolve_redis_url("redis://given:1/0", tmp_path) == "redis://given:1/0"
 
 
-def test_redis_is_where_up_left_it_when_there_is_no_setting(tmp_path):
+def test_redis_address_defaults_to_the_one_up_wrote(tmp_path):
     redis_url_file(tmp_path).write_text("redis://127.0.0.1:7777/0\n")
 
     assert resolve_redis_url(None, tmp_path) == "redis://127.0.0.1:7777/0"
 
 
 @pytest.mark.parametrize("left", [None, "", "\n"])
-def test_redis_is_the_usual_one_when_nothing_is_known(tmp_path, left):
+def test_redis_address_defaults_to_localhost(tmp_path, left):
     if left is not None:
         redis_url_file(tmp_path).write_text(left)
 
@@ -283,7 +283,7 @@ def from_toml(tmp_path, text, **environ):
     return Settings.from_env({"GROUNDWATCH_CONFIG": str(file), **environ})
 
 
-def test_file_sets_what_stands_at_the_top_and_in_tables(tmp_path):
+def test_file_sets_top_level_and_table_settings(tmp_path):
     settings = from_toml(tmp_path, 'app = "bot"\nmin_n = 5\n[retention]\nkeep_texts_days = 3\n')
     assert (settings.app, settings.min_n, settings.retention.keep_texts_days) == ("bot", 5, 3)
     assert settings.retention.keep_audit_days == 400
@@ -314,20 +314,20 @@ def test_file_in_the_current_directory_is_read(tmp_path, monkeypatch):
         ("app = " + "[" * 5_000, "cannot read the settings"),
     ],
 )
-def test_mistake_in_the_file_is_named(tmp_path, text, said):
+def test_mistake_in_the_settings_file_is_named(tmp_path, text, said):
     with pytest.raises(SettingsError, match=r"groundwatch\.toml") as refused:
         from_toml(tmp_path, text)
     assert said in str(refused.value)
     assert "sk-x" not in str(refused.value)
 
 
-def test_keyword_of_a_table_may_be_given_directly():
+def test_table_setting_may_be_given_as_a_keyword():
     assert Settings(keep_texts_days=2, retention={"keep_audit_days": 9}).retention.model_dump(
         include={"keep_texts_days", "keep_audit_days"}
     ) == {"keep_texts_days": 2, "keep_audit_days": 9}
 
 
-def test_changed_is_what_was_given_and_is_not_the_default():
+def test_setting_counts_as_changed_only_if_it_differs_from_the_default():
     settings = Settings(min_n=50, warning_rate=0.85, keep_texts_days=2)
     assert settings.scorer == "local"  # which `auto` stands for here
     changed = [name for name in TABLE_OF if settings.is_changed(name)]

@@ -26,7 +26,7 @@ def counts_of(ratings, values):
     return np.stack([(ratings == value).sum(axis=0) for value in values], axis=1).astype(float)
 
 
-def test_published_examples():
+def test_published_agreement_examples_are_reproduced():
     values = [1, 2, 3, 4, 5]
     counts = counts_of(KRIPPENDORFF, values)
     assert krippendorff_alpha(counts) == pytest.approx(0.743, abs=5e-4)
@@ -47,7 +47,7 @@ def alpha_by_definition(ratings, distance):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_alpha_is_the_definition_on_random_tables(seed):
+def test_krippendorff_alpha_equals_its_definition_on_random_tables(seed):
     random = np.random.default_rng(seed)
     ratings = random.integers(0, 4, (int(random.integers(2, 6)), 15)).astype(float)
     ratings[random.random(ratings.shape) < 0.3] = NAN
@@ -59,19 +59,19 @@ def test_alpha_is_the_definition_on_random_tables(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_kappa_of_two_is_that_of_scikit_learn(seed):
+def test_kappa_of_two_annotators_equals_scikit_learns(seed):
     metrics = pytest.importorskip("sklearn.metrics")
     random = np.random.default_rng(seed)
     a, b = random.integers(0, 2, (2, 40)).tolist()
     assert confusion(zip(a, b, strict=True)).kappa == pytest.approx(metrics.cohen_kappa_score(a, b))
 
 
-def test_agreement_that_chance_alone_explains_is_undefined():
+def test_agreement_explained_by_chance_alone_is_undefined():
     assert fleiss_kappa(np.array([[2.0, 0.0], [2.0, 0.0]])) is None
     assert krippendorff_alpha(np.array([[2.0, 0.0], [1.0, 0.0]])) is None
     assert krippendorff_alpha(np.array([[1.0, 0.0]])) is None
 
 
-def test_fleiss_wants_the_same_number_of_annotators():
+def test_fleiss_kappa_requires_the_same_number_of_annotators():
     with pytest.raises(ValueError, match="same number of annotators"):
         fleiss_kappa(np.array([[2.0, 0.0], [1.0, 0.0]]))

@@ -16,11 +16,11 @@ def test_share_is_the_probability_of_being_best(passed, n):
     assert thompson_shares(passed, n) == pytest.approx(best, abs=0.005)
 
 
-def test_nothing_known_is_an_even_split():
+def test_unknown_variants_are_split_evenly():
     assert thompson_shares(np.zeros(4), np.zeros(4)) == pytest.approx([0.25] * 4)
 
 
-def test_certain_variant_gets_all_and_sums_stay_one():
+def test_certain_variant_gets_all_traffic_and_shares_sum_to_one():
     shares = thompson_shares(np.array([9e5, 1e5]), np.array([1e6, 1e6]))
     assert shares == pytest.approx([1.0, 0.0], abs=1e-9)
 

@@ -21,7 +21,7 @@ def paid(prediction, probability, *, asked=False, passed=False, weight=1.0, gain
 @pytest.mark.parametrize("prediction", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("probability", [0.1, 0.4, 0.9])
 @pytest.mark.parametrize("size", [1.0, 0.4])
-def test_no_other_payoff_of_what_is_not_asked_grows_faster(prediction, probability, size):
+def test_payoff_of_unjudged_samples_is_growth_optimal(prediction, probability, size):
     stake = size * (NULL - BET) / (NULL * (1 - NULL))
     on_pass, on_fail = 1 - stake * (1 - NULL), 1 + stake * NULL
     left = 1 - probability
@@ -39,21 +39,21 @@ def test_no_other_payoff_of_what_is_not_asked_grows_faster(prediction, probabili
         assert found == pytest.approx(expected, abs=1e-4 / probability)
 
 
-def test_weight_scales_what_is_won_and_counts_as_the_largest_above_it():
+def test_payoff_scales_with_weight_up_to_the_largest_weight():
     plain = paid(0.5, 1.0, asked=True, most_weight=4.0, mean_weight=4.0, weight=4.0)
     assert paid(0.5, 1.0, asked=True, most_weight=4.0, mean_weight=4.0, weight=9.0) == plain
     part = paid(0.5, 1.0, asked=True, most_weight=4.0, mean_weight=4.0, weight=1.0)
     assert part - 1 == pytest.approx((plain - 1) / 4)
 
 
-def test_rare_heavy_samples_let_each_bet_more_and_never_all():
+def test_rare_heavy_samples_raise_the_stake_below_the_whole_wealth():
     stake = (NULL - BET) / (NULL * (1 - NULL))
     bolder = paid(0.5, 1.0, asked=True, weight=2.0, most_weight=2.0, mean_weight=1.6)
     assert bolder - 1 == pytest.approx(stake * 1.25 * NULL)
     assert paid(0.5, 1.0, asked=True, passed=True, weight=99.0, most_weight=99.0) > 0
 
 
-def test_sample_that_is_worth_more_is_bet_on_more():
+def test_stake_grows_with_the_samples_worth():
     stake = 0.2 * (NULL - BET) / (NULL * (1 - NULL))
     found = paid(0.5, 1.0, asked=True, gain=2.5, size=0.2)
     assert found - 1 == pytest.approx(2.5 * stake * NULL)

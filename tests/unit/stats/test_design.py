@@ -16,7 +16,7 @@ def minutes(rng, n_sessions, *, size, shared):
     return bucket, np.bincount(place, (draw < 0.9).ravel()), np.bincount(place).astype(float)
 
 
-def test_independent_samples_have_none():
+def test_independent_samples_have_a_design_effect_of_one():
     found = [
         design_effect(*minutes(np.random.default_rng(k), 9000, size=1, shared=0)) for k in range(20)
     ]
@@ -24,12 +24,12 @@ def test_independent_samples_have_none():
     assert np.mean([effect.factor for effect in found]) < 1.05
 
 
-def test_sessions_of_three_that_share_their_outcome_have_about_two():
+def test_correlated_sessions_have_the_expected_design_effect():
     found = design_effect(*minutes(np.random.default_rng(1), 3000, size=3, shared=0.6))
     assert found.factor == pytest.approx(2.2, abs=0.5)
 
 
-def test_day_and_night_are_no_dependence():
+def test_daily_cycle_does_not_raise_the_design_effect():
     rng = np.random.default_rng(2)
     bucket = np.arange(2880)
     rate = 0.9 + 0.03 * np.sin(bucket / 1440 * 2 * np.pi)
@@ -37,7 +37,7 @@ def test_day_and_night_are_no_dependence():
     assert design_effect(bucket, rng.binomial(10, rate).astype(float), n).factor < 1.2
 
 
-def test_little_is_known_of_a_young_stream():
+def test_young_stream_has_the_default_design_effect():
     found = design_effect(np.arange(40), np.ones(40), np.ones(40))
     assert design_effect(np.arange(40), np.zeros(40), np.ones(40)) == found
     assert found == (USUAL_EFFECT, False)
@@ -50,20 +50,20 @@ def size_of(w, y):
 
 
 @pytest.mark.parametrize("weight", [1.0, 20.0])
-def test_equal_weights_are_worth_their_number(weight):
+def test_equal_weights_have_full_effective_size(weight):
     assert size_of(np.full(50, weight), np.arange(50) % 2) == pytest.approx(50)
 
 
-def test_unequal_weights_are_worth_less():
+def test_unequal_weights_reduce_the_effective_size():
     assert size_of(np.array([1.0] * 50 + [20.0] * 5), np.arange(55) % 2) < 12
 
 
-def test_estimates_that_vary_more_than_a_pass_are_worth_less():
+def test_highly_variable_estimates_have_a_small_effective_size():
     estimates = np.array([10.0] * 10 + [0.0] * 90)
     assert size_of(np.ones(100), estimates * 0.8) < 30
 
 
-def test_kish_decides_when_all_passed():
+def test_effective_size_is_kishs_when_all_samples_passed():
     assert size_of(np.array([1.0, 3.0]), np.ones(2)) == pytest.approx(16 / 10)
 
 
@@ -75,7 +75,7 @@ def alternating(width, high, low, n, blocks=40):
 
 
 @pytest.mark.parametrize(("width", "n"), [(15, 1), (15, 6)])
-def test_factor_is_the_mean_square_of_successive_differences_over_its_expectation(width, n):
+def test_design_effect_is_the_successive_difference_variance_ratio(width, n):
     """Two blocks of 15 n samples each differ by 4 points, at a rate of 90 %, every time."""
     found = design_effect(*alternating(width, 0.92, 0.88, n))
     expected = 0.04**2 / (2 / (15 * n) * 0.9 * 0.1)
@@ -83,7 +83,7 @@ def test_factor_is_the_mean_square_of_successive_differences_over_its_expectatio
     assert found == (pytest.approx(expected) if expected > noise else 1.0, True)
 
 
-def test_young_stream_has_the_measured_factor_only_where_it_is_above_the_usual():
+def test_young_stream_uses_its_measured_design_effect_only_if_larger():
     steady, jumping = (
         design_effect(*alternating(15, *rates, n=10, blocks=29)) for rates in
         ((0.9, 0.9), (0.93, 0.85))
@@ -93,11 +93,11 @@ def test_young_stream_has_the_measured_factor_only_where_it_is_above_the_usual()
     assert jumping == (pytest.approx(0.08**2 / (2 / 150 * mean * (1 - mean))), False)
 
 
-def test_factor_is_ten_at_most():
+def test_design_effect_is_at_most_ten():
     assert design_effect(*alternating(15, 1.0, 0.5, n=50)).factor == 10.0
 
 
-def test_gaps_in_time_make_no_blocks():
+def test_time_gaps_form_no_blocks():
     """Forty blocks of which every second one is empty are twenty."""
     bucket, passed, n = alternating(15, 0.9, 0.9, n=5, blocks=58)
     some = bucket // 15 % 2 == 0
@@ -106,9 +106,7 @@ def test_gaps_in_time_make_no_blocks():
 
 
 @pytest.mark.parametrize(("beyond", "bounded"), [(1.05, 1.0), (-0.05, 0.0), (1.0, 1.0)])
-def test_rate_beyond_certainty_is_worth_what_its_variance_says_two_samples_further_in(
-    beyond, bounded
-):
+def test_effective_size_of_a_rate_outside_zero_to_one_is_shrunk_inwards(beyond, bounded):
     """Eight samples that count alike, whose estimates lie a half above and below their mean."""
     y = beyond + np.tile([0.5, -0.5], 4)
     drawn = (bounded * 8 + 2) / (8 + 4)

@@ -29,7 +29,7 @@ def test_psi_is_zero_for_the_same_shape():
     assert population_stability_index(same, same) == pytest.approx(0)
 
 
-def test_psi_by_hand():
+def test_psi_matches_a_hand_calculation():
     # Two groups, with half a count added to each: 10.5/21 and 15.5/21 against 5.5/21.
     first, second = np.array([10.0, 10.0]), np.array([15.0, 5.0])
     p, q = np.array([0.5, 0.5]), np.array([15.5, 5.5]) / 21
@@ -69,7 +69,7 @@ def test_merging_loses_no_score_and_leaves_no_group_empty(bins):
     assert (first + second).min() > 0
 
 
-def test_bin_that_holds_much_keeps_a_group_of_its_own():
+def test_large_bin_keeps_its_own_group():
     first, second = merge_equal_mass(np.array([5.0, 90.0, 5.0]), np.array([1.0, 2.0, 3.0]))
     assert (first.tolist(), second.tolist()) == ([5, 90, 5], [1, 2, 3])
 

@@ -48,7 +48,7 @@ def test_exact_ks_equals_scipy_without_ties(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_exact_ks_with_ties_equals_all_ways_to_split(seed):
+def test_exact_ks_with_ties_equals_enumeration(seed):
     rng = np.random.default_rng(seed)
     pooled = rng.integers(0, 4, 11)
     first, second = counts(pooled[:6], 4), counts(pooled[6:], 4)
@@ -68,7 +68,7 @@ def test_ks_of_large_samples_takes_the_asymptotic_value():
 
 
 @pytest.mark.parametrize("design_effect", [1.0, 3.0])
-def test_asymptotic_ks_is_that_of_stephens(design_effect):
+def test_asymptotic_ks_uses_stephens_formula(design_effect):
     first, second = two_samples(3, m=900, n=700)
     found = ks_test(counts(first), counts(second), design_effect=design_effect)
     size = math.sqrt(900 * 700 / 1600 / design_effect)
@@ -94,12 +94,12 @@ def test_mann_whitney_equals_scipy(seed, levels):
     assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9)
 
 
-def test_mann_whitney_sees_a_fall_as_well_as_a_rise():
+def test_mann_whitney_detects_a_fall_as_well_as_a_rise():
     low, high = counts([20] * 50), counts([80] * 50)
     assert mann_whitney(high, low).p_value == mann_whitney(low, high).p_value < 1e-10
 
 
-def test_all_scores_equal_is_no_evidence():
+def test_equal_scores_give_no_evidence():
     same = counts([50] * 40)
     assert mann_whitney(same, same).p_value == 1.0
     assert ks_test(same, same).p_value == 1.0
@@ -130,7 +130,7 @@ def test_welch_equals_scipy_and_d_the_formula(seed):
     assert found.d == pytest.approx(d)
 
 
-def test_means_without_spread():
+def test_standardized_difference_handles_zero_spread():
     flat = Moments(10, 0.5, 0.0)
     assert standardized_difference(flat, flat)[:2] == (0.0, 1.0)
     assert standardized_difference(flat, Moments(10, 0.4, 0.0))[:2] == (-math.inf, 0.0)
@@ -144,26 +144,26 @@ def test_bh_equals_scipy():
     assert benjamini_hochberg(p.tolist(), 0.1) == expected.tolist()
 
 
-def test_e_values_by_hand():
+def test_e_values_match_a_hand_calculation():
     assert e_detector_bh([50, 50, 1, 1], looks=1, budget=0.1) == [True, True, False, False]
     assert e_detector_bh([19, 1, 1, 1], looks=1, budget=0.1) == [False] * 4
 
 
-def test_detectors_that_fire_together_need_less_each():
+def test_detectors_firing_together_need_less_evidence_each():
     alone = e_detector_bh([43_200 * 9, 0, 0, 0, 0, 0, 0, 0, 0, 0], looks=43_200, budget=1)
     together = e_detector_bh([43_200 * 9] * 2 + [0] * 8, looks=43_200, budget=1)
     assert not any(alone)
     assert together == [True, True] + [False] * 8
 
 
-def test_shares_use_up_the_budget_once():
+def test_stream_shares_add_up_to_the_budget():
     root, segment = stream_shares(4, 50)
     assert 4 * root + 50 * segment == pytest.approx(1)
     assert stream_shares(4, 0)[0] * 4 == 1
 
 
 @given(st.integers(1, 4), st.floats(0.1, 0.9), st.floats(0.1, 0.9), st.integers(2, 60))
-def test_interval_of_a_difference_of_means_is_the_estimate_and_1_96_errors(effect, a, b, n):
+def test_mean_difference_interval_is_1_96_standard_errors(effect, a, b, n):
     first, second = Moments(n, a, 0.01 * effect), Moments(2 * n, b, 0.02)
     found = standardized_difference(first, second)
     half = 1.96 * math.sqrt(0.01 * effect / n + 0.02 / (2 * n))
@@ -172,7 +172,7 @@ def test_interval_of_a_difference_of_means_is_the_estimate_and_1_96_errors(effec
 
 
 @pytest.mark.parametrize("least", [1.0, 0.5, 0.0])
-def test_a_mean_of_one_score_or_none_is_refused_on_either_side(least):
+def test_mean_of_fewer_than_two_scores_is_refused_on_either_side(least):
     few, many = Moments(least, 0.5, 0.1), Moments(10, 0.5, 0.1)
     for pair in ((few, many), (many, few)):
         with pytest.raises(ValueError, match="more than one"):
@@ -180,7 +180,7 @@ def test_a_mean_of_one_score_or_none_is_refused_on_either_side(least):
     assert standardized_difference(Moments(1.5, 0.4, 0.1), many).difference == pytest.approx(0.1)
 
 
-def test_samples_that_depend_on_each_other_are_less_sure_of_a_shift():
+def test_dependent_samples_give_weaker_evidence_of_a_shift():
     """A design effect of four is a standard error of two."""
     first, second = two_samples(2)
     plain, dependent = (
@@ -192,13 +192,13 @@ def test_samples_that_depend_on_each_other_are_less_sure_of_a_shift():
     assert dependent == pytest.approx(plain / 2)
 
 
-def test_ranks_that_balance_are_no_evidence():
+def test_balanced_ranks_give_a_p_value_of_one():
     """Within the half rank of the continuity correction, the p-value is one and no more."""
     assert mann_whitney(counts([40, 60]), counts([50, 50])).p_value == 1.0
     assert mann_whitney(counts([40]), counts([60])).p_value == pytest.approx(1.0)
 
 
-def test_largest_sample_whose_ks_p_value_is_exact_has_six_hundred():
+def test_exact_ks_is_used_up_to_600_samples():
     def exact(n):
         spread = np.zeros(101)
         spread[:60] = n / 60
@@ -208,7 +208,7 @@ def test_largest_sample_whose_ks_p_value_is_exact_has_six_hundred():
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_is_the_step_down_rule(p_values):
+def test_holm_follows_the_step_down_rule(p_values):
     """Adjusted, each is the largest of what it and the smaller ones had to pass."""
     found = holm(p_values)
     ranked = sorted(range(len(p_values)), key=lambda i: p_values[i])
@@ -219,7 +219,7 @@ def test_holm_is_the_step_down_rule(p_values):
 
 
 @given(st.lists(st.floats(0.001, 200), min_size=1, max_size=10), st.sampled_from([0.05, 0.5]))
-def test_e_values_are_chosen_as_their_inverses_would_be(levels, budget):
+def test_e_bh_selects_what_benjamini_hochberg_selects_on_inverses(levels, budget):
     """The e-BH rule is Benjamini and Hochberg's on one over each."""
     inverse = [1 / level for level in levels]
     n = len(levels)
@@ -227,6 +227,6 @@ def test_e_values_are_chosen_as_their_inverses_would_be(levels, budget):
     assert e_detector_bh(levels, looks=1, budget=budget) == benjamini_hochberg(inverse, budget)
 
 
-def test_budget_of_one_app_is_whole_and_of_none_is_as_of_one():
+def test_single_app_gets_the_whole_budget():
     assert stream_shares(1, 0) == stream_shares(0, 0) == (1.0, 0.0)
     assert stream_shares(0, 2) == (0.5, 0.25)

@@ -6,7 +6,7 @@ from monitor.rolling.tallies import pass_counts
 from monitor.stats.intervals import effective_size
 
 
-def test_sizes_of_many_sums_are_those_of_each_alone():
+def test_effective_sizes_of_many_buckets_equal_single_ones():
     rng = np.random.default_rng(4)
     rows = []
     for _ in range(300):
@@ -21,7 +21,7 @@ def test_sizes_of_many_sums_are_those_of_each_alone():
     np.testing.assert_allclose(pass_counts(rows).n, alone)
 
 
-def test_a_bucket_without_scores_counts_nothing():
+def test_buckets_without_scores_are_left_out():
     starts, passed, n = pass_counts([(0, 0, 0, 0, 0, 0, 0), (60, 4, 4, 4, 3, 3, 3)])
     assert (starts.tolist(), passed.tolist(), n.tolist()) == ([60], [3.0], [4.0])
     assert pass_counts([]).n.size == 0

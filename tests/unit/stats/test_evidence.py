@@ -37,7 +37,7 @@ def follow(log_r, looks):
 
 
 @given(LOOKS)
-def test_path_is_the_recursion(looks):
+def test_evidence_path_matches_its_recursion(looks):
     looks = [(1, 0, 1.0), *looks]
     r, expected = np.zeros(BELOW), []
     for passed, failed, stake in looks:
@@ -49,7 +49,7 @@ def test_path_is_the_recursion(looks):
 
 
 @given(LOOKS, st.integers(0, 40))
-def test_going_on_from_what_is_remembered_changes_nothing(looks, cut):
+def test_resuming_from_stored_evidence_changes_nothing(looks, cut):
     looks = [(0, 1, 1.0), *looks]
     cut = max(1, min(cut, len(looks) - 1))
     whole = follow(np.full(BELOW, NOTHING), looks)[-1]
@@ -59,21 +59,21 @@ def test_going_on_from_what_is_remembered_changes_nothing(looks, cut):
     assert follow(first, looks[cut:])[-1] == pytest.approx(whole, abs=1e-8)
 
 
-def test_bet_at_the_line_is_fair():
+def test_bet_at_the_threshold_is_fair():
     mean = 0.85 * np.exp(payoffs(1, 0)) + 0.15 * np.exp(payoffs(0, 1))
     assert mean == pytest.approx(1.0)
 
 
-def test_rate_above_the_line_makes_the_bet_lose():
+def test_rate_above_the_threshold_makes_the_bet_lose():
     assert (0.95 * np.exp(payoffs(1, 0)) + 0.05 * np.exp(payoffs(0, 1)) < 1).all()
 
 
-def test_improvement_is_a_bet_on_the_other_side():
+def test_bet_on_improvement_pays_on_passes():
     upward = (payoffs(1, 0, 0.70, np.array([0.9])), payoffs(0, 1, 0.70, np.array([0.9])))
     assert upward[0] > 0 > upward[1]
 
 
-def test_each_line_has_its_bets():
+def test_each_threshold_has_its_own_bets():
     null, rates = np.array([[0.8], [0.9]]), np.array([[0.4], [0.45]])
     assert payoffs([1, 2], [0, 0], null, rates).shape == (2, 1)
 
@@ -83,7 +83,7 @@ def test_log_mean_does_not_overflow():
 
 
 @given(LOG_P, st.sampled_from([(0.85, 0.70), (0.95, 0.5), (0.6, 0.3)]), st.floats(0.96, 0.999))
-def test_bound_below_a_threshold_is_the_share_of_the_posterior_below_it(log_p, thresholds, top):
+def test_bound_below_a_threshold_is_the_posterior_mass_below_it(log_p, thresholds, top):
     grid = rate_grid(*thresholds)
     weights = np.exp(np.array(log_p))
     share = weights / weights.sum()
@@ -130,7 +130,7 @@ PART = st.floats(0.0, 1.0)
     heavy=st.floats(1.0, 30.0),
     part=st.floats(0.05, 1.0),
 )
-def test_payoff_is_never_negative_and_asking_leaves_its_mean(f, pi, m, depth, size, heavy, part):
+def test_payoff_stays_positive_and_judging_preserves_its_mean(f, pi, m, depth, size, heavy, part):
     """Averaged over asking, a sample pays the plain bet; at the null that has a mean of 1."""
     worth = Worth(size, heavy * part, heavy)
     q = np.array([[m * (1 - depth)]])
@@ -157,7 +157,7 @@ def test_plain_samples_pay_the_plain_bet():
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_sample_of_a_larger_share_is_worth_more_and_no_more_than_a_plain_one():
+def test_gain_rises_with_the_judged_share_up_to_a_plain_sample():
     """A prediction that tells nothing is worth its share; the usual share gains nothing."""
     gains = gain_of_share(0.1, 0.1, np.array([0.1, 0.5, 1.0]))
     assert gains == pytest.approx([1.0, 5.0, 10.0])
@@ -165,7 +165,7 @@ def test_sample_of_a_larger_share_is_worth_more_and_no_more_than_a_plain_one():
     assert gain_of_share(1.0, 1.0, np.array([1.0])) == pytest.approx([1.0])
 
 
-def test_payoffs_keep_their_mean_whatever_a_sample_is_taken_to_be_worth():
+def test_mean_payoff_does_not_depend_on_the_assumed_sample_worth():
     one = np.ones(1)
 
     def paid(*, asked, passed):
@@ -197,7 +197,7 @@ def test_quantile_lies_between_the_edges_of_its_cell_in_proportion(log_p, top, l
 
 
 @given(LOG_P)
-def test_upper_bound_is_nine_in_ten_and_for_critical_nineteen_in_twenty(log_p):
+def test_upper_bound_is_90_percent_and_95_percent_for_critical(log_p):
     log_p, top = np.array(log_p), np.asarray(0.95)
     usual, strict = (float(GRID.quantile(log_p, top, level)) for level in (0.90, 0.95))
     expected = strict if strict < 0.70 else max(usual, 0.70)
@@ -217,7 +217,7 @@ def test_log_mean_is_the_log_of_the_mean(values):
 
 
 @given(st.floats(0.05, 1.0), st.floats(0.05, 0.95), st.floats(0.05, 1.0))
-def test_gain_of_a_share_is_the_ratio_of_the_variances_of_an_estimate(left, usual, share):
+def test_gain_of_a_share_is_the_variance_ratio_of_the_estimates(left, usual, share):
     """A part that the prediction leaves whoever is asked, and a part that falls with the share."""
 
     def variance(asked):

@@ -16,16 +16,16 @@ def decided(share, seed, pairs=60):
 
 
 @pytest.mark.parametrize(("share", "answer"), [(0.9, "explains"), (0.1, "does not")])
-def test_a_clear_share_is_decided_within_forty_pairs(share, answer):
+def test_clear_effect_is_decided_within_forty_pairs(share, answer):
     answers = [decided(share, seed, 40)[0] for seed in range(200)]
     assert answers.count(answer) >= 180
 
 
-def test_exactly_half_is_seldom_said_to_explain():
+def test_effect_of_exactly_half_is_seldom_reported_as_explaining():
     answers = [decided(0.5, seed)[0] for seed in range(300)]
     assert answers.count("explains") <= 0.05 * 300 + 8
 
 
-def test_undecided_says_how_many_more():
+def test_undecided_result_says_how_many_more_pairs_it_needs():
     assert half_fixed(3, 0).more in range(1, 10)
     assert half_fixed(2, 2).more is None

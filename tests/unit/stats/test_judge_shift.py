@@ -6,7 +6,7 @@ import pytest
 from monitor.stats.judge_shift import Cause, ShiftEvidence, attribute_shift
 
 
-def test_evidence_does_not_depend_on_how_pairs_arrive():
+def test_evidence_does_not_depend_on_the_batching_of_pairs():
     rng = np.random.default_rng(3)
     pairs = [(bool(a), bool(b)) for a, b in rng.random((80, 2)) < 0.8]
     whole = ShiftEvidence().add(pairs)
@@ -15,13 +15,13 @@ def test_evidence_does_not_depend_on_how_pairs_arrive():
     assert (parts.pairs, parts.shift) == (80, whole.shift)
 
 
-def test_judge_that_says_the_same_again_has_not_moved():
+def test_judge_that_repeats_its_verdicts_has_not_shifted():
     assert not ShiftEvidence().add([(True, True), (False, False)] * 500).found
     assert not ShiftEvidence().add([(True, False), (False, True)] * 200).found
 
 
 @pytest.mark.parametrize(("pair", "shift"), [((True, False), -1.0), ((False, True), 1.0)])
-def test_judge_that_moved_is_found_in_either_direction(pair, shift):
+def test_shifted_judge_is_found_in_either_direction(pair, shift):
     found = ShiftEvidence().add([pair] * 20)
     assert found.found
     assert found.shift == shift
@@ -41,12 +41,12 @@ def flipped(n):
         (flipped(30), 60, Cause.BOTH), (flipped(8), 125, Cause.UNCLEAR),
     ],
 )  # fmt: skip
-def test_change_belongs_to_whom_it_belongs(second, good_after, cause):
+def test_change_is_attributed_to_the_app_or_the_judge(second, good_after, cause):
     after = [True] * good_after + [False] * (150 - good_after)
     assert attribute_shift(OLD, second, after).cause is cause
 
 
-def test_verdicts_that_all_agree_leave_some_doubt():
+def test_unanimous_verdicts_leave_some_uncertainty():
     """The variance is that of half a sample more that disagrees."""
     found = attribute_shift([True] * 8, [True] * 8, [True] * 12)
     assert found.judge.error == pytest.approx((1 / 12 / 8) ** 0.5)

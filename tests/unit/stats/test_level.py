@@ -37,7 +37,7 @@ PAIRS = ((True, True), (True, False), (False, True), (False, False))
 
 
 @pytest.mark.parametrize(("hit", "miss"), [(0.96, 0.10), (0.93, 0.25), (0.80, 0.05)])
-def test_later_fall_is_seen_at_its_true_level_whatever_the_judges_bias(hit, miss):
+def test_later_fall_has_its_true_level_despite_judge_bias(hit, miss):
     found = [
         labelled(hit, miss, 0.95).level(RNG.binomial(400, miss + 0.7 * (hit - miss)), 400)
         for _ in range(60)
@@ -65,12 +65,12 @@ def test_interval_covers_the_level_of_the_labelled_period():
     assert np.mean([bounds.low <= 0.9 <= bounds.high for bounds in found]) >= 0.94
 
 
-def test_judge_that_passes_half_of_the_bad_answers_does_not_tell():
+def test_judge_that_passes_half_of_the_bad_answers_is_not_discriminating():
     assert labelled(0.9, 0.85, 0.7, n_labels=200).tells() is False
     assert labelled(0.96, 0.1, 0.7, n_labels=200).tells()
 
 
-def test_same_labels_say_the_same():
+def test_same_labels_give_the_same_level():
     one, two = (learn(Confusion(20, 5, 9, 16), passed=300, scored=400) for _ in range(2))
     assert one.level(300, 400) == two.level(300, 400)
 
@@ -78,7 +78,7 @@ def test_same_labels_say_the_same():
 @pytest.mark.parametrize("labels", [(50, 0, 0, 0), (0, 0, 0, 50), (0, 0, 0, 0)])
 @pytest.mark.parametrize("passed", [0, 100])
 @pytest.mark.parametrize("evaluator", ["judge", "local"])
-def test_extreme_counts_give_rates(labels, passed, evaluator):
+def test_extreme_counts_give_valid_rates(labels, passed, evaluator):
     rates = learn(Confusion(*labels), passed=passed, scored=100)
     if evaluator == "local":
         bands = [ScoreBand(100 - passed, *labels[2:]), ScoreBand(passed, *labels[:2])]
@@ -89,11 +89,11 @@ def test_extreme_counts_give_rates(labels, passed, evaluator):
     assert 0 <= bounds.low <= level <= bounds.high <= 1
 
 
-def test_estimates_are_renewed_at_set_numbers_of_labels():
+def test_estimates_are_updated_at_fixed_label_counts():
     assert [renewed_at(n) for n in (0, 29, 30, 49, 50, 99, 5_000)] == [0, 0, 30, 30, 50, 50, 2_000]
 
 
-def test_a_quarter_and_half_of_the_first_scores_lie_below_the_lines_of_the_level():
+def test_level_thresholds_are_the_quartile_and_median_of_first_scores():
     assert level_lines({10: 25, 50: 25, 80: 50}) == (50, 80)
     assert level_lines({10: 20, 100: 80}) == (100,)
     assert count_bands((50, 80), {10: 3, 50: 2, 79: 1, 80: 4}, [(79, True), (10, False)]) == [
@@ -125,7 +125,7 @@ def test_labels_in_bands_cover_the_level_of_their_period(level):
     assert error < {0.95: 0.031, 0.6: 0.069}[level]
 
 
-def test_labels_go_where_good_and_bad_answers_are_mixed():
+def test_labels_are_drawn_from_bands_with_mixed_answers():
     sick = labelled_in_bands(0.6)
     assert sick[2].good + sick[2].bad > 20
     assert all(band.good + band.bad >= 5 for band in sick)
@@ -133,7 +133,7 @@ def test_labels_go_where_good_and_bad_answers_are_mixed():
     assert well[0].good + well[0].bad > 15
 
 
-def test_either_line_sees_a_later_fall_at_its_true_level():
+def test_both_thresholds_show_a_later_fall_at_its_true_level():
     for _ in range(20):
         for line, rates in enumerate(learn_lines(labelled_in_bands(0.95))):
             truth = SHARES * GOOD[0.95]

@@ -24,7 +24,7 @@ def known(hit=0.9, miss=0.2, mass=0.95):
 
 @pytest.mark.parametrize("labels", [(24, 1, 5, 20), (3, 0, 2, 9)])
 @pytest.mark.parametrize("passed", [380, 150])
-def test_error_rates_are_those_of_the_integral_over_what_may_be(labels, passed):
+def test_error_rates_equal_the_posterior_integral(labels, passed):
     """Likelihood times the documented beliefs, summed over a grid of quantiles."""
     good_p, bad_p, good_f, bad_f = labels
     at = (np.arange(60) + 0.5) / 60
@@ -46,7 +46,7 @@ def test_error_rates_are_those_of_the_integral_over_what_may_be(labels, passed):
         assert (draws**2).mean() == pytest.approx(square, abs=0.012)
 
 
-def test_lines_between_bands_have_the_rates_of_what_scores_above_them():
+def test_band_thresholds_have_the_rates_of_scores_above_them():
     bands = [ScoreBand(80, 4, 9), ScoreBand(100, 12, 2), ScoreBand(220, 16, 0)]
     share = dirichlet([81, 101, 221]).mean()
     good = np.array([4.75 / 14.5, 13.05 / 15.5, 17.35 / 17.5])
@@ -61,7 +61,7 @@ def test_lines_between_bands_have_the_rates_of_what_scores_above_them():
         assert ((1 - level) * rates.miss).mean() == pytest.approx(missed, abs=0.004)
 
 
-def test_two_thirds_of_the_doubt_lie_above_the_interval():
+def test_two_thirds_of_the_excluded_mass_lie_above_the_interval():
     mean, (low, high) = known(mass=0.94).labelled_level()
     assert (mean, low, high) == pytest.approx((0.5, 0.02, 0.96))
 
@@ -69,7 +69,7 @@ def test_two_thirds_of_the_doubt_lie_above_the_interval():
 @pytest.mark.parametrize(
     ("labels", "doubt"), [(29, 0.15), (30, 0.15), (50, 0.45), (150, 0.10), (5_000, 0.05)]
 )
-def test_interval_spends_its_part_of_the_doubt_at_each_number_of_labels(labels, doubt):
+def test_interval_spends_its_share_of_the_error_at_each_label_count(labels, doubt):
     found = learn(Confusion(20, 2, 2, 20), passed=300, scored=400, n_labels=labels)
     assert found.mass == pytest.approx(1 - 0.05 * doubt)
     half = labels / 2
@@ -77,11 +77,11 @@ def test_interval_spends_its_part_of_the_doubt_at_each_number_of_labels(labels, 
     assert lines.mass == pytest.approx(1 - 0.05 * doubt)
 
 
-def test_labels_count_themselves_where_no_number_is_given():
+def test_label_count_defaults_to_the_confusion_matrix_total():
     assert learn(Confusion(20, 10, 10, 10), passed=300, scored=400).mass == 1 - 0.05 * 0.45
 
 
-def test_level_of_a_window_is_read_off_its_pass_rate():
+def test_level_of_a_window_follows_from_its_pass_rate():
     rates = known()
     mean, (low, high) = rates.level(5_500, 10_000)
     assert mean == pytest.approx((0.55 - 0.2) / 0.7, abs=0.002)
@@ -91,7 +91,7 @@ def test_level_of_a_window_is_read_off_its_pass_rate():
     assert rates.level(100, 100)[0] == 1.0
 
 
-def test_threshold_and_the_levels_it_leaves_possible_are_tenths_of_the_draws():
+def test_threshold_and_possible_levels_are_deciles_of_the_draws():
     """The level is between 0 and 100 misses in a thousand, evenly."""
     miss = np.linspace(0.1, 0.2, 1001)
     rates = ErrorRates(np.full(1001, 0.9), miss, EVEN)
@@ -101,7 +101,7 @@ def test_threshold_and_the_levels_it_leaves_possible_are_tenths_of_the_draws():
     assert (rates.highest_level(0.0), rates.highest_level(1.0)) == (0.0, 1.0)
 
 
-def test_rates_that_lie_close_together_do_not_divide_by_nothing():
+def test_nearly_equal_rates_do_not_divide_by_zero():
     assert known(hit=0.5, miss=0.5).threshold(1.0) == pytest.approx(0.55)
     assert known(hit=0.5, miss=0.5).highest_level(0.52) == pytest.approx(0.4)
 
@@ -109,10 +109,10 @@ def test_rates_that_lie_close_together_do_not_divide_by_nothing():
 @pytest.mark.parametrize(
     ("clear", "tells"), [(0.96, True), (0.94, None), (0.51, None), (0.49, False)]
 )
-def test_evaluator_tells_where_it_does_so_in_19_of_20_draws(clear, tells):
+def test_evaluator_discriminates_if_19_of_20_draws_do(clear, tells):
     hit = np.where(np.arange(1000) < 1000 * clear, 0.8, 0.6)
     assert ErrorRates(hit, np.full(1000, 0.4), hit).tells() is tells
 
 
-def test_score_at_a_line_is_above_it():
+def test_score_at_a_band_threshold_is_in_the_upper_band():
     assert [band.scored for band in count_bands((50,), {49: 1, 50: 2})] == [1, 2]

@@ -13,7 +13,7 @@ def fall(rng, after=0.65, per_bucket=5):
     return np.arange(240) * 60.0, rng.binomial(per_bucket, rate).astype(float), n
 
 
-def test_truth_lies_within_the_bounds_in_about_nine_of_ten():
+def test_onset_range_contains_the_truth_in_about_nine_of_ten():
     rng = np.random.default_rng(3)
     found = [find_onset(*fall(rng)) for _ in range(300)]
     inside = np.mean([onset.earliest_s <= 200 * 60 <= onset.latest_s for onset in found])
@@ -21,17 +21,17 @@ def test_truth_lies_within_the_bounds_in_about_nine_of_ten():
     assert abs(np.median([onset.at_s for onset in found]) - 200 * 60) <= 120
 
 
-def test_larger_fall_is_dated_more_closely():
+def test_larger_fall_has_a_narrower_onset_range():
     rng = np.random.default_rng(4)
     small, large = find_onset(*fall(rng, 0.75)), find_onset(*fall(rng, 0.2))
     assert large.latest_s - large.earliest_s < small.latest_s - small.earliest_s
 
 
-def test_rise_is_no_fall():
+def test_rise_is_not_reported_as_a_fall():
     assert find_onset(np.arange(2.0), np.array([1.0, 5.0]), np.array([5.0, 5.0])) is None
 
 
-def test_one_bucket_has_no_moment():
+def test_single_bucket_has_no_onset():
     assert find_onset(np.zeros(1), np.ones(1), np.ones(1)) is None
 
 
@@ -70,7 +70,7 @@ def test_long_reference_counts_as_two_thousand_samples():
     assert shorter.evidence != pytest.approx(short.evidence, abs=1e-4)
 
 
-def test_range_of_a_change_is_the_least_set_of_buckets_that_holds_95_of_100():
+def test_change_range_is_the_smallest_set_of_buckets_with_95_percent():
     start_s, passed, n = fall(np.random.default_rng(6), 0.75)
     from scipy.special import betaln
 
@@ -85,5 +85,5 @@ def test_range_of_a_change_is_the_least_set_of_buckets_that_holds_95_of_100():
     )  # fmt: skip
 
 
-def test_nothing_scored_has_no_change():
+def test_unscored_stream_has_no_change():
     assert locate_change(np.zeros(3), np.zeros(3)) is None

@@ -10,13 +10,13 @@ from monitor.stats.two_rates import LOOKS, CheckAnswer, check_pairs, p_values, p
 @pytest.mark.parametrize(
     ("good", "n"), [((9, 4), 10), ((10, 6), 10), ((28, 20), 30), ((45, 33), 50)]
 )
-def test_p_value_is_that_of_scipy(good, n):
+def test_pair_check_p_value_equals_scipys(good, n):
     table = [list(good), [n - good[0], n - good[1]]]
     expected = boschloo_exact(table, alternative="greater", n=32).pvalue
     assert p_values(n, n)[good] == pytest.approx(expected, rel=1e-3)
 
 
-def test_no_change_is_called_worse_in_at_most_four_of_a_hundred_whatever_the_rate():
+def test_no_change_is_called_worse_in_at_most_4_of_100_at_any_rate():
     sizes = [power(rate, rate).worse for rate in np.linspace(0.02, 0.98, 25)]
     assert max(sizes) <= 0.04
     assert power(0.95, 0.95).worse == pytest.approx(0.010, abs=0.001)
@@ -32,7 +32,7 @@ def test_better_answers_are_never_called_worse():
     assert power(0.70, 0.95).worse < 1e-4
 
 
-def test_it_asks_for_more_until_a_look_then_answers():
+def test_check_asks_for_labels_until_the_next_look():
     good, bad = [True] * 50, [False] * 50
     assert check_pairs(good[:9], bad[:9]).next_look == 10
     assert check_pairs(good[:10], bad[:10]).answer is CheckAnswer.WORSE
@@ -41,7 +41,7 @@ def test_it_asks_for_more_until_a_look_then_answers():
     assert check_pairs(good, good).answer is CheckAnswer.NO_CHANGE
 
 
-def test_what_one_side_has_more_waits_and_later_pairs_change_nothing():
+def test_unpaired_labels_wait_and_later_pairs_do_not_change_the_answer():
     good, bad = [True] * 50, [False] * 50
     assert check_pairs(good, bad[:9]).answer is CheckAnswer.GO_ON
     first = check_pairs(good[:10], bad[:10])
@@ -49,7 +49,7 @@ def test_what_one_side_has_more_waits_and_later_pairs_change_nothing():
     assert first.pairs == LOOKS[0].pairs
 
 
-def test_sides_of_different_sizes_have_the_p_values_of_scipy():
+def test_p_values_of_unequal_sides_equal_scipys():
     found = p_values(6, 11)
     for good in ((5, 3), (6, 7), (2, 9), (3, 1)):
         table = [[good[0], good[1]], [6 - good[0], 11 - good[1]]]

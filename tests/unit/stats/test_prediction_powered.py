@@ -23,7 +23,7 @@ def sums(w, y):
 
 
 @given(rates, st.sampled_from([0.0, 1.0]), rates)
-def test_expectation_is_what_the_judge_would_say(prediction, truth, probability):
+def test_difference_estimate_is_unbiased(prediction, truth, probability):
     asked = difference_estimate(prediction, truth, probability)
     not_asked = difference_estimate(prediction, None, probability)
     mean = probability * asked + (1 - probability) * not_asked
@@ -31,7 +31,7 @@ def test_expectation_is_what_the_judge_would_say(prediction, truth, probability)
 
 
 @given(rates, rates)
-def test_variance_is_what_the_theorem_says(prediction, probability):
+def test_variance_matches_the_theorem(prediction, probability):
     values = [difference_estimate(prediction, 1.0, probability), prediction]
     variance = np.cov(values, aweights=[probability, 1 - probability], ddof=0)
     expected = (1 / probability - 1) * (1 - prediction) ** 2
@@ -39,13 +39,13 @@ def test_variance_is_what_the_theorem_says(prediction, probability):
 
 
 @pytest.mark.parametrize("probability", [0.0, -0.1, 1.5])
-def test_asking_with_an_impossible_probability_is_refused(probability):
+def test_impossible_judge_probability_is_refused(probability):
     with pytest.raises(ValueError, match="probability"):
         difference_estimate(0.5, 1.0, probability)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.sampled_from([1.0, 20.0, 1 / 0.03]))
-def test_plain_samples_are_worth_what_they_are(outcomes, weight):
+def test_equal_weight_samples_have_full_effective_size(outcomes, weight):
     found = effective_size(**sums([weight] * len(outcomes), outcomes))
     assert found == pytest.approx(len(outcomes), rel=1e-12)
 
@@ -53,17 +53,17 @@ def test_plain_samples_are_worth_what_they_are(outcomes, weight):
 @given(
     st.lists(st.tuples(st.floats(1, 50), st.floats(-4, 5)), min_size=2, max_size=40),
 )
-def test_size_is_above_nothing_and_never_above_n(pairs):
+def test_effective_size_is_between_zero_and_n(pairs):
     size = effective_size(**sums(*zip(*pairs, strict=True)))
     assert 0 <= size <= len(pairs) * (1 + 1e-9)
 
 
-def test_certain_rate_of_estimates_that_vary_is_not_certain():
+def test_varying_estimates_reduce_the_size_of_a_certain_rate():
     size = effective_size(**sums([1.0] * 40, [1.0] * 38 + [10.0, -7.0]))
     assert size < 10
 
 
-def test_interval_covers_the_rate_as_often_as_it_says():
+def test_interval_has_its_stated_coverage_of_the_rate():
     """Two thousand windows of 400 samples, a quarter judged, with a prediction that is off."""
     random = np.random.default_rng(3)
     covered = []

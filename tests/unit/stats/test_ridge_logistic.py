@@ -14,7 +14,7 @@ numbers = st.floats(-5, 5)
 
 
 @given(st.data(), sizes)
-def test_what_is_found_is_the_top_of_the_posterior(data, n):
+def test_ridge_logistic_finds_the_posterior_mode(data, n):
     design = data.draw(arrays(float, (n, 3), elements=numbers))
     targets = data.draw(arrays(float, n, elements=st.floats(0, 1)))
     centre = data.draw(arrays(float, 3, elements=numbers))
@@ -24,7 +24,7 @@ def test_what_is_found_is_the_top_of_the_posterior(data, n):
     assert design.T @ missing == pytest.approx(precision * (weights - centre), abs=1e-3)
 
 
-def test_beliefs_fade_with_what_is_seen():
+def test_prior_fades_with_data():
     random = np.random.default_rng(3)
     design = np.column_stack([np.ones(20_000), random.normal(size=20_000)])
     targets = (random.random(20_000) < expit(design @ [-1.0, 2.0])).astype(float)
@@ -32,14 +32,14 @@ def test_beliefs_fade_with_what_is_seen():
     assert found == pytest.approx([-1.0, 2.0], abs=0.1)
 
 
-def test_outcomes_that_a_line_parts_leave_the_weights_finite():
+def test_separable_outcomes_leave_the_weights_finite():
     design = np.column_stack([np.ones(40), np.linspace(-1, 1, 40)])
     found = ridge_logistic(design, (design[:, 1] > 0).astype(float), np.zeros(2), np.ones(2))
     assert 1 < found[1] < 20
 
 
 @given(st.lists(st.tuples(numbers, st.sampled_from([0.0, 1.0]), st.integers(0, 4)), max_size=20))
-def test_a_row_that_counts_twice_is_two_rows(rows):
+def test_row_with_weight_two_equals_two_rows(rows):
     x, targets, counts = np.array(rows, float).reshape(-1, 3).T
     design = np.column_stack([np.ones(len(x)), x])
     often, belief = counts.astype(int), (np.zeros(2), np.ones(2))

@@ -12,7 +12,7 @@ def test_wealth_is_the_beta_mixture():
     assert log_wealth(np.array(3.0), np.array(4.0), np.array(0.6)) == pytest.approx(expected)
 
 
-def test_bounds_are_where_the_wealth_reaches_its_limit():
+def test_bounds_lie_where_the_wealth_reaches_its_limit():
     low, high = anytime_bounds(80, 100)
     for edge in (low, high):
         wealth = log_wealth(np.array(80.0), np.array(100.0), np.array(edge))
@@ -31,11 +31,11 @@ def test_bounds_contain_the_rate_at_the_edges(passed, n):
     assert 0.0 <= low <= rate <= high <= 1.0
 
 
-def test_nothing_is_known_of_nothing():
+def test_no_samples_give_the_widest_bounds():
     assert anytime_bounds(0, 0) == (0.0, 1.0)
 
 
-def test_true_rate_stays_inside_at_all_sizes_at_once():
+def test_true_rate_stays_inside_the_bounds_at_every_size():
     rng = np.random.default_rng(7)
     n = np.arange(1, 1001)
     missed = 0
@@ -46,7 +46,7 @@ def test_true_rate_stays_inside_at_all_sizes_at_once():
     assert missed / 1200 <= 0.05
 
 
-def test_arrays_are_bounded_at_once():
+def test_anytime_bounds_accept_arrays():
     low, high = anytime_bounds(np.array([[80.0], [8.0]]), np.array([[100.0], [10.0]]))
     assert low.shape == high.shape == (2, 1)
     assert high[1, 0] - low[1, 0] > high[0, 0] - low[0, 0]

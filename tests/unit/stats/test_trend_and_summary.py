@@ -21,7 +21,7 @@ from monitor.testing import make_evaluation
 HOURS = np.arange(24) / 24
 
 
-def test_plain_trend_gives_the_figures_of_the_example():
+def test_plain_trend_reproduces_the_documented_example():
     found = plain_trend([0.78, 0.82, 0.85])
     assert (found.trend, round(found.change_rate, 2), round(found.stability_score, 2)) == (
         "improving",
@@ -34,11 +34,11 @@ def test_plain_trend_gives_the_figures_of_the_example():
     ("scores", "trend"),
     [([0.9, 0.8, 0.7], "declining"), ([0.9, 0.9, 0.9], "stable"), ([0.5], "stable")],
 )
-def test_plain_trend_says_which_way(scores, trend):
+def test_plain_trend_gives_the_direction(scores, trend):
     assert plain_trend(scores).trend == trend
 
 
-def test_normal_interval_gives_the_figures_of_the_example():
+def test_normal_interval_reproduces_the_documented_example():
     low, high = normal_interval(45, 50)
     assert (round(low, 3), round(high, 3)) == (0.817, 0.983)
 
@@ -54,12 +54,12 @@ def test_summary_equals_numpy():
     assert sum(count for _, count in found.histogram) == 501
 
 
-def test_bins_of_the_report_have_the_form_of_the_example():
+def test_report_bins_have_the_documented_form():
     found = summarise([0.65, 0.7, 0.75, 1.0])
     assert found.histogram == (("0.6-0.7", 1), ("0.7-0.8", 2), ("0.9-1.0", 1))
 
 
-def test_summary_of_a_histogram_is_right_to_half_a_hundredth():
+def test_histogram_summary_is_accurate_to_half_a_hundredth():
     scores = np.random.default_rng(2).beta(5, 2, 400)
     bins = np.floor(scores * 100 + 0.5).astype(int)
     found = summarise_bins({int(b): int((bins == b).sum()) for b in set(bins.tolist())})
@@ -94,14 +94,14 @@ def test_flat_rate_is_stable_nearly_always():
 
 
 @pytest.mark.parametrize(("end", "direction"), [(0.75, "declining"), (0.99, "improving")])
-def test_slope_is_seen(end, direction):
+def test_slope_is_detected(end, direction):
     rng = np.random.default_rng(4)
     found = robust_trend(HOURS.tolist(), *passes(rng, np.linspace(0.88, end, 24)))
     assert found.direction == direction
     assert found.low < (end - 0.88) * 24 / 23 < found.high
 
 
-def test_rate_that_jumps_about_is_unstable():
+def test_erratic_rate_is_unstable():
     rng = np.random.default_rng(5)
     jumping = np.where(np.arange(24) % 2, 0.95, 0.75)
     assert robust_trend(HOURS.tolist(), *passes(rng, jumping)).stability < 0.3
@@ -117,14 +117,14 @@ def test_few_scores_leave_the_trend_uncertain():
     assert found.direction == "uncertain"
 
 
-def test_trend_of_a_course_leaves_gaps_out():
+def test_trend_of_a_series_ignores_gaps():
     steps = {
         3600 * hour: Tally(n=50, passed=45, sum_w=50, sum_w2=50, sum_wy=45) for hour in range(12)
     }
     assert trend_of(steps | {3600 * 40: Tally()}).points == 12
 
 
-def test_trend_is_never_surer_than_its_samples_allow():
+def test_trend_interval_is_at_least_the_binomial_noise():
     """Points right on a line: the interval is that of the binomial noise alone."""
     days, n = np.arange(10.0), np.full(10, 400.0)
     found = robust_trend(days, n * 0.9, n)
@@ -141,7 +141,7 @@ def test_scores_that_begin_at_zero_are_stable_only_if_they_stay(scores, stabilit
 
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=30), st.integers(1, 3))
-def test_figures_of_any_scores_are_numpys(thousandths, times):
+def test_figures_of_random_scores_equal_numpys(thousandths, times):
     """Counted by hundredths, a score that came several times is as many scores."""
     scores = [each / 1000 for each in thousandths]
     found, values = summarise(scores), np.array(scores)
@@ -159,20 +159,20 @@ def test_figures_of_any_scores_are_numpys(thousandths, times):
 
 
 @given(st.integers(0, 100))
-def test_each_hundredth_lies_in_the_tenth_that_its_first_digit_names(position):
+def test_each_score_falls_into_the_tenth_of_its_first_digit(position):
     tenth = min(9, position // 10)
     name = f"{tenth / 10:.1f}-{(tenth + 1) / 10:.1f}"
     assert summarise([position / 100]).histogram == ((name, 1),)
 
 
 @pytest.mark.parametrize("figures", [lambda: summarise([]), lambda: summarise_bins({40: 0})])
-def test_no_scores_have_no_figures(figures):
+def test_no_scores_give_no_figures(figures):
     with pytest.raises(ValueError, match="at least one score"):
         figures()
 
 
 @pytest.mark.parametrize(("passed", "low", "high"), [(49, 0.9412, 1.0), (1, 0.0, 0.0588)])
-def test_normal_interval_is_cut_to_rates(passed, low, high):
+def test_normal_interval_is_clipped_to_zero_to_one(passed, low, high):
     assert normal_interval(passed, 50) == pytest.approx((low, high), abs=1e-4)
 
 

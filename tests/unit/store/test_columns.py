@@ -26,7 +26,7 @@ DIALECTS = pytest.mark.parametrize("dialect", [sqlite.dialect(), postgresql.dial
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
-def test_nul_is_replaced_wherever_it_stands_and_nothing_else_is():
+def test_only_nul_characters_are_replaced():
     sample = {"a\0": ["b\0", {"c": "\0", "n": 1, "t": True, "none": None, "f": 0.5}], "d": "ü"}
     assert unpack(pack(json.dumps(sample), ['{"e":"\\u0000"}'])) == {
         "a\ufffd": ["b\ufffd", {"c": "\ufffd", "n": 1, "t": True, "none": None, "f": 0.5}],
@@ -36,16 +36,16 @@ def test_nul_is_replaced_wherever_it_stands_and_nothing_else_is():
     }
 
 
-def test_words_that_look_like_a_nul_stay():
+def test_escaped_nul_text_is_unchanged():
     assert unpack(pack(json.dumps({"a": "\\u0000"})))["a"] == "\\u0000"
 
 
 @pytest.mark.parametrize("nothing", ["", b""])
-def test_nothing_is_read_as_nothing(nothing):
+def test_empty_column_is_read_as_none(nothing):
     assert unpack(nothing) is None
 
 
-def test_sample_is_read_without_the_records_beside_it():
+def test_sample_is_read_from_a_payload_with_evaluation_records():
     sample = make_sample()
     payload = unpack(pack(sample.model_dump_json(), ['{"score":1}', '{"score":2}']))
     assert [record["score"] for record in payload["evaluations"]] == [1, 2]
@@ -97,13 +97,13 @@ def test_time_of_another_zone_is_read_in_utc(dialect):
     assert (found, found.utcoffset()) == (AT, timedelta(0))
 
 
-def test_packed_column_is_named_as_it_was_when_the_table_was_made():
+def test_packed_column_keeps_its_original_database_type():
     kinds = [PackedColumn().load_dialect_impl(d) for d in (sqlite.dialect(), postgresql.dialect())]
     assert [kind.__visit_name__ for kind in kinds] == ["JSON", "large_binary"]
     assert PackedColumn().process_result_value(None, sqlite.dialect()) is None
 
 
-def test_none_matches_every_value():
+def test_filter_none_matches_every_value():
     app = column("app")
     assert str(matches(app, None)) == "true"
     assert str(matches(app, "shop")) == "app = :app_1"

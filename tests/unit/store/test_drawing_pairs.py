@@ -26,7 +26,7 @@ def pairs(connection, most=10):
     return draw_pairs(connection, app="shop", metric="groundedness", at=NOW, most=most)
 
 
-def test_each_pair_has_one_sample_from_before_the_moment_and_one_from_it_on(connection):
+def test_each_pair_has_one_sample_before_and_one_after_the_change(connection):
     before, after = put(connection, -3, -2, -1), put(connection, 0, 1)
     put(connection, -1, 1, app="bot")
     put(connection, -1, 1, metric="relevance")
@@ -37,14 +37,14 @@ def test_each_pair_has_one_sample_from_before_the_moment_and_one_from_it_on(conn
     assert pairs(connection, most=1) == found[:1]
 
 
-def test_sample_whose_texts_are_gone_is_in_no_pair(connection):
+def test_sample_with_deleted_texts_is_in_no_pair(connection):
     [gone] = put(connection, -1)
     put(connection, 1)
     blank(connection, [gone], why="too old")
     assert pairs(connection) == []
 
 
-def test_order_in_which_a_pair_is_shown_does_not_tell_which_came_first():
+def test_pair_display_order_hides_which_sample_came_first():
     shown = [SamplePair(f"b{n}", f"a{n}") for n in range(200)]
     first = sum(pair.shuffled[0] == pair.before for pair in shown)
     assert 70 < first < 130

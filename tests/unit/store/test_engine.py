@@ -62,12 +62,12 @@ def test_addresses_of_postgresql_have_the_one_driver_and_readers_see_one_state(s
         assert store.engine.pool._pre_ping
 
 
-def test_sqlite_needs_no_question_before_each_transaction(store):
+def test_sqlite_pool_does_not_ping_before_transactions(store):
     assert not store.is_postgresql
     assert not store.engine.pool._pre_ping
 
 
-def test_only_a_transaction_that_writes_takes_the_lock_at_its_beginning(store, sqlite_url):
+def test_only_write_transactions_lock_at_their_start(store, sqlite_url):
     with closing(Store(sqlite_url)) as other, store.read(), other.write() as connection:
         insert(connection, totals, [total()])
         third = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), timeout=0)
@@ -75,7 +75,7 @@ def test_only_a_transaction_that_writes_takes_the_lock_at_its_beginning(store, s
             third.execute("BEGIN IMMEDIATE")
 
 
-def test_reads_of_one_transaction_see_one_state(store, sqlite_url):
+def test_reads_in_one_transaction_see_one_snapshot(store, sqlite_url):
     with closing(Store(sqlite_url)) as other, store.read() as reader:
         assert counts_of(reader) == {}
         with other.write() as writer:
@@ -85,7 +85,7 @@ def test_reads_of_one_transaction_see_one_state(store, sqlite_url):
         assert counts_of(reader) == {"shop": 1}
 
 
-def test_row_that_is_there_is_refused_without_its_values(store):
+def test_duplicate_row_is_refused_without_printing_its_values(store):
     with (
         pytest.raises(RowRefusedError, match=r"refuses a value \(IntegrityError\)"),
         store.write() as c,
@@ -93,7 +93,7 @@ def test_row_that_is_there_is_refused_without_its_values(store):
         insert(c, totals, [total(reason="secret"), total(reason="secret")])
 
 
-def test_database_that_cannot_be_used_is_named_without_its_password(tmp_path):
+def test_unusable_database_is_named_without_its_password(tmp_path):
     (tmp_path / "store.db").write_text("no database, but long enough to be read as one" * 9)
     with closing(Store(f"sqlite:///{tmp_path}/store.db")) as store:
         with pytest.raises(StoreUnavailableError, match="cannot be used") as caught:
@@ -103,7 +103,7 @@ def test_database_that_cannot_be_used_is_named_without_its_password(tmp_path):
         assert "store.db cannot be used" in problem
 
 
-def test_adding_sums_to_what_is_there_and_keeps_what_is_greater(connection):
+def test_add_sums_counts_and_keeps_the_greater_value(connection):
     found = []
     for n, last in ((2, 120), (3, 60), (5, 180), (7, 120)):
         rows = [stream("shop", n, last), stream("bot", n, last)]
@@ -114,7 +114,7 @@ def test_adding_sums_to_what_is_there_and_keeps_what_is_greater(connection):
     assert sorted(map(tuple, found)) == [("bot", 17, 180), ("shop", 17, 180)]
 
 
-def test_adding_goes_by_the_primary_key_unless_another_is_named(connection):
+def test_add_uses_the_primary_key_unless_another_is_given(connection):
     for _ in range(2):
         assert add(connection, totals, [total("b"), total("a")], sums=["count"]) == []
     assert counts_of(connection) == {"a": 2, "b": 2}
@@ -135,19 +135,19 @@ def test_rows_are_written_in_the_order_of_their_keys(store):
     assert [app for _, app in sorted(map(tuple, found))] == ["a", "b", "c"]
 
 
-def test_of_nothing_nothing_is_written(connection):
+def test_empty_lists_write_nothing(connection):
     assert insert_new(connection, totals, [], returning=totals.c.app) == set()
     assert add(connection, totals, [], sums=["count"]) == []
     put(connection, totals, [])
 
 
-def test_putting_replaces_all_but_the_key(connection):
+def test_put_replaces_every_column_but_the_key(connection):
     put(connection, totals, [total(count=3), total("bot", count=4)])
     put(connection, totals, [total(count=1)])
     assert counts_of(connection) == {"shop": 1, "bot": 4}
 
 
-def test_postgresql_takes_rows_as_one_value_where_the_columns_allow_it():
+def test_postgresql_receives_rows_as_one_value_if_columns_allow():
     names = ("app", "dimension", "census")
     made = statement("postgresql", dimensions, names, key=("app", "dimension"))
     sql = str(made.compile(dialect=postgresql.dialect()))
@@ -160,7 +160,7 @@ def test_postgresql_takes_rows_as_one_value_where_the_columns_allow_it():
 @pytest.mark.parametrize(
     ("dialect", "greatest"), [(sqlite.dialect(), "max("), (postgresql.dialect(), "greatest(")]
 )
-def test_each_database_has_its_word_for_the_greater_of_two(dialect, greatest):
+def test_each_dialect_uses_its_own_greatest_function(dialect, greatest):
     made = statement(
         dialect.name, streams, ("app", "n_total", "last_bucket_s"), key=NAMES, sums=("n_total",),
         latest=("last_bucket_s",),
@@ -168,17 +168,17 @@ def test_each_database_has_its_word_for_the_greater_of_two(dialect, greatest):
     assert greatest in str(made.compile(dialect=dialect))
 
 
-def test_long_lists_are_cut_without_leaving_anything_out():
+def test_long_lists_are_batched_completely():
     assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
     assert list(batched([], 2)) == []
 
 
-def test_json_holds_bytes_and_times_in_their_plain_forms():
+def test_json_encodes_bytes_and_times_in_plain_form():
     value = {"b": b"\x00\xff", "t": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "ü": [1.5]}
     assert compact_json(value) == '{"b":"AP8=","t":1000,"ü":[1.5]}'
 
 
-def test_copy_is_whole_private_and_one_file(store, tmp_path):
+def test_copy_is_complete_private_and_a_single_file(store, tmp_path):
     with store.write() as connection:
         insert(connection, totals, [total()])
     copy = tmp_path / "copy" / "c.db"
@@ -191,7 +191,7 @@ def test_copy_is_whole_private_and_one_file(store, tmp_path):
         assert read.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_copy_replaces_no_file_and_leaves_none_where_it_cannot_be(store, tmp_path):
+def test_copy_overwrites_no_file_and_leaves_none_on_failure(store, tmp_path):
     (tmp_path / "there").write_text("kept")
     with pytest.raises(SettingsError, match="exists already"):
         copy_to(store, tmp_path / "there")
@@ -200,7 +200,7 @@ def test_copy_replaces_no_file_and_leaves_none_where_it_cannot_be(store, tmp_pat
         copy_to(store, tmp_path / "no" / "folder")
 
 
-def test_copy_of_postgresql_is_for_its_own_tool(tmp_path):
+def test_postgresql_copy_names_its_own_tool(tmp_path):
     with closing(Store("postgresql://h/n")) as store, pytest.raises(SettingsError, match="pg_dump"):
         copy_to(store, tmp_path / "copy")
 

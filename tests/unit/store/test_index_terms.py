@@ -26,7 +26,7 @@ def test_facet_is_a_signed_number_of_64_bits_that_each_part_changes():
     assert any(facet("user", str(n)) < 0 for n in range(20))
 
 
-def test_sample_is_found_by_all_that_names_it():
+def test_sample_is_indexed_by_each_of_its_identifiers():
     found = terms(
         release="r", user_id="u", session_id="s", trace_id="t", tags={"plan": "pro"},
         segments=["release=r"], reason="late",
@@ -63,7 +63,7 @@ def test_sample_without_a_release_has_none_in_the_index():
     ("passed", "overall"),
     [((1, 0, None), "failed"), ((1, None), "passed"), ((None,), "unscored"), ((), "unscored")],
 )
-def test_sample_failed_where_one_metric_did_and_passed_where_another_did(passed, overall):
+def test_sample_is_indexed_as_failed_and_passed_by_metric(passed, overall):
     found = terms(*(row(f"m{n}", each) for n, each in enumerate(passed)))
     outcomes = {
         name
@@ -92,12 +92,12 @@ def test_score_of_zero_is_found():
     assert facet("bin", "m", "failed", "0") in terms(row("m", 0, score=0.0)).facets
 
 
-def test_words_are_those_of_question_and_answer_each_to_its_limit():
+def test_index_words_come_from_question_and_answer_up_to_a_limit():
     found = terms(query="q" * 2_001, output="a" * 6_001).words
     assert found == "q" * 2_000 + "\n" + "a" * 6_000
 
 
-def test_words_hold_nothing_that_a_database_refuses():
+def test_index_words_contain_no_unstorable_characters():
     assert terms(query=None, output="a\0b").words in {"a b", "a\ufffdb"}
 
 

@@ -89,14 +89,14 @@ def test_sample_whose_texts_were_forgotten_is_not_judged_again(connection):
     assert drawn(connection) == {second: True}
 
 
-def test_of_a_cascade_only_what_its_judge_saw_is_judged_again(connection):
+def test_only_judged_cascade_samples_are_judged_again(connection):
     put(connection, True, at=NOW - HOUR, judged=False)
     (seen,) = put(connection, True, at=NOW - HOUR, judged=True)
     assert drawn(connection, cascade=True) == {seen: True}
     assert len(drawn(connection)) == 2
 
 
-def test_newest_verdicts_since_the_change_come_newest_first(connection):
+def test_verdicts_since_the_change_are_read_newest_first(connection):
     put(connection, False, at=NOW - 2 * HOUR)
     put(connection, True, False, False, at=NOW - HOUR)
     of = stream(connection)
@@ -105,7 +105,7 @@ def test_newest_verdicts_since_the_change_come_newest_first(connection):
         assert found == verdicts
 
 
-def test_second_verdict_is_kept_once_with_the_model_that_gave_it(connection):
+def test_second_verdict_is_stored_once_with_its_model(connection):
     of = JudgedStream("shop", "groundedness", "v")
     for model in ("x" * 300, "later"):
         save_pairs(connection, [pair("a", of, model=model)], purpose="drip", now=NOW)
@@ -125,7 +125,7 @@ def test_call_about_several_metrics_of_a_sample_counts_once(connection, since, n
     assert calls_since(connection, since, purpose="drip") == n
 
 
-def test_judge_that_moved_is_named_from_the_moment_it_was_found(connection):
+def test_shifted_judge_is_named_from_its_detection_on(connection):
     assert read_judge(connection, "groundedness", "v") == JudgeRecheckState()
     moved = JudgeRecheckState(found_at=NOW, shift=-0.2, pairs=40)
     save_judge(connection, "groundedness", "v", moved)

@@ -31,7 +31,7 @@ def test_leases_of_other_names_are_free(store):
     assert (owner_of(store), owner_of(store, "tuning"), owner_of(store, "x")) == ("a", "b", None)
 
 
-def test_owner_that_lost_the_lease_does_not_release_that_of_the_next(store):
+def test_former_owner_cannot_release_the_next_owners_lease(store):
     lost = acquire(store, "scheduler", "a", ttl_s=-1)
     acquire(store, "scheduler", "b", ttl_s=60)
     release(store, lost)
@@ -46,7 +46,7 @@ def test_database_has_the_time_of_its_host(store):
     assert before - slack <= found <= datetime.now(UTC) + slack
 
 
-def test_each_owner_has_a_name_of_its_own_that_begins_with_its_process():
+def test_owner_names_are_unique_and_begin_with_the_process():
     first, second = new_owner(), new_owner()
     assert first != second
     assert first.startswith(process_name(os.getpid()))

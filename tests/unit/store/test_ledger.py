@@ -43,7 +43,7 @@ def scored(start_s, n=1, app="shop", reason=""):
     return Entry(app, start_s, Kind.SCORED, reason, n)
 
 
-def test_entries_of_one_place_add_up_and_the_others_stay_apart(connection):
+def test_ledger_entries_with_one_key_add_up(connection):
     book(connection, [scored(0, 2), scored(0, 3), scored(60, 5), scored(0, 7, reason="late")])
     book(connection, [scored(0, 11), scored(0, 13, app="bot")])
     assert read_totals(connection) == {
@@ -53,12 +53,12 @@ def test_entries_of_one_place_add_up_and_the_others_stay_apart(connection):
     assert read_totals(connection, "bot").keys() == {"bot"}
 
 
-def test_what_adds_up_to_nothing_makes_no_row(connection):
+def test_zero_sum_writes_no_ledger_row(connection):
     book(connection, [scored(0, 2), scored(0, -2)])
     assert read_totals(connection) == {}
 
 
-def test_span_is_read_from_its_beginning_until_before_its_end(connection):
+def test_ledger_span_is_read_half_open(connection):
     book(connection, [scored(at, 10**k) for k, at in enumerate((0, 60, 120, 180))])
     assert read_between(connection, 60)["shop"][SCORED] == 1110
     assert read_between(connection, 60, 180)["shop"][SCORED] == 110
@@ -79,12 +79,12 @@ def news(at=NOW, *, hook_id="h", app="shop", heard_at=None, **counters):
     )  # fmt: skip
 
 
-def test_counters_are_booked_where_the_bucket_of_the_heartbeat_begins(connection):
+def test_counters_are_booked_in_the_bucket_of_the_heartbeat(connection):
     absorb(connection, [news(seen=3)], bucket_s=60)
     assert connection.execute(select(counts.c.start_s)).scalar_one() == START_S
 
 
-def test_counters_with_a_name_that_the_ledger_lacks_are_left_out(connection):
+def test_counters_unknown_to_the_ledger_are_ignored(connection):
     known = {"seen": 1, "unseen": 2, "dropped_of_full": 3, "errored_of_E": 4, "feedback_of_good": 5}
     odd = {"seen_of_x": 6, "dropped": 7, "scored": 8, "scored_of_x": 9, "other": 10}
     absorb(connection, [news(**known, **odd)], bucket_s=60)
@@ -94,14 +94,14 @@ def test_counters_with_a_name_that_the_ledger_lacks_are_left_out(connection):
     }  # fmt: skip
 
 
-def test_counter_that_a_later_report_leaves_out_is_remembered(connection):
+def test_counter_missing_from_a_later_report_is_kept(connection):
     for counters in ({"seen": 5, "sent": 2}, {"sent": 3}, {"seen": 6}):
         absorb(connection, [news(**counters)], bucket_s=60)
     assert read_totals(connection)["shop"] == {SEEN: 6, Booking(Kind.SENT, ""): 3}
 
 
 @pytest.mark.parametrize("heard_at", [None, NOW + timedelta(seconds=30)])
-def test_hook_was_heard_by_our_clock_where_we_know_it(connection, heard_at):
+def test_hook_heartbeat_uses_our_clock_when_known(connection, heard_at):
     absorb(connection, [news(heard_at=heard_at)], bucket_s=60)
     assert last_heartbeat(connection) == (heard_at or NOW)
 
@@ -114,7 +114,7 @@ def test_each_app_has_the_heartbeat_of_its_newest_hook(connection):
     assert last_heartbeat(connection, "bot") == NOW
 
 
-def test_samples_of_another_program_count_as_those_of_a_hook_that_is_long_silent(connection):
+def test_samples_of_other_programs_are_booked_to_an_outside_hook(connection):
     for n in (2, 3):
         book_outside(connection, {"shop": n, "bot": 1}, now=NOW, bucket_s=60)
     of_hook = Counter({Booking(kind, ""): 5 for kind in (Kind.SEEN, Kind.SAMPLED, Kind.SENT)})
@@ -145,7 +145,7 @@ def test_dead_letters_are_returned_once_in_the_order_of_their_ids(connection):
     assert set_aside(connection, items) == []
 
 
-def test_longest_version_that_a_column_holds_is_kept(connection):
+def test_version_is_kept_up_to_the_column_limit(connection):
     set_aside(connection, [letter(version="9" * 30)])
     assert find_dead_letter(connection, "1700-0").version == "9" * 20
 
@@ -159,20 +159,20 @@ def test_newest_dead_letters_come_first_without_those_that_were_dropped(connecti
     assert found[0] == letter("1-0", at=NOW)
 
 
-def test_letter_that_was_dropped_is_not_found(connection):
+def test_dropped_dead_letter_is_not_found(connection):
     set_aside(connection, [letter()])
     drop_dead_letter(connection, "1700-0", why="bad")
     with pytest.raises(SettingsError, match="no entry is named"):
         find_dead_letter(connection, "1700-0")
 
 
-def test_name_of_several_letters_is_refused_as_such(connection):
+def test_ambiguous_dead_letter_name_is_refused(connection):
     set_aside(connection, [letter("1700-0"), letter("1700-1")])
     with pytest.raises(SettingsError, match="several entries are named '1700'"):
         find_dead_letter(connection, "1700")
 
 
-def test_letter_that_is_tried_again_no_longer_counts_as_failed(connection):
+def test_retried_dead_letter_no_longer_counts_as_failed(connection):
     failed = Entry("shop", START_S, Kind.FAILED, "not_json", 1)
     set_aside(connection, [letter(sample_id="s")])
     book(connection, [failed, failed])
@@ -185,7 +185,7 @@ def test_letter_that_is_tried_again_no_longer_counts_as_failed(connection):
     assert (again.state, again.sample_id) == (RETRYING, None)
 
 
-def test_only_a_letter_that_is_tried_again_ends_and_only_a_dead_one_is_dropped(connection):
+def test_only_retried_dead_letters_finish_and_only_dead_ones_are_dropped(connection):
     set_aside(connection, [letter("1-0"), letter("2-0"), letter("3-0")])
     for name in ("2-0", "3-0"):
         begin_retry(connection, letter(name, state=RETRYING), bucket_s=60)

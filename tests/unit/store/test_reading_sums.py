@@ -58,7 +58,7 @@ def set_mark(connection, level, complete_to_s=0, kept_from_s=0):
     connection.execute(levels.update().where(levels.c.level == level.name).values(values))
 
 
-def test_marks_that_nobody_set_say_that_nothing_is_summed_and_nothing_gone(connection):
+def test_unset_rollup_marks_mean_nothing_summed_and_nothing_deleted(connection):
     ensure_marks(connection)
     assert set(read_marks(connection).values()) == {(0, 0)}
     assert read_marks(connection, names=("texts",)) == {"texts": (0, 0)}
@@ -72,7 +72,7 @@ def test_streams_are_those_that_counted_since_a_time(connection):
     assert found[0].key == StreamKey("shop", "m2", "*", "v")
 
 
-def test_what_was_old_when_it_came_is_not_among_the_counted(connection):
+def test_scores_late_on_arrival_are_excluded_from_stream_sums(connection):
     sums = {"sum_w": 8, "sum_w2": 16, "sum_wy": 4, "past_w": 1, "past_w2": 2, "past_wy": 3}
     add_stream(connection, 1, n_total=9, past_n=4, **sums)
     [stream] = active_streams(connection, since_s=0)
@@ -89,7 +89,7 @@ def test_what_was_old_when_it_came_is_not_among_the_counted(connection):
         ((95, 95), 95, 2),
     ],
 )
-def test_newest_version_that_is_current_speaks_or_else_the_last_one_used(
+def test_newest_current_version_is_reported_or_else_the_last_used(
     connection, lasts, current_since_s, speaks
 ):
     for number, last_s in enumerate(lasts, 1):
@@ -129,7 +129,7 @@ def test_window_is_the_sum_of_its_pieces_with_their_histograms(connection):
     assert window_tallies(connection, from_s=0)[1].n == 8
 
 
-def test_rows_of_a_baseline_are_hours_where_the_buckets_are_gone(connection):
+def test_baseline_uses_hours_when_buckets_are_deleted(connection):
     add_stream(connection, 1)
     for start_s in (0, HOUR_S):
         add_sums(connection, HOURS, 1, start_s, n=60)
@@ -168,7 +168,7 @@ def test_cost_is_that_of_whole_apps_since_a_time(connection):
     assert cost_usd_since(connection, 10**6) == 0
 
 
-def test_scores_from_a_bin_on_are_counted_by_the_minute(connection):
+def test_scores_from_a_bin_upward_are_counted_per_minute(connection):
     for start_s, bins in ((0, {"b9": 1}), (60, {"b49": 1, "b50": 2, "b90": 4}), (120, {"b90": 1})):
         add_bins(connection, BUCKETS, 1, start_s, **bins)
     add_bins(connection, BUCKETS, 2, 60, b90=7)
@@ -178,7 +178,7 @@ def test_scores_from_a_bin_on_are_counted_by_the_minute(connection):
     ]
 
 
-def test_pass_line_of_an_app_is_read_with_the_scores_it_is_learnt_from(connection):
+def test_apps_pass_score_is_read_with_its_learning_scores(connection):
     row = {"app": "shop", "metric": "m", "evaluator_version": "v", "n": 3, "line": 0.4}
     insert(connection, pass_lines, [row | {"bins": {"40": 2, "9": 1}}])
     assert read_pass_lines(connection) == {("shop", "m", "v"): (0.4, 3)}
@@ -210,7 +210,7 @@ def test_late_rows_are_added_to_each_level_that_was_summed_without_them(connecti
     assert counted == {(DAY_S, 3): 3, (DAY_S, 4): 3}
 
 
-def test_rows_in_hours_that_are_not_summed_yet_are_left_to_the_sum(connection):
+def test_late_rows_of_open_hours_are_left_to_the_rollup(connection):
     add_late(connection, [late(60)], [])
     assert rows_of(connection, HOURS.sums) == {}
     assert len(connection.execute(select(levels)).all()) == 3
@@ -239,7 +239,7 @@ def test_each_closed_hour_and_day_is_one_step(hours):
     assert sums == {1: 48, 2: 96}
 
 
-def test_rows_go_once_they_are_too_old_and_the_wider_level_has_them(hours):
+def test_old_rows_are_deleted_once_the_wider_level_has_them(hours):
     now_s = 3 * DAY_S
     steps = roll_up(
         hours, now_s=now_s, settle_s=0, keep_s={"bucket": 0, "hour": DAY_S, "day": DAY_S}
@@ -259,7 +259,7 @@ def test_rows_go_once_they_are_too_old_and_the_wider_level_has_them(hours):
     assert left["day"] == [2 * DAY_S]
 
 
-def test_buckets_stay_while_their_hour_is_not_summed(hours):
+def test_buckets_are_kept_until_their_hour_is_summed(hours):
     roll_up(hours, now_s=2 * HOUR_S + 59, settle_s=60, keep_s={"bucket": 0})
     with hours.read() as connection:
         assert min(rows_of(connection, BUCKETS.sums)) == HOUR_S

@@ -14,7 +14,7 @@ def pair(found, expected, **slack):
 @pytest.mark.parametrize(
     ("found", "holds"), [(7, False), (8, True), (10, True), (13, True), (14, False)]
 )
-def test_a_sum_may_be_off_by_what_is_on_its_way_and_no_more(found, holds):
+def test_sum_may_differ_only_by_samples_in_flight(found, holds):
     assert pair(found, 10, below=2, above=3).holds is holds
 
 
@@ -35,11 +35,11 @@ def test_only_fractions_may_differ_by_rounding(found, expected, holds):
     assert pair(found, expected).holds is holds
 
 
-def test_difference_is_by_how_much_a_sum_is_larger():
+def test_difference_is_the_excess_of_a_sum():
     assert pair(7, 10).difference == -3
 
 
-def test_a_key_that_one_side_lacks_counts_as_nothing_there():
+def test_missing_key_counts_as_zero():
     sums = list(compare("a = b", {("shop", ""): 1}, {("shop", "late"): 2, "bot": 3}))
     assert [(item.where, item.found, item.expected) for item in sums] == [
         ("shop", 1, 0),
@@ -48,7 +48,7 @@ def test_a_key_that_one_side_lacks_counts_as_nothing_there():
     ]
 
 
-def test_errors_that_cancel_out_are_both_seen():
+def test_errors_that_cancel_out_are_both_reported():
     looked = Reconciliation(since_s=60, sums=[pair(9, 10), pair(11, 10), pair(5, 5)])
     [check] = looked.checks
     assert (check.sums, check.found, check.expected, check.difference) == (3, 25, 25, 2)
@@ -56,12 +56,12 @@ def test_errors_that_cancel_out_are_both_seen():
     assert not looked.holds
 
 
-def test_nothing_holds_while_the_queue_could_not_be_read():
+def test_reconciliation_fails_when_the_queue_cannot_be_read():
     assert Reconciliation(since_s=0, sums=[pair(1, 1)]).holds
     assert not Reconciliation(since_s=0, sums=[pair(1, 1)], complete=False).holds
 
 
-def test_json_lists_each_sum_that_is_off_and_counts_those_that_agree():
+def test_json_lists_wrong_sums_and_counts_correct_ones():
     looked = Reconciliation(since_s=60, sums=[pair(9, 10), pair(5, 5)], notes=("late",))
     assert looked.as_json() == {
         "holds": False,

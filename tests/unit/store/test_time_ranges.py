@@ -58,7 +58,7 @@ def test_newest_exchanges_say_whether_they_passed(connection):
     ]
 
 
-def test_value_is_new_from_its_first_bucket_on_and_never_again(connection):
+def test_segment_value_is_new_only_from_its_first_bucket(connection):
     for minutes, release in ((0, "v1"), (10, "v2"), (20, "v1"), (20, "v2"), (30, "v3")):
         at = NOW + timedelta(minutes=minutes)
         put(connection, make_evaluation(), at=at, release=release, user_id=release)

@@ -16,7 +16,7 @@ def create(connection, name="ci", **given):
     return create_token(connection, name, **fields | given)
 
 
-def test_token_is_found_by_its_own_secret_alone(connection):
+def test_token_is_found_only_by_its_own_secret(connection):
     first, second = create(connection, "first"), create(connection, "second", role="viewer")
     assert first != second
     assert find_token(connection, first, NOW).name == "first"
@@ -24,21 +24,21 @@ def test_token_is_found_by_its_own_secret_alone(connection):
     assert find_token(connection, "gw_other", NOW) is None
 
 
-def test_token_keeps_what_it_was_made_with(connection):
+def test_token_keeps_its_apps_scopes_author_and_times(connection):
     create(connection, scopes=("write", "label"), created_by="x" * 201, expires_at=LATER)
     [found] = read_tokens(connection)
     assert (found.apps, found.scopes) == (("a", "b"), ("label", "write"))
     assert (found.created_by, found.created_at, found.expires_at) == ("x" * 200, NOW, LATER)
 
 
-def test_token_lets_nobody_in_from_the_moment_it_expires(connection):
+def test_expired_token_is_refused_from_its_expiry_on(connection):
     secret = create(connection, expires_at=LATER)
     assert find_token(connection, secret, LATER - timedelta(seconds=1))
     assert find_token(connection, secret, LATER) is None
     assert not revoke_token(connection, "ci", LATER)
 
 
-def test_revoked_token_lets_nobody_in_and_its_name_is_free(connection):
+def test_revoked_token_is_refused_and_its_name_is_reusable(connection):
     secret = create(connection)
     assert not revoke_token(connection, "other", NOW)
     assert revoke_token(connection, "ci", NOW)

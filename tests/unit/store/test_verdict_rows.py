@@ -34,7 +34,7 @@ def save(connection, *new):
     return save_verdicts(connection, new, read_verdicts(connection))
 
 
-def test_first_verdict_is_a_change_and_the_same_status_again_is_none(connection):
+def test_only_a_first_or_different_status_is_a_change(connection):
     first = make_verdict(Status.HEALTHY, NOW)
     [change] = save(connection, first)
     assert (change.before, change.after, change.verdict) == (None, Status.HEALTHY, first)
@@ -61,7 +61,7 @@ def changed(connection):
     return connection
 
 
-def test_changes_are_listed_from_a_time_on_oldest_first(changed):
+def test_changes_since_a_time_are_listed_oldest_first(changed):
     found = read_changes(changed, since=NOW + MINUTE, app="support-bot")
     assert [(item.before, item.after) for item in found][:2] == [
         (Status.HEALTHY, Status.CRITICAL),
@@ -71,7 +71,7 @@ def test_changes_are_listed_from_a_time_on_oldest_first(changed):
     assert {item.app for item in read_changes(changed, since=NOW)} == {"support-bot", "bot"}
 
 
-def test_steps_are_those_of_whole_apps_in_one_window_after_one_of_them(changed):
+def test_status_changes_are_read_by_window_and_cursor_without_segments(changed):
     steps = read_steps(changed, since=NOW, window_s=3600)
     assert [(item.app, item.before, item.after) for item in steps] == [
         ("support-bot", None, Status.HEALTHY),
@@ -85,7 +85,7 @@ def test_steps_are_those_of_whole_apps_in_one_window_after_one_of_them(changed):
     assert read_steps(changed, **later, after_id=steps[1].change_id) == steps[2:]
 
 
-def test_states_of_the_streams_that_are_asked_for_are_read(connection):
+def test_only_requested_stream_states_are_read(connection):
     save_states(connection, {2: {"a": 1}, 3: {"a": 2}}, now=NOW)
     save_states(connection, {3: {"a": 3}}, now=NOW)
     assert read_states(connection) == {2: {"a": 1}, 3: {"a": 3}}
@@ -93,7 +93,7 @@ def test_states_of_the_streams_that_are_asked_for_are_read(connection):
     assert read_states(connection, []) == {}
 
 
-def test_apps_whose_evidence_rises_are_those_of_their_own_streams(connection):
+def test_apps_with_rising_evidence_are_found_by_their_whole_app_streams(connection):
     names = [
         ("shop", "*", "judge-1"),
         ("bot", "*", "judge-1"),
@@ -119,18 +119,18 @@ def fall(metric, high):
     )  # fmt: skip
 
 
-def test_pools_that_are_not_saved_again_are_forgotten(connection):
+def test_pools_not_saved_again_are_deleted(connection):
     save_pools(connection, {("a", "v"): {"": {"at_s": 1}}, ("b", "v"): {}}, {}, now=NOW)
     save_pools(connection, {("b", "v"): {"": {"at_s": 2}}}, {}, now=NOW + MINUTE)
     assert read_pools(connection) == {("b", "v"): {"": {"at_s": 2}}}
 
 
-def test_state_of_the_one_pool_that_there_was_is_that_of_what_all_share(connection):
+def test_old_single_pool_state_is_read_as_the_shared_pool(connection):
     save_pools(connection, {("a", "v"): {"at_s": 1, "x": 2}}, {}, now=NOW)
     assert read_pools(connection) == {("a", "v"): {"": {"at_s": 1, "x": 2}}}
 
 
-def test_falls_of_apps_together_are_listed_worst_first(connection):
+def test_common_falls_of_apps_are_listed_worst_first(connection):
     falls = {(m, "v"): fall(m, high) for m, high in (("a", 0.7), ("c", 0.6), ("b", 0.6))}
     save_pools(connection, {key: {} for key in (*falls, ("d", "v"))}, falls, now=NOW)
     assert [item.metric for item in fleet_falls(connection)] == ["b", "c", "a"]

@@ -44,12 +44,12 @@ def put(connection, trace_id, app="shop"):
     [((80, 20, 980, 20), True), ((98, 2, 980, 20), False), ((98, 2, 600, 400), False),
      ((0, 0, 980, 20), False), ((0, 20, 0, 0), False), ((0, 1, 9, 0), False)],
 )  # fmt: skip
-def test_complaints_have_risen_beyond_chance_or_not(counted, has_risen):
+def test_rise_of_complaints_is_tested_against_chance(counted, has_risen):
     names = ("good", "bad", "good_before", "bad_before")
     assert ComplaintCounts(**dict(zip(names, counted, strict=True))).has_risen is has_risen
 
 
-def test_last_day_is_compared_with_the_seven_before_it_of_the_same_app(connection):
+def test_complaints_of_the_last_day_are_compared_with_the_week_before(connection):
     ago_s = {1: 0, 2: DAY_S, 10: DAY_S + 60, 20: 8 * DAY_S, 100: 8 * DAY_S + 60}
     for n, ago in ago_s.items():
         book(connection, [Entry("shop", NOW_S - ago, Kind.FEEDBACK_STORED, "hook_bad", n)])
@@ -64,7 +64,7 @@ def test_last_day_is_compared_with_the_seven_before_it_of_the_same_app(connectio
     assert found == ComplaintCounts(good=5, bad=7, good_before=50, bad_before=30)
 
 
-def test_word_is_stored_once_with_what_a_column_holds_and_not_later_than_now(connection):
+def test_feedback_is_stored_once_sanitised_and_not_in_the_future(connection):
     late = NOW + timedelta(days=1)
     assert say(connection, "a", "t", at=late, comment="not\0good") == 1
     assert say(connection, "a", "t", comment="another") == 0
@@ -75,7 +75,7 @@ def test_word_is_stored_once_with_what_a_column_holds_and_not_later_than_now(con
     assert booked[Kind.FEEDBACK_STORED, "hook_bad"] == 1
 
 
-def test_last_word_of_each_answer_counts_and_whether_there_is_its_sample(connection):
+def test_latest_feedback_of_each_answer_is_counted_and_joined(connection):
     put(connection, "t1")
     put(connection, "t3", app="bot")
     say(connection, "a", "t1", good=False, at=NOW - timedelta(hours=1))
@@ -87,7 +87,7 @@ def test_last_word_of_each_answer_counts_and_whether_there_is_its_sample(connect
     assert count_feedback(connection, "shop", since=NOW - timedelta(hours=2)) == (2, 2, 1)
 
 
-def test_samples_that_users_complained_of_come_newest_complaint_first_and_once(connection):
+def test_complained_samples_are_listed_once_newest_complaint_first(connection):
     ids = {trace: put(connection, trace) for trace in ("t1", "t2", "t3")}
     put(connection, "t1", app="bot")
     for minute, (key, trace) in enumerate([("a", "t1"), ("b", "t2"), ("c", "t1"), ("d", "t2")]):

@@ -30,7 +30,7 @@ marks = st.builds(
 
 
 @given(times(MINUTE_S, 7_000), times(MINUTE_S, 7_000), marks)
-def test_pieces_lie_end_to_end_each_where_its_level_is_complete(from_s, to_s, known):
+def test_window_pieces_are_contiguous_and_complete_at_their_level(from_s, to_s, known):
     cut = pieces(from_s, to_s, known)
     if to_s <= from_s - from_s % DAY_S:
         assert cut == []
@@ -58,7 +58,7 @@ def test_open_window_ends_with_open_buckets(from_s, known):
 FULL = {"bucket": RollupMark(), "hour": RollupMark(4 * DAY_S), "day": RollupMark(4 * DAY_S)}
 
 
-def test_widest_level_that_holds_a_stretch_is_read():
+def test_widest_complete_level_is_read_for_each_part():
     assert pieces(DAY_S - HOUR_S - 60, 3 * DAY_S + HOUR_S + 60, FULL) == [
         (BUCKETS, DAY_S - HOUR_S - 60, DAY_S - HOUR_S),
         (HOURS, DAY_S - HOUR_S, DAY_S),
@@ -68,12 +68,12 @@ def test_widest_level_that_holds_a_stretch_is_read():
     ]
 
 
-def test_nothing_wider_than_asked_is_read():
+def test_no_level_wider_than_requested_is_read():
     assert pieces(0, 2 * DAY_S, FULL, widest_s=HOUR_S) == [(HOURS, 0, 2 * DAY_S)]
     assert pieces(0, 2 * DAY_S, FULL, widest_s=HOUR_S - 1) == [(BUCKETS, 0, 2 * DAY_S)]
 
 
-def test_beginning_without_narrow_rows_is_that_of_the_row_that_holds_it():
+def test_range_without_narrow_rows_starts_at_the_containing_row():
     gone = FULL | {"bucket": RollupMark(0, DAY_S + HOUR_S)}
     assert pieces(DAY_S + 60, DAY_S + 2 * HOUR_S, gone, widest_s=MINUTE_S) == [
         (HOURS, DAY_S, DAY_S + 2 * HOUR_S)

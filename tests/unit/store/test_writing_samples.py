@@ -62,7 +62,7 @@ def column(connection, of):
     return list(connection.execute(select(of)).scalars())
 
 
-def test_row_of_a_sample_says_when_it_came_and_by_what_it_is_joined(connection):
+def test_sample_row_has_its_arrival_time_and_join_keys(connection):
     long = "é" * 201
     write(connection, result(trace_id=long, session_id="a\0b", release=""), now=NOW)
     c = samples.c
@@ -70,7 +70,7 @@ def test_row_of_a_sample_says_when_it_came_and_by_what_it_is_joined(connection):
     assert tuple(row) == (int(NOW.timestamp() * 1000), long[:200], "a\ufffdb", None)
 
 
-def test_evaluation_without_a_score_has_its_reason_and_enters_no_rate(connection):
+def test_evaluation_without_a_score_has_a_reason_and_no_effect_on_rates(connection):
     skipped = Evaluation.skipped(
         target_event_id="i", evaluator_name="groundedness", reason="no_context"
     )
@@ -82,7 +82,7 @@ def test_evaluation_without_a_score_has_its_reason_and_enters_no_rate(connection
 
 
 @pytest.mark.parametrize(("label", "good"), [(True, True), (False, False)])
-def test_label_of_the_app_stands_beside_the_verdict_of_the_usual_metric(connection, label, good):
+def test_label_from_the_app_is_stored_with_the_default_metrics_verdict(connection, label, good):
     said = [make_evaluation(score=0.2), make_evaluation(evaluator_name="relevance", score=0.9)]
     write(connection, result(*said, label=label, sample_id="s", release="r\0"))
     [found] = labels_of(connection, "s")
@@ -90,7 +90,7 @@ def test_label_of_the_app_stands_beside_the_verdict_of_the_usual_metric(connecti
     assert (found.judge_passed, found.human_passed, found.labelled_at) == (False, good, NOW)
 
 
-def test_sample_without_a_label_gets_none(connection):
+def test_sample_without_a_label_stores_no_label(connection):
     write(connection, result(sample_id="s"))
     assert labels_of(connection, "s") == []
 
@@ -106,7 +106,7 @@ def test_sample_that_became_a_dead_letter_is_not_counted_again(connection):
     assert column(connection, samples.c.sample_id) == ["b"]
 
 
-def test_letter_of_a_sample_that_is_stored_is_not_a_failure(connection):
+def test_dead_letter_of_a_stored_sample_is_not_counted_as_a_failure(connection):
     write(connection, result(sample_id="a"))
     letter = DeadLetter(
         entry_id="1-0", sample_id="a", app="shop", at=NOW, reason="worker_died", detail="",
@@ -115,13 +115,13 @@ def test_letter_of_a_sample_that_is_stored_is_not_a_failure(connection):
     assert set_aside(connection, [letter]) == []
 
 
-def test_samples_of_the_doctor_are_stored_and_counted_nowhere(connection):
+def test_doctor_samples_are_stored_but_not_counted(connection):
     assert write(connection, result(app=DOCTOR_APP, user_id="u")) == 1
     assert read_totals(connection) == {}
     assert column(connection, dimensions.c.dimension) == []
 
 
-def test_bucket_of_the_ledger_is_that_of_the_sample_and_of_a_failure_that_of_now(connection):
+def test_samples_are_booked_at_their_own_time_and_failures_now(connection):
     at = NOW - timedelta(minutes=10)
     letter = DeadLetter(
         entry_id="1-0", sample_id=None, app="shop", at=at, reason="odd", detail="", body=b""
@@ -145,7 +145,7 @@ def own(*scores):
     ]
 
 
-def test_line_is_learnt_from_the_first_scores_and_from_none_after_them(connection):
+def test_pass_score_is_learned_only_from_the_first_scores(connection):
     first, last = OWN_LEARNT_AT
     key, results = own(*[0.95] * (first - 1), 0.45, *[0.95] * (last - first), *[0.35] * 9)
     write(connection, *results[: first - 1])
@@ -158,7 +158,7 @@ def test_line_is_learnt_from_the_first_scores_and_from_none_after_them(connectio
     assert read_first_scores(connection, key) == {95: last - 1, 45: 1}
 
 
-def test_result_older_than_the_status_window_counts_as_past(connection):
+def test_result_older_than_the_status_window_counts_in_the_total_only(connection):
     write(connection, result(), result(at=NOW - timedelta(days=40)))
     c = streams.c
     assert tuple(connection.execute(select(c.n_total, c.past_n)).one()) == (2, 1)
@@ -187,7 +187,7 @@ def test_apps_beyond_the_bound_keep_their_name_in_the_metadata(connection):
     assert [item.app for item in dead] == ["a", OTHER, DOCTOR_APP]
 
 
-def test_histograms_of_what_is_asked_add_up(connection):
+def test_input_histograms_add_up(connection):
     for _ in range(2):
         add_input_counts(connection, {("shop", 60, "words", 3): 2, ("shop", 120, "words", 4): 1})
     assert read_inputs(connection, "shop", from_s=60) == {"words": {3: 4, 4: 2}}
@@ -207,7 +207,7 @@ def test_positions_grow_with_time_and_differ_within_a_millisecond(connection):
     assert allot_positions(connection, times) == found
 
 
-def test_position_that_is_taken_is_given_to_no_other_sample(connection):
+def test_no_two_samples_get_the_same_position(connection):
     write(connection, result(sample_id="a"))
     [taken] = column(connection, samples.c.position)
     bits = TIE_BITS[connection.dialect.name]
@@ -216,7 +216,7 @@ def test_position_that_is_taken_is_given_to_no_other_sample(connection):
     assert (again["a"] >> bits) - (taken >> bits) in {0, 1}  # one draw further: at most the next
 
 
-def test_samples_of_before_the_index_enter_it_newest_first(connection):
+def test_samples_older_than_the_index_are_indexed_newest_first(connection):
     write(connection, *(result(sample_id=name, user_id="u") for name in ("a", "b", "c")))
     for number, name in enumerate("cba"):  # as the upgrade numbers them
         of = samples.update().where(samples.c.sample_id == name)
@@ -229,13 +229,13 @@ def test_samples_of_before_the_index_enter_it_newest_first(connection):
     assert index_older(connection) == 0
 
 
-def test_samples_of_one_user_are_those_of_no_other(connection):
+def test_samples_of_a_user_exclude_those_of_others(connection):
     given = (("a", "u"), ("b", "v"), ("c", None))
     write(connection, *(result(sample_id=name, user_id=user) for name, user in given))
     assert samples_of_user(connection, "u") == ["a"]
 
 
-def test_values_are_placed_by_app_and_dimension_and_remembered(connection):
+def test_segment_slots_are_stored_by_app_and_dimension(connection):
     items = [Placed("shop", [("user", "a"), ("plan", "x")], 60), Placed("bot", [("user", "b")], 60)]
     assert place(connection, items) == [("user=a", "plan=x"), ("user=b",)]
     c = dimensions.c
@@ -250,20 +250,20 @@ def test_values_are_placed_by_app_and_dimension_and_remembered(connection):
     assert place(connection, [Placed("shop", [], 60)]) == [()]
 
 
-def test_waiting_value_with_the_lowest_count_gives_way_and_its_count_is_the_error():
+def test_rarest_waiting_value_is_replaced_and_its_count_becomes_the_error():
     census = Census({"a": 9}, {"b": (3, 1), "c": (2, 0)})
     found = admit(census, {"d": 1}, {}, now_s=0, places=1, waiting=2)
     assert (found.named, found.waiting) == ({"a": 9}, {"b": (3, 1), "d": (3, 2)})
 
 
-def test_value_that_gets_a_place_remembers_what_was_certain_before():
+def test_promoted_value_keeps_its_certain_count():
     census = Census({"a": 0}, {"b": (7, 2)})
     found = admit(census, {"b": 3}, {"a": Seen(6, 0)}, now_s=0, places=1)
     assert (found.named, found.waiting) == ({"b": 5}, {})
     assert admit(census, {"b": 3}, {"a": Seen(8, 0)}, now_s=0, places=1).waiting == {"b": (10, 2)}
 
 
-def test_place_of_an_idle_value_goes_first_however_frequent_it_was():
+def test_slot_of_an_idle_value_is_freed_first():
     late_s = PATIENCE_S + 1
     seen = {"a": Seen(900, 0), "b": Seen(1, late_s)}
     found = admit(Census({"a": 0, "b": 0}), {"c": 1}, seen, now_s=late_s, places=2)
@@ -282,13 +282,13 @@ def test_worst_sample_is_one_of_its_metric_and_shows_question_and_answer(connect
     assert worst_samples(connection, **asked, until=NOW) == []
 
 
-def test_commonest_rate_of_an_apps_samples_is_its_own(connection):
+def test_apps_own_rate_is_the_most_common_one_of_its_samples(connection):
     assert own_rate(connection, "shop") is None
     write(connection, result(), result(), result(app="bot"))
     assert own_rate(connection, "shop") == 1.0
 
 
-def test_rates_that_were_asked_for_follow_each_other(connection):
+def test_requested_rates_form_consecutive_spans(connection):
     for minutes, rate in ((0, 0.5), (10, 0.25)):
         since = NOW + timedelta(minutes=minutes)
         asked = SampleRate(
@@ -303,12 +303,12 @@ def test_rates_that_were_asked_for_follow_each_other(connection):
     assert read_sample_rates(connection, "shop") == {"shop": (asked, None)}
 
 
-def test_more_frequent_values_come_first_where_places_are_few():
+def test_more_frequent_values_get_the_few_slots():
     found = admit(Census(), {"a": 1, "b": 3, "c": 3}, {}, now_s=0, places=2)
     assert found.named.keys() == {"b", "c"}
 
 
-def test_acts_are_listed_newest_first_with_their_target_cut(connection):
+def test_audit_entries_are_listed_newest_first_with_cut_targets(connection):
     for n in range(3):
         note_act(connection, who="ann", act=f"view{n}", target="t" * 500, at=NOW)
     found = newest_acts(connection, limit=2)
@@ -317,7 +317,7 @@ def test_acts_are_listed_newest_first_with_their_target_cut(connection):
 
 
 @pytest.mark.parametrize("forgotten", [True, False])
-def test_reason_of_an_evaluation_stays_as_long_as_its_record_has_it(connection, forgotten):
+def test_evaluation_reason_is_kept_only_while_its_record_has_it(connection, forgotten):
     said = Evaluation.skipped(
         target_event_id="i", evaluator_name="groundedness", reason="what ann said"
     )
@@ -327,7 +327,7 @@ def test_reason_of_an_evaluation_stays_as_long_as_its_record_has_it(connection, 
     assert column(connection, evaluations.c.reason) == (["" if forgotten else "what ann said"])
 
 
-def test_what_was_packed_ahead_is_written_where_the_segments_are_as_was_likely():
+def test_prepacked_sample_is_used_only_when_the_segments_match():
     made = result(tags={"language": "en"})
     ahead = replace(made, packed=b"ahead")
     assert ahead.pack(ahead.likely_segments) == b"ahead"

@@ -44,7 +44,7 @@ def test_golden_set_with_ground_truth_is_read_as_the_metrics_expect_it(golden):
     assert second.expected["unanswerable"] is True
 
 
-def test_golden_set_is_written_letter_for_letter_as_it_was_read(golden, tmp_path):
+def test_golden_set_is_written_back_unchanged(golden, tmp_path):
     TestSet.read(golden).write(tmp_path / "again.jsonl", "golden")
     assert (tmp_path / "again.jsonl").read_text() == golden.read_text()
 
@@ -66,7 +66,7 @@ FULL = {
 
 @pytest.mark.parametrize("form", ["groundwatch", "golden", "ragas", "deepeval", "huggingface"])
 @pytest.mark.parametrize("ending", ["jsonl", "json", "csv"])
-def test_nothing_is_lost_between_writing_and_reading(tmp_path, golden, form, ending):
+def test_written_cases_are_read_back_unchanged(tmp_path, golden, form, ending):
     before = TestSet("all", [FULL, *TestSet.read(golden)])
     before.write(tmp_path / f"all.{ending}", form)
     again = TestSet.read(tmp_path / f"all.{ending}", tell=pytest.fail)
@@ -115,7 +115,7 @@ def test_lists_in_a_table_are_read_as_json_or_as_python_writes_them(tmp_path):
     assert (second.contexts, second.expected) == ((), {})
 
 
-def test_case_reads_like_a_dictionary_in_which_nothing_else_is():
+def test_case_reads_like_a_dictionary_of_its_given_fields():
     case = TestCase(input="q", tags=["a"], owner="ann")
     assert (case["input"], case.get("tags"), case["owner"]) == ("q", ["a"], "ann")
     assert case.get("complexity", "medium") == "medium"
@@ -135,7 +135,7 @@ def test_tags_criteria_and_complexity_select_cases():
     assert tests.get_complexity_distribution() == {"simple": 1, "medium": 1}
 
 
-def test_version_is_that_of_the_content_and_of_nothing_else():
+def test_version_depends_only_on_the_content():
     one, two = {"id": "1", "query": "a"}, {"id": "2", "query": "b"}
     version = TestSet("x", [one, two]).version
     assert TestSet("y", [two, one]).version == version
@@ -144,7 +144,7 @@ def test_version_is_that_of_the_content_and_of_nothing_else():
         assert TestSet("x", [one | other, two]).version != version
 
 
-def test_id_is_made_from_the_question_so_that_a_new_line_above_changes_none():
+def test_case_id_comes_from_the_question_and_not_from_its_line():
     first, second = TestSet("x", [{"query": "a"}, {"query": "b"}])
     assert TestSet("x", [{"query": "new"}, {"query": "a"}, {"query": "b"}]).tests[1:] == [
         first,
@@ -192,7 +192,7 @@ def test_file_without_cases_is_refused_by_name(tmp_path, name, text, said):
 
 
 @pytest.mark.parametrize("case", [{}, {"input": ""}, {"input": "q", "critical": "often"}])
-def test_case_that_is_none_is_refused_with_one_line(case):
+def test_invalid_case_is_refused_in_one_line(case):
     with pytest.raises(RecordError, match=r"^Invalid test case: [^\n]*$"):
         TestSet("x").add_test(case)
 

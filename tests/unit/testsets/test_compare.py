@@ -25,7 +25,7 @@ def compared(a, b, metric="quality", direction=Direction.HIGHER):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_figures_are_those_of_scipy(seed):
+def test_comparison_figures_equal_scipys(seed):
     random = np.random.default_rng(seed)
     m, n, steps = [*random.integers(3, 90, 2).tolist(), int(random.integers(2, 40))]
     a, b = random.integers(0, steps, m) / steps, random.integers(0, steps, n) / steps + 0.03
@@ -39,7 +39,7 @@ def test_figures_are_those_of_scipy(seed):
     assert found.cohens_d == pytest.approx((b.mean() - a.mean()) / pooled, abs=1e-12)
 
 
-def test_interval_of_the_effect_covers_as_often_as_it_says():
+def test_effect_interval_has_its_stated_coverage():
     covered = 0
     for _ in range(400):
         low, high = compared(RANDOM.normal(0, 1, 40), RANDOM.normal(0.5, 1, 40)).cohens_d_interval
@@ -47,7 +47,7 @@ def test_interval_of_the_effect_covers_as_often_as_it_says():
     assert 0.92 <= covered / 400 <= 0.98
 
 
-def test_interval_of_the_preference_covers_as_often_as_it_says():
+def test_preference_interval_has_its_stated_coverage():
     truth = stats.norm.cdf(0.5 / np.sqrt(2))
     covered = 0
     for _ in range(400):
@@ -57,7 +57,7 @@ def test_interval_of_the_preference_covers_as_often_as_it_says():
     assert 0.92 <= covered / 400 <= 0.98
 
 
-def test_variants_that_do_not_differ_are_seldom_deployed():
+def test_equal_variants_are_seldom_deployed():
     deployed = 0
     for _ in range(1_000):
         one = decide([compared(RANDOM.beta(5, 2, 300), RANDOM.beta(5, 2, 300))])
@@ -85,7 +85,7 @@ def test_better_in_one_metric_and_worse_in_another_is_not_deployed():
     assert decision(found) == "keep A: B is worse in groundedness"
 
 
-def test_where_lower_is_better_the_lower_one_wins():
+def test_lower_variant_wins_when_lower_is_better():
     (found,) = decide([
         compared(RANDOM.beta(2, 7, 300), RANDOM.beta(2, 4, 300), direction=Direction.LOWER)
     ])  # fmt: skip
@@ -98,13 +98,13 @@ def test_many_metrics_make_each_test_stricter():
     assert together[0].holm_p == pytest.approx(4 * alone.holm_p)
 
 
-def test_too_few_scores_are_said_and_decide_nothing():
+def test_too_few_scores_are_reported_and_decide_nothing():
     (found,) = decide([compared([0.5], [0.5, 0.6])])
     assert (found.winner, found.welch_p) == (None, None)
     assert found.reason == "A has 1 scores: two a side are the least"
 
 
-def test_scores_without_any_spread_are_compared_all_the_same():
+def test_constant_scores_are_compared():
     (found,) = decide([compared([1.0] * 5, [0.0] * 5)])
     assert (found.winner, found.cohens_d, found.welch_p) == ("A", None, 0.0)
 
@@ -128,7 +128,7 @@ def test_sums_of_a_stream_give_the_figures_of_its_scores():
     assert found.cohens_d == pytest.approx(plain.cohens_d)
 
 
-def test_record_tells_how_often_a_is_preferred():
+def test_record_gives_the_share_that_prefers_a():
     (found,) = decide([compared(RANDOM.beta(7, 2, 300), RANDOM.beta(4, 2, 300))])
     record = ABTestEvaluation.model_validate_json(found.ab_test().model_dump_json())
     assert record.score == record.comparison_data.preference_score > 0.6
@@ -138,7 +138,7 @@ def test_record_tells_how_often_a_is_preferred():
     assert record.comparison_data.sample_size == 600
 
 
-def test_record_of_nothing_comparable_is_skipped_with_the_reason():
+def test_incomparable_scores_are_skipped_with_a_reason():
     record = compared([0.5], [0.6]).ab_test()
     assert record.status == "skipped"
     assert "two a side" in record.reason
@@ -149,7 +149,7 @@ def looks(p, q, runs):
     return Blocks(RANDOM.binomial(10, p, runs) * 1.0, n, RANDOM.binomial(10, q, runs) * 1.0, n)
 
 
-def test_sequential_winner_is_found_and_seldom_where_there_is_none():
+def test_sequential_winner_is_found_and_rarely_invented():
     assert sequential_winner(looks(0.9, 0.7, 200), ("A", "B")) == "A"
     assert sequential_winner(looks(0.7, 0.9, 200), ("A", "B")) == "B"
     found = [sequential_winner(looks(0.8, 0.8, 300), ("A", "B")) for _ in range(200)]

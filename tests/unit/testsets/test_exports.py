@@ -123,7 +123,7 @@ def test_missing_column_is_named_with_what_there_is_and_whose_file_it_looks_like
     assert "there are: id, run_type, inputs, outputs; add --from langsmith" in told[0]
 
 
-def test_trace_without_an_answer_is_passed_over_by_name(tmp_path):
+def test_trace_without_an_answer_is_skipped_by_name(tmp_path):
     rows = [{"id": "r1", "run_type": "chain", "inputs": {"input": Q}, "outputs": None}]
     told = []
     file = RecordFile(written(tmp_path / "runs.jsonl", rows), told.append, Source.LANGSMITH)
@@ -138,12 +138,12 @@ def test_trace_without_an_answer_is_passed_over_by_name(tmp_path):
      {"observations": [1, {}], "inputs": "x", "outputs": [[]], "child_runs": 7, "extra": 3},
      {"attributes.llm.input_messages": [1, [{"a": [2]}]], "tools_called": [1], "answers": {}}],
 )  # fmt: skip
-def test_strange_rows_are_passed_over_and_raise_nothing(tmp_path, tool, row):
+def test_malformed_rows_are_skipped_without_raising(tmp_path, tool, row):
     file = RecordFile(written(tmp_path / "f.jsonl", [row]), lambda _: None, tool)
     assert not [record for record in file if record.interaction.output != "x"]
 
 
-def test_broken_parquet_is_one_clear_line(tmp_path):
+def test_broken_parquet_is_reported_in_one_line(tmp_path):
     (tmp_path / "f.parquet").write_bytes(b"no parquet at all")
     with pytest.raises(RecordError, match=r"f\.parquet: Invalid Parquet"):
         list(RecordFile(tmp_path / "f.parquet", pytest.fail))

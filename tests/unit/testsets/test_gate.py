@@ -36,9 +36,7 @@ def check(report, name, metric=None):
         ("faithfulness", 0.021, FAIL),
     ],
 )
-def test_fall_is_a_regression_beyond_its_limit_and_not_before(
-    golden_run, metric, drop, outcome, spread
-):
+def test_only_a_fall_beyond_its_limit_is_a_regression(golden_run, metric, drop, outcome, spread):
     random = np.random.default_rng(1)
     before = random.uniform(0.8, 0.9, 200)
     noise = random.normal(0, spread, 200)
@@ -60,7 +58,7 @@ def test_rise_of_a_metric_that_is_better_when_lower_is_a_fall(golden_run):
     assert (worse.outcome, better.outcome) == (FAIL, PASS)
 
 
-def test_few_noisy_cases_decide_nothing_and_say_how_many_would(golden_run):
+def test_few_noisy_cases_are_undecided_and_say_how_many_would_decide(golden_run):
     random = np.random.default_rng(2)
     before = random.uniform(0.7, 1.0, 12)
     after = random.permutation(before)
@@ -73,7 +71,7 @@ def test_few_noisy_cases_decide_nothing_and_say_how_many_would(golden_run):
     assert (found.high - found.change) * np.sqrt(found.n / n) == pytest.approx(0.05, rel=0.05)
 
 
-def test_clear_rise_passes_however_noisy_the_cases_are(golden_run):
+def test_clear_rise_passes_despite_noisy_cases(golden_run):
     random = np.random.default_rng(9)
     before = random.uniform(0.7, 0.75, 12)
     report = decide(
@@ -82,7 +80,7 @@ def test_clear_rise_passes_however_noisy_the_cases_are(golden_run):
     assert report.outcome is PASS
 
 
-def test_one_case_decides_nothing(golden_run):
+def test_single_case_is_undecided(golden_run):
     report = decide(golden_run({"relevance": [0.9]}), golden_run({"relevance": [0.9]}))
     assert report.outcome is OPEN
 
@@ -95,7 +93,7 @@ def test_large_fall_fails_even_in_few_cases(golden_run):
     assert check(report, "drop", "relevance").outcome is FAIL
 
 
-def test_cases_that_lost_their_score_cannot_pass_unseen(golden_run):
+def test_cases_that_lost_their_score_block_the_gate(golden_run):
     before = [0.9] * 40
     after = [None] * 10 + [0.9] * 30
     report = decide(golden_run({"relevance": after}), golden_run({"relevance": before}))
@@ -103,7 +101,7 @@ def test_cases_that_lost_their_score_cannot_pass_unseen(golden_run):
     assert "10 cases lost the score: no_claim 10" in check(report, "drop", "relevance").says
 
 
-def test_metric_that_scored_nothing_is_no_pass(golden_run):
+def test_metric_without_scores_does_not_pass_the_gate(golden_run):
     run = golden_run({"relevance": [0.9] * 5, "faithfulness": [None] * 5})
     report = decide(run, run)
     assert report.outcome is OPEN
@@ -152,7 +150,7 @@ def test_one_new_failure_among_200_is_named_and_blocks(golden_run):
     assert (changed.case, changed.blocks, changed.same_answer) == ("c137", True, False)
 
 
-def test_answer_that_did_not_change_is_no_regression_of_the_app(golden_run):
+def test_unchanged_answer_is_no_regression_of_the_app(golden_run):
     before, after = [0.9] * 200, [0.0] + [0.9] * 199
     report = decide(golden_run({"relevance": after}), golden_run({"relevance": before}))
     assert report.outcome is PASS
@@ -161,7 +159,7 @@ def test_answer_that_did_not_change_is_no_regression_of_the_app(golden_run):
 
 
 @pytest.mark.parametrize(("score", "outcome"), [(0.0, FAIL), (0.66, PASS)])
-def test_failure_counts_beyond_the_noise_and_is_named_anyway(golden_run, score, outcome):
+def test_new_failure_is_named_even_within_the_noise(golden_run, score, outcome):
     random = np.random.default_rng(6)
     before = np.append(random.uniform(0.75, 1.0, 199), 0.72)
     after = np.append(np.clip(before[:-1] + random.normal(0, 0.03, 199), 0.7, 1), score)
@@ -176,7 +174,7 @@ def test_failure_counts_beyond_the_noise_and_is_named_anyway(golden_run, score, 
     assert decide(*runs, GatePolicy(new_failures="ignore")).outcome is PASS
 
 
-def test_many_small_failures_are_no_chance(golden_run):
+def test_many_small_new_failures_fail_the_gate(golden_run):
     before, after = [0.71] * 12 + [0.9] * 188, [0.69] * 12 + [0.9] * 188
     report = decide(golden_run({"relevance": after}), golden_run({"relevance": before}))
     assert check(report, "new failures").outcome is FAIL
@@ -246,7 +244,7 @@ def test_run_of_another_kind_is_not_compared(golden_run, number):
     assert said in str(error.value)
 
 
-def test_changed_sets_are_compared_in_what_they_share_when_asked(golden_run):
+def test_changed_sets_are_compared_on_shared_cases_on_request(golden_run):
     old, new = ([{"id": i, "query": i} for i in ids] for ids in ("abc", "bcd"))
     before = golden_run({"relevance": [0.1, 0.9, 0.9]}, cases=old)
     after = golden_run({"relevance": [0.9, 0.9, 0.1]}, cases=new)
@@ -254,7 +252,7 @@ def test_changed_sets_are_compared_in_what_they_share_when_asked(golden_run):
     assert (report.outcome, report.cases) == (PASS, 2)
 
 
-def test_nothing_to_check_is_no_pass(golden_run):
+def test_gate_without_anything_to_check_is_an_error(golden_run):
     with pytest.raises(NotComparableError, match="nothing to check"):
         decide(golden_run({"relevance": [0.9]}))
     with pytest.raises(NotComparableError, match="faithfulness has a floor and no scores"):
@@ -296,16 +294,16 @@ def run_gate(files, *arguments):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
-def test_exit_code_is_the_answer(files, arguments, code):
+def test_exit_code_reports_the_gate_outcome(files, arguments, code):
     assert run_gate(files, *arguments).exit_code == code
 
 
-def test_runs_that_cannot_be_compared_are_an_error_of_ours(files):
+def test_incomparable_runs_exit_with_an_error(files):
     found = run_gate(files, "other.json", "--baseline", "main.json")
     assert isinstance(found.exception, NotComparableError)  # which the command ends with 3
 
 
-def test_machines_read_the_report_as_json(files):
+def test_gate_report_is_available_as_json(files):
     found = json.loads(run_gate(files, "bad.json", "--baseline", "main.json", "--json").stdout)
     assert found["outcome"] == "fail"
     assert found["changed"][0]["case"] == "c0"
@@ -317,7 +315,7 @@ def test_policy_that_names_something_unknown_is_refused(files):
         GatePolicy.read(files / "gate.toml")
 
 
-def test_reports_are_written_by_their_ending(files):
+def test_report_format_follows_its_file_ending(files):
     paths = [str(files / name) for name in ("gate.md", "gate.html", "gate.xml")]
     found = run_gate(
         files, "bad.json", "--baseline", "main.json", *(a for p in paths for a in ("--report", p))

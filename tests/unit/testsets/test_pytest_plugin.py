@@ -25,7 +25,7 @@ LOADED = HEAVY & set(sys.modules)
 def answer(question):
     return "A refund takes five days." if "refund" in question else "Bananas grow in Peru."
 
-def test_nothing_is_loaded_by_the_plugin_itself():
+def test_pytest_plugin_alone_loads_nothing():
     assert LOADED == set()
 
 def test_answer(assert_grounded):
@@ -77,7 +77,7 @@ def test_assertion_and_marker_run_in_a_suite_of_a_user(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_module_of_the_host_that_hides_ours_is_named_where_the_plugin_is_used(monkeypatch):
+def test_shadowing_module_is_named_when_the_plugin_is_used(monkeypatch):
     plugin = import_module("groundwatch.pytest_plugin")
     monkeypatch.setitem(sys.modules, "monitor.testsets", None)
     with pytest.raises(pytest.UsageError, match="a module 'monitor' of your own hides it"):
@@ -89,7 +89,7 @@ def test_pytest_finds_the_plugin_by_itself():
     assert import_module(project["entry-points"]["pytest11"]["groundwatch"]).pytest_configure
 
 
-def test_ungrounded_answer_fails_with_score_line_and_answer():
+def test_ungrounded_answer_fails_with_score_threshold_and_answer():
     with pytest.raises(
         AssertionError, match=r"groundedness 0\.\d\d, expected at least 0\.\d\d: .*Bananas"
     ):

@@ -37,7 +37,7 @@ def read(path, data):
     ],
     ids=lambda value: str(value[:30]),
 )
-def test_line_is_counted_with_its_reason_when_it_is_no_record(tmp_path, line, reason, said):
+def test_invalid_line_is_counted_with_its_reason(tmp_path, line, reason, said):
     found, unreadable, told = read(tmp_path / "f.jsonl", b"\n".join([GOOD[0], line, GOOD[1]]))
 
     assert found == ["r0", "r1"]
@@ -78,13 +78,13 @@ NEAR_MISSES = {
 
 
 @pytest.mark.parametrize(("line", "fields"), NEAR_MISSES.values(), ids=NEAR_MISSES)
-def test_near_miss_is_read_as_it_is_meant(tmp_path, line, fields):
+def test_common_field_variants_are_accepted(tmp_path, line, fields):
     (tmp_path / "f.jsonl").write_bytes(b"\n" + json.dumps(line).encode())
     (record,) = RecordFile(tmp_path / "f.jsonl", tell=pytest.fail)
     assert {name: getattr(record.interaction, name) for name in fields} == fields
 
 
-def test_no_text_of_a_record_is_told_when_a_field_is_wrong(tmp_path):
+def test_invalid_field_is_reported_without_any_text(tmp_path):
     line = b'{"id": "x", "output": {"private": "words"}, "query": "confidential"}'
 
     assert "private" not in read(tmp_path / "f.jsonl", line)[2][0]
@@ -98,23 +98,23 @@ def test_further_bad_lines_are_only_counted_when_there_are_many(tmp_path):
     assert told[5:] == ["further bad lines are counted, not shown"]
 
 
-def test_blank_lines_are_nothing_when_between_records(tmp_path):
+def test_blank_lines_between_records_are_ignored(tmp_path):
     found, unreadable, _ = read(tmp_path / "f.jsonl", b"\n\r\n" + b"\n \t\n".join(GOOD) + b"\n\n")
 
     assert (found, unreadable) == (["r0", "r1", "r2"], {})
 
 
-def test_both_records_come_out_when_they_have_the_same_id(tmp_path):
+def test_records_with_the_same_id_are_both_read(tmp_path):
     assert read(tmp_path / "f.jsonl", b"\n".join([GOOD[0], GOOD[0]]))[0] == ["r0", "r0"]
 
 
 @pytest.mark.parametrize("name", ["f.jsonl.gz", "f.jsonl"])
 @pytest.mark.parametrize("pack", [gzip.compress, bytes])
-def test_file_is_read_when_packed_or_not_whatever_its_name(tmp_path, name, pack):
+def test_compressed_file_is_detected_whatever_its_name(tmp_path, name, pack):
     assert read(tmp_path / name, pack(b"\n".join(GOOD)))[0] == ["r0", "r1", "r2"]
 
 
-def test_size_is_that_of_the_line_when_read(tmp_path):
+def test_record_size_is_that_of_its_line(tmp_path):
     path = tmp_path / "f.jsonl"
     path.write_bytes('{"id": "1", "output": "äöü"}'.encode())
 
@@ -124,7 +124,7 @@ def test_size_is_that_of_the_line_when_read(tmp_path):
 
 
 @pytest.mark.parametrize("end", [12, -4, -9])
-def test_damage_is_told_when_a_packed_file_is_cut(tmp_path, end):
+def test_truncated_compressed_file_is_reported(tmp_path, end):
     path = tmp_path / "f.gz"
     path.write_bytes(gzip.compress(b"\n".join(GOOD * 99))[:end])
 
@@ -133,7 +133,7 @@ def test_damage_is_told_when_a_packed_file_is_cut(tmp_path, end):
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n  \n", gzip.compress(b"", mtime=0)])
-def test_file_is_refused_when_nothing_is_in_it(tmp_path, data):
+def test_empty_file_is_refused(tmp_path, data):
     path = tmp_path / "f.jsonl"
     path.write_bytes(data)
 

@@ -32,7 +32,7 @@ def test_fall_of_ten_points_is_found_within_150_samples_a_side():
     assert share(ReleaseStatus.WORSE, (0.96, 75), (0.86, 75), runs=50) >= 0.4
 
 
-def test_fall_is_found_within_150_samples_when_the_release_before_has_a_past():
+def test_fall_is_found_within_150_samples_with_a_past_release():
     assert share(ReleaseStatus.WORSE, (0.9, 2_000), (0.8, 75), runs=40) >= 0.4
 
 
@@ -54,7 +54,7 @@ def test_undecided_release_says_how_many_more_samples_decide():
     assert found.drop_low < found.before - found.after < found.drop_high
 
 
-def test_verdict_stays_once_it_is_given():
+def test_release_verdict_is_final():
     before = counts(0.95, 400, each=4)
     fallen = counts(0.7, 60, begins=400, each=4)
     well = counts(0.95, 200, begins=460, each=4)
@@ -63,7 +63,7 @@ def test_verdict_stays_once_it_is_given():
     assert verdict(before, both).status is ReleaseStatus.WORSE
 
 
-def test_release_without_scores_is_not_known_yet():
+def test_release_without_scores_is_unknown():
     found = verdict(counts(0.9, 100), counts(0.9, 0))
     assert (found.status, found.after, found.n_after) == (ReleaseStatus.NOT_YET, None, 0)
 
@@ -75,7 +75,7 @@ def test_releases_that_run_side_by_side_are_compared_minute_by_minute():
     assert paired.n_before.tolist() == [2.0] * 5
 
 
-def test_past_of_the_release_before_is_used_from_its_end_and_never_runs_out():
+def test_past_of_the_previous_release_is_used_from_its_end():
     paired = pair_blocks(counts(0.9, 100), counts(0.9, 200, begins=100))
     assert paired.n_before[0] == pytest.approx(8.0)
     assert 150 < paired.n_before.sum() <= 200

@@ -37,7 +37,7 @@ def cases(n, **fields):
 # As users of the plain classes wrote their code.
 
 
-def test_classes_behave_as_the_plain_ones_did():
+def test_runner_reproduces_the_documented_example():
     test_set = TestSet("research")
     scores = [(1.0, 1.0), (0.0, 0.9), (0.8, 0.8), (0.9, 0.5), (0.7, 0.7)]
     for number, (accuracy, completeness) in enumerate(scores):
@@ -83,7 +83,7 @@ def test_number_of_each_test_is_printed_when_asked_for(capsys):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_figures_are_those_of_numpy_on_random_runs(seed):
+def test_runner_figures_equal_numpys_on_random_runs(seed):
     random = np.random.default_rng(seed)
     for _ in range(25):
         n = int(random.integers(1, 30))
@@ -143,7 +143,7 @@ APPS = {
 
 
 @pytest.mark.parametrize("app", APPS.values(), ids=APPS)
-def test_app_answers_in_any_usual_way(app):
+def test_app_may_return_any_usual_shape(app):
     runner = EvaluationRunner(TestSet("x", [REFUND]), ["groundedness"], app)
     assert runner.run_all()["passed"] == 1
 
@@ -165,12 +165,12 @@ def test_app_is_found_by_its_name_from_the_current_folder(tmp_path, monkeypatch)
         ("missing.jsonl", "expected module:function"),
     ],
 )
-def test_app_that_is_not_there_is_refused_before_anything_runs(app, said):
+def test_missing_app_is_refused_before_anything_runs(app, said):
     with pytest.raises(SettingsError, match=said):
         EvaluationRunner(TestSet("x", [REFUND]), ["groundedness"], app).run_all()
 
 
-def test_answers_on_record_need_no_app(tmp_path):
+def test_recorded_answers_need_no_app(tmp_path):
     recorded = tmp_path / "answers.jsonl"
     recorded.write_text(json.dumps({"question": REFUND["input"], "answer": GOOD}) + "\n")
     tests = TestSet("x", [REFUND | {"actual_output": BAD}])
@@ -203,7 +203,7 @@ class Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def test_app_behind_http_is_asked_by_post_and_its_refusals_counted():
+def test_http_app_is_called_by_post_and_its_refusals_counted():
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         tests = TestSet("x", [{"query": q} for q in ("refund?", "busy refund?", "broken?")])
@@ -231,7 +231,7 @@ def test_error_of_the_app_is_counted_and_never_scored():
     assert failed[1]["message"].startswith("the app returned int; expected a text")
 
 
-def test_app_that_hangs_is_an_error_and_holds_nothing_up():
+def test_hanging_app_call_is_an_error_and_delays_nothing():
     hang = threading.Event()
     app = {"c0": hang.wait}
 
@@ -244,7 +244,7 @@ def test_app_that_hangs_is_an_error_and_holds_nothing_up():
     assert (summary["app_errors"], summary["passed"]) == (1, 2)
 
 
-def test_call_that_failed_is_tried_again_as_often_as_asked():
+def test_failed_call_is_retried_the_configured_number_of_times():
     calls = Counter()
 
     def flaky(question):
@@ -261,7 +261,7 @@ def test_call_that_failed_is_tried_again_as_often_as_asked():
     assert runner.run.results[0].attempts == 2
 
 
-def test_as_many_calls_are_in_flight_as_allowed_and_no_more():
+def test_number_of_concurrent_calls_is_limited_as_configured():
     most, now, lock = [0], [0], threading.Lock()
 
     def app(question):
@@ -277,7 +277,7 @@ def test_as_many_calls_are_in_flight_as_allowed_and_no_more():
     assert most == [4]
 
 
-def test_runner_works_where_an_event_loop_runs_already():
+def test_runner_works_inside_a_running_event_loop():
     async def notebook():
         return Fixed(cases(1, expected={"a": 1.0}), ["a"], Agent()).run_all()
 
@@ -306,7 +306,7 @@ def test_score_outside_its_range_is_a_failed_evaluation():
 
 
 @pytest.mark.parametrize("option", ["concurrency", "repeat", "timeout_s"])
-def test_option_that_makes_no_sense_is_refused(option):
+def test_invalid_option_is_refused(option):
     with pytest.raises(SettingsError, match=f"Invalid {option} 0"):
         EvaluationRunner(TestSet("x"), ["a"], None, **{option: 0})
 
@@ -343,7 +343,7 @@ def stopped(tests, output, after):
     return paid
 
 
-def test_run_that_was_stopped_goes_on_without_a_call_twice(tmp_path):
+def test_stopped_run_continues_without_repeating_a_call(tmp_path):
     tests, output = cases(9, expected={"a": 1.0}), tmp_path / "run.json"
     paid = stopped(tests, output, 5)
     assert not output.exists()
@@ -354,7 +354,7 @@ def test_run_that_was_stopped_goes_on_without_a_call_twice(tmp_path):
     assert read_run(output) == again.run
 
 
-def test_line_that_was_cut_off_costs_that_answer_at_most(tmp_path):
+def test_truncated_line_loses_at_most_its_own_answer(tmp_path):
     tests, output = cases(3, expected={"a": 1.0}), tmp_path / "run.json"
     paid = stopped(tests, output, 2)
     part = tmp_path / "run.json.part"
@@ -363,7 +363,7 @@ def test_line_that_was_cut_off_costs_that_answer_at_most(tmp_path):
     assert paid.calls.total() - 3 <= 1
 
 
-def test_unfinished_run_of_another_app_is_not_gone_on_with(tmp_path):
+def test_unfinished_run_of_another_app_is_not_continued(tmp_path):
     tests, output = cases(3, expected={"a": 1.0}), tmp_path / "run.json"
     stopped(tests, output, 2)
     with pytest.raises(RecordError, match=r"unfinished run of .*Paid.answer ; finish it"):
@@ -371,7 +371,7 @@ def test_unfinished_run_of_another_app_is_not_gone_on_with(tmp_path):
     assert Fixed(tests, ["a"], Agent(), output=output, overwrite=True).run_all()["passed"] == 3
 
 
-def test_answers_of_the_same_version_are_not_asked_for_again(tmp_path):
+def test_answers_of_the_same_version_are_reused(tmp_path):
     output, paid = tmp_path / "run.json", Paid()
 
     def run(tests, **options):
@@ -390,7 +390,7 @@ def test_answers_of_the_same_version_are_not_asked_for_again(tmp_path):
     assert run(three) == 3
 
 
-def test_answers_stay_and_evaluations_are_made_anew_by_another_evaluator(tmp_path):
+def test_changed_evaluator_reuses_answers_and_repeats_evaluations(tmp_path):
     paid, tests = Paid(), TestSet("x", [REFUND])
     for names in (["groundedness"], ["groundedness", "faithfulness"]):
         runner = EvaluationRunner(
@@ -401,7 +401,7 @@ def test_answers_stay_and_evaluations_are_made_anew_by_another_evaluator(tmp_pat
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 2}'])
-def test_file_that_is_no_run_is_refused_in_one_line(tmp_path, text):
+def test_file_that_holds_no_run_is_refused_in_one_line(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(RecordError, match=r"^[^\n]*run.json: not a run of groundwatch eval[^\n]*$"):
         read_run(tmp_path / "run.json")

@@ -56,13 +56,13 @@ def test_step_without_scores_is_a_gap_and_breaks_line_and_band():
     assert of_class(svg, "band")[0].get("d").count("M") == 2
 
 
-def test_the_way_to_an_unfinished_step_is_dashed():
+def test_line_to_an_unfinished_step_is_dashed():
     svg = svg_sparkline(made(1.0, 0.9, 0.2, now_s=NOW_S + 20), LINES)
     assert of_class(svg, "line")[0].get("d").count("l") == 1
     assert of_class(svg, "line unfinished")[0].get("d").count("l") == 1
 
 
-def test_step_that_has_just_begun_is_no_gap():
+def test_unfinished_step_without_scores_is_not_a_gap():
     series = made(1.0, None, 0.9, None, now_s=NOW_S + 20)
     svg = svg_sparkline(series, LINES)
     assert len(of_class(svg, "gap")) == series.gaps == 1
@@ -98,12 +98,12 @@ def test_labels_of_the_axis_of_time_never_overlap(minutes):
     assert all(end < start for (_, end), (start, _) in pairwise(spans))
 
 
-def test_worse_is_lower():
+def test_worse_rate_is_drawn_lower():
     moves = of_class(svg_sparkline(made(0.9, 0.1), LINES), "line")[0].get("d").split("l")
     assert float(moves[1].split()[1]) > 0
 
 
-def test_incident_and_release_are_on_the_large_chart_only_while_in_it():
+def test_large_chart_marks_only_incidents_and_releases_in_its_range():
     spans = [ShadedSpan(NOW_S - 100, NOW_S, "critical"), ShadedSpan(0, 5, "warning")]
     marks = [ChartMark(NOW_S - 60, "v2 <b>"), ChartMark(5, "long ago")]
     svg = series_chart(made(0.9, 0.9, 0.5), LINES, spans=spans, marks=marks, reference=0.9)
@@ -113,13 +113,13 @@ def test_incident_and_release_are_on_the_large_chart_only_while_in_it():
     assert len(of_class(svg, "mark")) == 1
 
 
-def test_failing_scores_are_told_from_passing_ones():
+def test_failing_scores_are_distinguished_from_passing_ones():
     svg = histograms([5.0] + [0.0] * 18 + [15.0], [1.0] * 20, 0.7)
     assert (len(of_class(svg, "bar failing")), len(of_class(svg, "bar"))) == (1, 1)
     assert "25.0 % below" in ET.fromstring(svg).get("aria-label")
 
 
-def test_volume_has_a_row_a_kind_on_a_scale_of_its_own():
+def test_volume_chart_has_one_row_per_kind_with_its_own_scale():
     svg = volume_chart({"seen": [1000, 500], "failed": [0, 2]}, from_s=0, step_s=1800)
     heights = {
         kind: [float(e.get("height")) for e in of_class(svg, f"bar of-{kind}")]
@@ -129,7 +129,7 @@ def test_volume_has_a_row_a_kind_on_a_scale_of_its_own():
     assert "1,500 seen, at most 1,000 a step; 2 failed" in ET.fromstring(svg).get("aria-label")
 
 
-def test_nothing_scored_is_drawn_without_an_error():
+def test_unscored_series_is_drawn_without_an_error():
     assert "none below" in histograms([0.0] * 20, [0.0] * 20, 0.7)
 
 
@@ -175,7 +175,7 @@ def test_series_has_every_step_once_and_all_scores(values):
     assert found.gaps + sum(len(run) for _, run in scored_runs(found.steps)) == len(values)
 
 
-def test_first_day_chart_has_no_grey_wall():
+def test_chart_of_a_first_day_starts_near_its_first_score():
     day = made(*([None] * 90), 0.9, 0.8)
     assert len(day.fitted().steps) == 12
     assert day.fitted().steps[-2:] == day.steps[-2:]

@@ -30,7 +30,7 @@ def contrast(one, other):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out_from_what_is_behind_it(scheme):
+def test_every_text_colour_has_enough_contrast(scheme):
     colours = schemes()[scheme]
     pairs = [
         *product(INKS, ("paper", "card", "hover")),

@@ -8,7 +8,7 @@ from monitor.web.time_range import slug, unslug
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_any_name_comes_back_from_its_address(name):
+def test_any_name_survives_its_url_encoding(name):
     part = slug(name)
     assert unslug(part) == name
     assert part.isascii()
@@ -31,7 +31,7 @@ def test_claims_are_marked_in_the_order_of_the_text():
     ]  # fmt: skip
 
 
-def test_claim_is_found_although_the_text_has_marks_and_breaks():
+def test_claim_is_found_despite_markup_and_line_breaks():
     claims = claims_of({"claims": [claim("Refunds take five days.")]})
     marked = [p.text for p in marked_output("Well: **Refunds** take\nfive days.", claims) if p.kind]
     assert marked == ["Refunds** take\nfive days"]
@@ -43,7 +43,7 @@ def test_evidence_is_marked_in_its_own_passage_only():
     assert [[p.kind for p in pieces] for pieces in found] == [[""], ["", "supported"]]
 
 
-def test_what_is_odd_in_a_record_is_left_out():
+def test_malformed_claims_are_left_out():
     assert claims_of(None) == []
     assert claims_of({"claims": "x"}) == []
     assert claims_of({"claims": [1, {"text": 3}, {"verdict": "supported"}]}) == []

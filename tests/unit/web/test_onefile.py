@@ -48,7 +48,7 @@ def page():
     return render_html(report, LINES)
 
 
-def test_key_facts_are_in_it(page):
+def test_one_file_report_holds_the_key_facts(page):
     assert "app-0" in page
     assert "CRITICAL" in page
     assert "62.0 % (56.0–68.0)" in page
@@ -56,7 +56,7 @@ def test_key_facts_are_in_it(page):
 
 
 @pytest.mark.parametrize("n_apps", [21, 300, 700])
-def test_page_stays_below_half_a_megabyte_whatever_there_is(n_apps):
+def test_one_file_report_stays_below_half_a_megabyte(n_apps):
     apps = [facts(f"app-{i:04}") for i in range(n_apps)]
     report = report_of(apps, NOW, window_s=7200)
     page = render_html(report, LINES)
@@ -67,7 +67,7 @@ def test_page_stays_below_half_a_megabyte_whatever_there_is(n_apps):
     assert told >= min(n_apps, 15)
 
 
-def test_app_with_endless_changes_and_names_stays_small():
+def test_report_of_an_app_with_thousands_of_changes_stays_small():
     changes = [
         ReportedChange(
             at=NOW, metric="m" * 5_000, before=None, after=Status.CRITICAL, pass_rate=0.1, n=9,
@@ -83,7 +83,7 @@ def test_app_with_endless_changes_and_names_stays_small():
     assert "19960 earlier" in page
 
 
-def test_nothing_is_loaded_and_nothing_runs(page):
+def test_one_file_report_loads_nothing_and_runs_no_script(page):
     assert not re.search(r"<script|<img|<link|\son\w+=|@import|url\(", page)
     assert "default-src 'none'" in page
     assert page.count("<style>") == page.count("</style>") == 1

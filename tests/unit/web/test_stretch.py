@@ -23,31 +23,31 @@ def read(**query):
     st.integers(NOW_S - 300 * DAY, NOW_S - 600),
     st.integers(600, 90 * DAY),
 )
-def test_address_holds_the_whole_view(from_s, length_s):
+def test_address_encodes_the_whole_view(from_s, length_s):
     stretch = TimeRange(from_s=from_s, to_s=min(NOW_S, from_s + length_s), is_fixed=True)
     again = read_time_range(dict(parse_qsl(stretch.query)), now=NOW, usual_s=DAY, bucket_s=60)
     assert again == stretch
 
 
 @given(st.dictionaries(st.sampled_from(["from", "to", "span"]), st.text(max_size=30)))
-def test_whatever_an_address_holds_is_some_stretch_that_ends_by_now(query):
+def test_any_query_gives_a_time_range_that_ends_by_now(query):
     found = read_time_range(query, now=NOW, usual_s=DAY, bucket_s=60)
     assert found.from_s < found.to_s <= NOW_S
 
 
 @given(st.datetimes(), st.datetimes())
-def test_any_two_moments_are_a_stretch_of_at_least_eight_buckets(first, last):
+def test_any_two_times_give_a_range_of_at_least_eight_buckets(first, last):
     found = read(from_=first.isoformat(), to=last.isoformat())
     assert found.from_s + 8 * 60 <= found.to_s <= NOW_S
 
 
 @pytest.mark.parametrize("span", SPANS)
-def test_span_goes_on_to_now(span):
+def test_span_ends_now(span):
     found = read(span=span)
     assert (found.to_s, found.length_s, found.query) == (NOW_S, SPANS[span], f"span={span}")
 
 
-def test_moments_without_a_zone_are_utc():
+def test_times_without_a_zone_are_utc():
     naive, aware = (
         read(from_=f"2026-05-03T10:00{zone}", to="2026-05-03T12:00Z") for zone in ("", "+00:00")
     )
@@ -55,13 +55,13 @@ def test_moments_without_a_zone_are_utc():
     assert naive.begins == "2026-05-03 10:00"
 
 
-def test_what_reaches_beyond_now_is_moved_back_whole():
+def test_range_beyond_now_is_moved_back_at_full_length():
     later = TimeRange.last(6 * HOUR, NOW).moved(0.5)
     found = read_time_range(dict(parse_qsl(later.query)), now=NOW, usual_s=DAY, bucket_s=60)
     assert (found.to_s, found.length_s) == (NOW_S, 6 * HOUR)
 
 
-def test_closer_and_wider_keep_the_middle():
+def test_zooming_keeps_the_middle():
     stretch = TimeRange(from_s=NOW_S - 8 * HOUR, to_s=NOW_S - 4 * HOUR, is_fixed=True)
     assert stretch.zoomed(0.5).zoomed(2) == stretch
 
@@ -74,7 +74,7 @@ def test_about_a_hundred_steps_in_whole_buckets_or_hours(length_s, step_s):
     assert TimeRange.last(length_s, NOW).step_s(60) == step_s
 
 
-def test_no_step_is_narrower_than_what_is_kept():
+def test_chart_step_is_never_narrower_than_the_stored_level():
     day = TimeRange.last(DAY, NOW)
     assert day.step_s(60, Kept(buckets_from_s=NOW_S)) == HOUR
     assert day.step_s(60, Kept(buckets_from_s=NOW_S, hours_from_s=NOW_S)) == DAY

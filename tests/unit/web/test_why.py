@@ -11,7 +11,7 @@ AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LINES = charts.ChartThresholds(warning=0.85, critical=0.70)
 
 
-def test_evidence_bounds_onset_and_what_is_missing_are_said():
+def test_explanation_shows_evidence_bounds_onset_and_missing_samples():
     verdict = make_verdict(
         Status.WARNING, AT, evidence="probable", low=0.5, high=0.8, n=40,
         onset=AT - timedelta(hours=1), onset_earliest=AT - timedelta(hours=2),
@@ -26,6 +26,6 @@ def test_evidence_bounds_onset_and_what_is_missing_are_said():
     assert said["decided after"] == "about 1,200 more samples"
 
 
-def test_a_policy_without_evidence_says_nothing_of_it():
+def test_policy_without_evidence_shows_no_evidence_rows():
     said = dict(why(make_verdict(Status.WARNING, AT), LINES))
     assert not {"evidence of a drop", "most likely began"} & said.keys()

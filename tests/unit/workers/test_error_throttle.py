@@ -35,11 +35,11 @@ def logged(*steps):
         ([(0, AWAY), (1, None), (2, AWAY)], ["job_failed", "job_recovered", "job_failed"]),
     ],
 )
-def test_what_is_news_is_logged_once(steps, events):
+def test_new_errors_are_logged_once(steps, events):
     assert logged(*steps) == events
 
 
-def test_a_mistake_of_ours_is_logged_with_its_traceback():
+def test_internal_error_is_logged_with_its_traceback():
     with capture_logs() as logs:
         ErrorThrottle().guard("job", lambda: {}["x"])
     assert isinstance(logs[0]["exc_info"], KeyError)

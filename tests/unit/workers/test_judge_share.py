@@ -4,6 +4,6 @@ from monitor.store.engine import Store
 from workers.scoring_run import JudgeShare
 
 
-def test_share_is_the_usual_one_where_the_store_cannot_be_read(tmp_path):
+def test_judge_share_falls_back_when_the_store_is_unreadable(tmp_path):
     share = JudgeShare(Store(f"sqlite:///{tmp_path}/missing/groundwatch.db"), 0.1)
     assert share("app") == 0.1

@@ -22,14 +22,14 @@ def looks(every_s=0.5, for_s=3 * AFTER_S):
     return int(for_s / every_s)
 
 
-def test_a_worker_that_nobody_hears_is_told_of_in_time():
+def test_deaf_worker_is_reported_in_time():
     said = seen([DEAF] * looks())
     first = next(n for n, why in enumerate(said) if why)
     assert first * 0.5 == pytest.approx(AFTER_S, abs=1)
     assert "no wake-up was answered for 60 s" in said[first]
 
 
-def test_one_that_is_deaf_beside_others_that_hear_is_told_of_too():
+def test_deaf_worker_beside_working_ones_is_reported():
     said = seen(replace(DEAF, answered=float(n)) for n in range(looks()))
     assert "no idle process took one" in next(filter(None, said))
 
@@ -42,14 +42,14 @@ def test_one_that_is_deaf_beside_others_that_hear_is_told_of_too():
     ],
 )
 @given(st.integers(1, 119))
-def test_none_is_told_of_that_has_nothing_to_do_or_much(progress, every):
+def test_idle_or_busy_worker_is_not_reported(progress, every):
     """A look of this kind at least every minute is enough, whatever the others are like."""
     said = seen(replace(DEAF, **progress) if n % every == 0 else DEAF for n in range(looks()))
     assert not any(said)
 
 
 @given(st.integers(1, 118), st.booleans())
-def test_none_is_told_of_whose_drains_begin(every, run_on):
+def test_worker_whose_drains_start_is_not_reported(every, run_on):
     """Neither where they run long elsewhere, nor where they end at once, as with no judge."""
     course = [
         replace(DEAF, answered=float(n // every), taken=n // every, runs=run_on and n % every == 0)
@@ -58,11 +58,11 @@ def test_none_is_told_of_whose_drains_begin(every, run_on):
     assert not any(seen(course))
 
 
-def test_a_drain_that_runs_elsewhere_for_long_is_progress():
+def test_long_drain_elsewhere_counts_as_progress():
     assert not any(seen([replace(DEAF, runs=True, left=False)] * looks()))
 
 
-def test_a_redis_that_was_away_begins_the_time_anew():
+def test_redis_outage_restarts_the_stall_timer():
     watch = StallWatch(AFTER_S)
     for n in range(119):
         assert watch.look(DEAF, n * 0.5) is None

@@ -41,7 +41,7 @@ def test_calculate_overall_score_leaves_missing_and_unknown_dimensions_out():
     assert weighted_average(scores, RUBRIC_WEIGHTS) == pytest.approx((0.3 + 0.15) / 0.55)
 
 
-def test_calculate_overall_score_without_any_dimension_is_no_score():
+def test_calculate_overall_score_without_any_dimension_is_none():
     assert weighted_average({"style": 1.0}, RUBRIC_WEIGHTS) is None
 
 
@@ -51,7 +51,7 @@ def test_factual_accuracy_weighs_claims_by_importance():
 
 
 @pytest.mark.parametrize(("accuracies", "weights"), [([], []), ([1], []), ([1, 1], [0, 0])])
-def test_factual_accuracy_is_refused_when_there_is_nothing_to_weigh(accuracies, weights):
+def test_factual_accuracy_without_claims_is_refused(accuracies, weights):
     with pytest.raises(ValueError, match="one weight each"):
         weighted_mean(accuracies, weights)
 
@@ -60,5 +60,5 @@ def test_factual_accuracy_is_refused_when_there_is_nothing_to_weigh(accuracies, 
     ("score", "level"),
     [(1, "excellent"), (0.91, "excellent"), (0.9, "good"), (0.45, "poor"), (0.1, "failed")],
 )
-def test_a_score_is_put_on_the_nearest_level(score, level):
+def test_score_maps_to_the_nearest_level(score, level):
     assert quality.nearest_level(score) == (level, quality.LEVELS[level])

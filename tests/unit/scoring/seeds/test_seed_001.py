@@ -33,12 +33,12 @@ LOWER = {"hallucination", "bias"}
 
 
 @pytest.mark.parametrize("name", ["hallucination", "bias", "toxicity"])
-def test_core_metrics_that_are_better_when_lower_say_so(name):
+def test_lower_is_better_core_metrics_declare_it(name):
     assert METRICS[name].declaration.direction is Direction.LOWER
 
 
 @pytest.mark.parametrize("name", ["answer_relevancy", "faithfulness", "contextual_relevancy"])
-def test_core_metrics_that_are_better_when_higher_say_so(name):
+def test_higher_is_better_core_metrics_declare_it(name):
     assert METRICS[name].declaration.direction is Direction.HIGHER
 
 
@@ -90,7 +90,7 @@ def test_intent_correctness(confidence, score):
     ("name", "parsed"),
     [("Apple", {"name": "", "confidence": 0.2}), (" ", {"name": "Apple", "confidence": None})],
 )
-def test_intent_correctness_is_nothing_when_nothing_was_parsed(name, parsed):
+def test_intent_correctness_is_zero_for_a_wrong_or_missing_parse(name, parsed):
     record = {"expected": {"name": name}, "metadata": {"parsed": parsed}}
     assert value("intent_correctness", **record) == 0
 
@@ -150,7 +150,7 @@ def test_trajectory_match(actual, score):
         (["write", "plan"], "missing: fetch. Out of order: write, plan."),
     ],
 )
-def test_reason_of_a_trajectory_says_what_differs(actual, reason):
+def test_trajectory_reason_names_the_differences(actual, reason):
     record = {
         "output": "x",
         "metadata": {"trajectory": actual},
@@ -163,7 +163,7 @@ def test_reason_of_a_trajectory_says_what_differs(actual, reason):
 FIELDS = agent.AnswerFields(**CREDIT["final_answer_quality"])
 
 
-def test_final_answer_quality_is_one_when_all_is_there():
+def test_final_answer_quality_is_one_when_complete_and_valid():
     answer = {
         "risk_level": "low",
         "credit_score": 100,
@@ -185,7 +185,7 @@ def test_final_answer_quality_is_one_when_all_is_there():
         ({"reasoning": "x" * 50}, 0.1),
     ],
 )
-def test_final_answer_quality_loses_what_is_not_valid(change, lost):
+def test_final_answer_quality_falls_with_invalid_parts(change, lost):
     answer = {
         "risk_level": "low",
         "credit_score": 0,
@@ -235,7 +235,7 @@ def test_score_ranges(score, quality):
 
 
 @pytest.mark.parametrize(("score", "quality"), [(0.3, "good"), (0.31, "fair"), (1.0, "critical")])
-def test_score_ranges_are_mirrored_when_lower_is_better(score, quality):
+def test_score_ranges_are_inverted_when_lower_is_better(score, quality):
     assert band_of(score, Direction.LOWER).quality == quality
 
 

@@ -83,7 +83,7 @@ def test_grounding_score_is_the_mean_of_the_best_passages():
     assert read("grounding_score", (0.9, 1), (0.5, 0)) == pytest.approx(0.7)
 
 
-def test_grounding_score_is_nothing_without_support():
+def test_grounding_score_is_zero_without_support():
     assert read("grounding_score", (0.0, None), (0.0, None)) == 0
 
 
@@ -95,12 +95,12 @@ def test_hallucination_counts_contradicted_contexts():
 @pytest.mark.parametrize(
     ("entailment", "score"), [(0.81, 1.0), (0.8, 0.7), (0.51, 0.7), (0.5, 0.0), (None, 0.0)]
 )
-def test_verify_citation(entailment, score):
+def test_citation_verdict_follows_from_its_entailment(entailment, score):
     mark = "[9]" if entailment is None else "[1]"
     assert cite("citation_accuracy", ((entailment or 0.9,), mark)).details["verdicts"] == [score]
 
 
-def test_grace_compares_with_the_true_document():
+def test_grace_accuracy_compares_citations_with_the_expected_ones():
     interaction = make_interaction(
         contexts=["a", "b", "c"],
         output="One is so [1]. Two is so [2]. Three is so.",
@@ -142,7 +142,7 @@ def test_mrr_example():
     assert retrieval.reciprocal_rank(FIVE, {"x"}) == 0
 
 
-def test_ndcg_example_follows_the_formula_and_not_the_figure():
+def test_ndcg_example_follows_the_formula_rather_than_the_figure():
     gains = dict(zip(FIVE, [3, 2, 3, 0, 1], strict=True))
     assert retrieval.dcg([3, 2, 3, 0, 1]) == pytest.approx(6.15, abs=5e-3)
     assert retrieval.dcg([3, 3, 2, 1, 0]) == pytest.approx(6.32, abs=5e-3)  # the text says 7.65
@@ -153,7 +153,7 @@ def test_context_precision_of_ragas():
     assert share(3, 12) == 0.25
 
 
-def test_context_precision_of_deepeval_likes_early_passages():
+def test_deepeval_context_precision_rewards_early_passages():
     assert retrieval.average_precision([True, False, True]) == pytest.approx((1 + 2 / 3) / 2)
     assert retrieval.average_precision([False, True, True]) == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert retrieval.average_precision([False]) == 0
@@ -304,7 +304,7 @@ def test_negative_rejection(output, score):
 # VERA-Specific Metrics
 
 
-def test_chain_integrity_wants_confidence_to_be_kept():
+def test_chain_integrity_requires_confidence_not_to_fall():
     metric = METRICS["chain_integrity"]
 
     def chain(*confidences, threshold=0.0):
@@ -325,7 +325,7 @@ def test_evidence_quality_weights():
 @pytest.mark.parametrize(
     ("published", "recency"), [("2025-01-01", 0.5), ("2027-01-01", 1.0), ("lately", 0.5)]
 )
-def test_evidence_is_half_as_recent_after_its_half_life(published, recency):
+def test_evidence_recency_halves_after_its_half_life(published, recency):
     contexts = [{"text": "a", "source": name, "published": published} for name in "xxy"]
     found = evidence(contexts)
     assert found.details["recency"] == recency
@@ -382,7 +382,7 @@ def test_citation_extraction_example():
         ("Take rows[2].name here.", ()),
     ],
 )
-def test_citations_are_read_however_they_stand(answer, cited):
+def test_citations_are_read_in_every_notation(answer, cited):
     [claim] = citations.cited_claims(answer)
     assert claim.cited == cited
 
@@ -402,7 +402,7 @@ def test_citations_are_read_however_they_stand(answer, cited):
         lambda: entropy_bits([-1, 2]),
     ],
 )
-def test_what_is_not_defined_is_refused(call):
+def test_undefined_metric_value_raises(call):
     with pytest.raises(ValueError, match=r"\w"):
         call()
 

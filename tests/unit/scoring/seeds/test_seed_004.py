@@ -98,7 +98,7 @@ def test_length_counts_characters_words_and_sentences():
         ("length", LengthEvaluation, "expected_length_range"),
     ],
 )
-def test_evaluation_has_the_fields_of_its_own(metric, model, field):
+def test_evaluation_has_its_type_specific_fields(metric, model, field):
     interaction = make_interaction(expected={"answer": "Refunds take five days."})
     with JudgeServer() as server:
         settings = Settings(metrics=(metric,), scorer="judge", openai_base_url=server.url)
@@ -113,7 +113,7 @@ def test_evaluation_has_the_fields_of_its_own(metric, model, field):
 # Multi-Evaluator Results
 
 
-def test_weighted_average_follows_the_formula_and_not_the_figure():
+def test_weighted_average_follows_the_formula_rather_than_the_figure():
     result = summarise(MULTI, "weighted_average", weights=WEIGHTS)
     assert result.summary_score == pytest.approx(0.914)  # the document says 0.89
     assert (result.summary_method, result.weights) == ("weighted_average", WEIGHTS)
@@ -122,11 +122,11 @@ def test_weighted_average_follows_the_formula_and_not_the_figure():
 @pytest.mark.parametrize(
     ("method", "score"), [("simple_average", (0.92 + 0.88 + 0.95) / 3), ("minimum", 0.88)]
 )
-def test_other_methods(method, score):
+def test_summary_methods_give_their_documented_score(method, score):
     assert summarise(MULTI, method).summary_score == pytest.approx(score)
 
 
-def test_custom_method_gets_the_scores_as_they_are():
+def test_custom_summary_method_receives_the_raw_scores():
     assert (
         summarise(MULTI, "custom", custom=lambda scores: scores["toxicity"]).summary_score == 0.05
     )
@@ -181,7 +181,7 @@ def test_batch_keeps_the_order(parallel):
     assert set(batch.batch_metadata["evaluator_versions"]) == {"length", "quality"}
 
 
-def test_passing_failure_is_tried_again_after_growing_waits():
+def test_transient_failure_is_retried_with_growing_waits():
     retry = RetryConfig(max_retries=3, initial_delay_ms=1000, backoff_multiplier=2)
     config = EvaluationConfig(evaluators=["quality"], retry_config=retry)
     with JudgeServer() as server:
@@ -190,21 +190,21 @@ def test_passing_failure_is_tried_again_after_growing_waits():
     assert (batch.evaluations[0].status, waits) == ("completed", [1.0, 2.0])
 
 
-def test_retries_end():
+def test_retries_are_limited():
     config = EvaluationConfig(evaluators=["quality"], retry_config=RetryConfig(max_retries=2))
     with JudgeServer(always="503") as server:
         batch, waits = run(server, config)
     assert (batch.status, len(waits)) == ("failed", 2)
 
 
-def test_lasting_failure_is_not_tried_again():
+def test_permanent_failure_is_not_retried():
     config = EvaluationConfig(evaluators=["quality"], retry_config=RetryConfig())
     with JudgeServer(always="401") as server:
         batch, waits = run(server, config)
     assert (batch.evaluations[0].error.code, waits) == ("judge_away", [])
 
 
-def test_late_evaluation_is_failed():
+def test_evaluation_that_times_out_is_failed():
     config = EvaluationConfig(evaluators=["quality"], timeout_ms=50)
     with JudgeServer(always="hang") as server:
         batch, _ = run(server, config, judge_timeout_s=1.0)
@@ -212,7 +212,7 @@ def test_late_evaluation_is_failed():
     assert batch.status == "failed"
 
 
-def test_record_behind_a_late_one_is_scored_all_the_same():
+def test_record_after_a_timed_out_one_is_scored():
     config = EvaluationConfig(evaluators=["quality"], timeout_ms=2_000, parallel_execution=False)
     with JudgeServer() as server:
         server.script(["hang"])
@@ -239,7 +239,7 @@ def test_parameters_of_the_configuration_are_used_and_checked():
 # Evaluation Metrics
 
 
-def test_performance_counts_what_was_tried():
+def test_performance_excludes_skipped_evaluations_from_the_rate():
     took = [make_evaluation(duration_ms=float(n), cost_usd=0.01) for n in range(1, 20)]
     error = {"type": "E", "message": "", "code": "x"}
     failed = make_evaluation(score=None, error=error, duration_ms=20.0)
@@ -252,7 +252,7 @@ def test_performance_counts_what_was_tried():
     assert found.total_cost_usd == pytest.approx(0.19)
 
 
-def test_performance_of_nothing_has_no_rate():
+def test_performance_of_no_evaluations_has_no_rate():
     assert performance([]).success_rate is None
 
 
@@ -277,7 +277,7 @@ def test_quality_counts_agreement_correlation_and_confidence():
     )
 
 
-def test_quality_leaves_out_what_does_not_vary():
+def test_quality_omits_constant_series():
     same = [of(f"t{n}", name, 0.5) for n in range(4) for name in "ab"]
     found = agreement_and_confidence(same)
     assert (found.evaluator_agreement, found.inter_evaluator_correlation) == (1.0, {})
@@ -297,7 +297,7 @@ def test_temporal_example_improves():
     ("scores", "trend", "stability"),
     [([0.9, 0.5, 0.1], "declining", 0.0), ([0.5], "stable", 1.0), ([0, 1, 1, 0], "stable", 0.0)],
 )
-def test_temporal_trend_and_stability(scores, trend, stability):
+def test_temporal_evaluation_has_trend_and_stability(scores, trend, stability):
     found = temporal_evaluation(scores)
     assert (found.trend, found.stability_score) == (trend, pytest.approx(stability))
 
@@ -369,7 +369,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize(("kind", "record"), PATTERNS)
-def test_patterns_of_the_document_are_records_of_their_own(kind, record):
+def test_documented_patterns_have_their_own_record_types(kind, record):
     batch = EvaluationBatch.model_validate({"batch_id": "b", "evaluations": [record]})
     assert type(batch.evaluations[0]) is kind
     assert EvaluationBatch.model_validate_json(batch.model_dump_json()) == batch
@@ -377,7 +377,7 @@ def test_patterns_of_the_document_are_records_of_their_own(kind, record):
     assert {key: written[key] for key in record} == record
 
 
-def test_multi_evaluator_example_of_the_document_is_read_as_it_stands():
+def test_documented_multi_evaluator_example_is_read_unchanged():
     example = {
         "target_event_id": "evt_12345",
         "evaluations": [
