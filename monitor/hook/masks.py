@@ -27,42 +27,56 @@ _DOMAIN = re.compile(r"@[\w.-]*\.[^\W\d_]{2}")
 #: The beginnings of vendors' keys, by the pattern of what follows.
 _BEGINNINGS = {
     r"[A-Za-z0-9]{20,}+": (
-        "ghp_ gho_ ghu_ ghs_ ghr_ hf_ api_org_ npm_ gsk_ r8_ ntn_ sbp_ sgp_ tfp_ nfp_ pnu_ phx_"
-        " phc_ vcp_ vca_ vck_ e2b_ glc_ rdme_ napi_ EZAK EZTK"
+        "ghp_ gho_ ghu_ ghs_ ghr_ hf_ api_org_ npm_ gsk_ sbp_ sgp_ tfp_ nfp_ pnu_ phx_ phc_ r8_"
+        " vcp_ vca_ vck_ e2b_ rdme_ napi_ EZAK EZTK"
+    ),
+    r"\w{20,}+": (
+        "github_pat_ xai- pplx- glc_ glsa_ ntn_ pcsk_ jina_ sntrys_ sntryu_ lin_api_ lin_oauth_"
     ),
     r"[\w-]{20,}+(?:\.[\w-]{20,}+)?": (
-        "github_pat_ glpat- glptt- gldt- glrt- glcbt- glft- glimt- gloas- glagent- glsoat- glffct-"
-        " ya29. xapp- xai- hvs. hvb. hvr. nvapi- pplx- figd_ pcsk_ jina_ sntrys_ sntryu_ lsv2_pt_"
-        " lsv2_sk_ lin_api_ lin_oauth_ glsa_ shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_"
-        " sq0atp- sq0csp- sq0idp- ATATT3 ATCTT3 NRAK- NRII- PMAK- GOCSPX- AQ.Ab sb_secret_"
-        " pscale_tkn_ pscale_pw_ pscale_oauth_ tgp_v1_ apify_api_ xkeysib- xsmtpsib- rubygems_"
-        " dt0c01. HRKU- pat-na1- pat-eu1- CFPAT- fio-u- shippo_live_ cal_live_ wandb_v1_ sha256~"
-        " fm2_ fm1r_ fo1_ FLWSECK amzn.mws. tskey- mlsn. ctx7sk- bb_live_ AGE-SECRET-KEY-"
+        "glpat- glptt- gldt- glrt- glcbt- glft- glimt- gloas- glagent- glsoat- glffct- ya29. xapp-"
+        " hvs. hvb. hvr. nvapi- figd_ shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_ NRAK-"
+        " NRII- PMAK- GOCSPX- sb_secret_ pscale_tkn_ pscale_pw_ pscale_oauth_ tgp_v1_ dt0c01."
+        " HRKU- CFPAT- amzn.mws. ctx7sk- AGE-SECRET-KEY-"
     ),
-    r"[\w-]{10,}+": "rzp_live_ rzp_test_ xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs-",
+    r"(?=[\w-]{0,60}[0-9])[\w-]{20,}+": (
+        "apify_api_ xkeysib- xsmtpsib- rubygems_ pat-na1- pat-eu1- fio-u- shippo_live_ wandb_v1_"
+        " sha256~ fm2_ fm1r_ fo1_ FLWSECK tskey- mlsn. bb_live_"
+    ),
+    r"[\w=-]{20,}+": "ATATT3 ATCTT3",
+    r"[ps][tk]_\w{20,}+": "lsv2_",
+    r"[a-z]{3}-[\w-]{20,}+": "sq0",
+    r"[a-z]-[\w-]{10,}+": "xox",
+    r"[\w-]{10,}+": "rzp_live_ rzp_test_ xoxe.xox",
     r"[\w+/=-]{16,}+": "tvly- dckr_pat_ pypi- whsec_",
     r"[\w-]{16,}+\.[\w-]{16,}+": "SG.",
-    r"[\w-]{30,}+": "AIza 1//0",
+    r"[\w-]{30,}+": "AIza",
     r"[a-z0-9]{30,}+": "csk-",
     r"[0-9a-f]{32}": "dapi key-",
     r"[0-9a-f]{60}": "ATTA",
     r"[0-9]{5,20}\|[\w-]{20,}+": "LLM|",
-}  # fmt: skip
-#: Beginnings that are parts of words too, and count at the start of one.
+}
+#: Beginnings that are parts of words too: no letter, digit or underscore stands before them.
 _BEGINNINGS_OF_WORDS = {
-    r"[\w-]{16,}+": "sk- sk_ pk- pk_ rk- rk_",
     r"[A-Z0-9]{16}(?!\w)": "AKIA ASIA",
     r"[A-Za-z0-9]{20}(?!\w)": "LTAI",
+    r"[A-Za-z0-9]{32}(?!\w)": "AKID ATBB",
+    r"[A-Za-z0-9]{60,}+": "EAA",
+    r"[0-9a-f]{32}(?!\w)": "SK",
+}
+#: Nor a dash before these.
+_BEGINNINGS_OF_NAMES = {
+    r"[\w-]{16,}+": "sk- sk_ pk- pk_ rk- rk_",
     r"[A-Za-z0-9]{22}(?!\w)": "ak- as-",
-    r"[A-Za-z0-9]{32}(?!\w)": "AKID ATBB ico-",
-    r"[0-9a-f]{32}(?!\w)": "SK fc- ls__",
+    r"[A-Za-z0-9]{32}(?!\w)": "ico-",
+    r"[0-9a-f]{32}(?!\w)": "fc- ls__",
     r"[0-9a-f]{40}(?!\w)": "pul-",
-    r"[\w-]{28}(?![\w-])": "BSA",
-    r"[\w-]{43}(?![\w-])": "pa- nk-",
+    r"(?=[\w-]{0,27}[0-9])[\w-]{28}(?![\w-])": "BSA",
+    r"(?=[\w-]{0,42}[0-9])[\w-]{43}(?![\w-])": "pa- nk-",
+    r"(?=[\w-]{0,42}[0-9])[\w-]{30,}+": "1//0 AQ.Ab cal_live_",
     r"[a-z0-9]{43}(?!\w)": "oy2",
     r"[A-Za-z0-9]{24,}+": "fw_ rpa_ cpk_ m0- llx-",
     r"[A-Za-z0-9]{40,}+": "secret_ cflt",
-    r"[A-Za-z0-9]{60,}+": "EAA",
     r"[\w-]{50,}+": "y0_",
     r"[\w+/=]{100,}+": "ABSK ops_eyJ",
     r"[\w-]{100,}+": "sl.",
@@ -74,13 +88,15 @@ _BEGINNINGS_OF_WORDS = {
 #: Patterns by what must stand in a text for them to match.
 _KEYS = {
     **{
-        begin: re.compile(re.escape(begin) + follows)
-        for follows, begins in _BEGINNINGS.items()
-        for begin in begins.split()
-    },
-    **{
-        begin: re.compile(rf"{re.escape(begin)}(?<![\w-]{'.' * len(begin)}){follows}")
-        for follows, begins in _BEGINNINGS_OF_WORDS.items()
+        begin: re.compile(
+            re.escape(begin) + (f"(?<!{barred}{'.' * len(begin)})" if barred else "") + follows
+        )
+        for barred, beginnings in (
+            ("", _BEGINNINGS),
+            (r"\w", _BEGINNINGS_OF_WORDS),
+            (r"[\w-]", _BEGINNINGS_OF_NAMES),
+        )
+        for follows, begins in beginnings.items()
         for begin in begins.split()
     },
     "-us": re.compile(r"(?<![\w-])[0-9a-f]{32}-us[0-9]{1,2}(?!\w)"),
@@ -107,17 +123,18 @@ _BEARER = re.compile(
     re.IGNORECASE,
 )
 _IN_ADDRESS = re.compile(r"(://)([^\s/@:]*+:)(?!\[KEY\]@)([^\s/@]++)(?=@)")
-#: Without a name that says so, only what is as long as a key and has a digit.
+#: Names that announce other things as well: only what looks random goes, with a run of sixteen
+#: letters and digits.
 _LONG = re.compile(
     r"((?<![a-z])(?:authorization|token|sig|cookie[\"']?: ?[\w.-]{1,40})"
-    r"[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?|\bssws |\btoken )()"
-    r"(?=[\w.~+/=%-]{0,60}[0-9])([\w.~+/=%-]{20,}+)",
+    r"[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:(?:token|ssws|apikey) )?)()"
+    r"(?=[\w.~+/=%-]{0,40}?(?=[a-z]{0,15}[0-9])[a-z0-9]{16})([\w.~+/=%-]{20,}+)",
     re.IGNORECASE,
 )
 _ANNOUNCEMENTS = (
     (("key", "token", "secret", "passw", "passphrase", "pwd"), _ANNOUNCED),
     (("bearer", "basic"), _BEARER),
-    (("authorization", "token", "sig", "cookie", "ssws"), _LONG),
+    (("authorization", "token", "sig", "cookie"), _LONG),
     (("://",), _IN_ADDRESS),
 )
 

@@ -159,10 +159,12 @@ def segments_of(row: Mapping[str, Any]) -> list[str]:
 def record_of(row: Any, payload: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the record of an evaluation's row; *payload* is its sample's, else the row has it."""
     for record in (row.payload if payload is None else payload).get("evaluations", ()):
-        version = record.get("evaluator_version") or "unversioned"
-        # The row's version also says what passes.
+        said = record.get("evaluator_version") or ""
+        version = said or "unversioned"
+        # The row's version also says what passes; before revision 0004 it could be empty.
         if record["evaluator_name"] == row.metric and (
-            row.evaluator_version == version or row.evaluator_version.startswith(f"{version} pass ")
+            row.evaluator_version in {said, version}
+            or row.evaluator_version.startswith(f"{version} pass ")
         ):
             return dict(record)
     return {}

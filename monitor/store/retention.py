@@ -245,8 +245,8 @@ def blank(
     for key, row in known.items():
         sample = sample_of(row["payload"])
         bare = without_texts(sample, why)
-        if row["position"] >= 0 and row["app"] != DOCTOR_APP:
-            place, of = row["position"], (segments_of(row), row["reason"])
+        place, of = row["position"], (segments_of(row), row["reason"])
+        if place is not None and place >= 0 and row["app"] != DOCTOR_APP:
             emptied.append(terms_of(place, bare, *of, ended[key]))
             if is_sqlite:
                 indexed.append(terms_of(place, sample, *of, ended_before[key]))

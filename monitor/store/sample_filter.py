@@ -132,7 +132,7 @@ class SampleFilter(BaseModel):
                 parts.append(f"{{position}} IN ({of_name})")
         if self.label:
             said = "SELECT s.position FROM groundwatch_labels l JOIN groundwatch_samples s"
-            said += " ON s.sample_id = l.sample_id"
+            said += " ON s.sample_id = l.sample_id WHERE s.position IS NOT NULL"
             if self.metric:
                 said, values["label_metric"] = f"{said} AND l.metric = :label_metric", self.metric
             if self.label in {"pass", "fail"}:

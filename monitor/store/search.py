@@ -192,7 +192,7 @@ def neighbours(
     """Return the next newer and older sample that *wanted* names."""
     of = select(samples.c.position).where(samples.c.sample_id == sample_id)
     position = connection.execute(of).scalar()
-    if position is None:
+    if position is None or position < 0:  # it waits for its place in the index
         return Neighbours(None, None)
     sides: list[str | None] = []
     for sort in (Sort.OLDEST, Sort.NEWEST):

@@ -59,6 +59,12 @@ def test_record_is_that_of_its_sample_and_a_missing_one_is_empty():
     assert record_of(row, {"evaluations": [mine]}) == mine
 
 
+def test_record_of_an_early_release_is_found_though_neither_names_a_version():
+    row = SimpleNamespace(metric="m", evaluator_version="", payload={})
+    mine = {"evaluator_name": "m", "score": 2}
+    assert record_of(row, {"evaluations": [mine]}) == mine
+
+
 def test_times_are_kept_to_the_millisecond():
     assert epoch_ms(AT) == 1_767_323_045_678
     assert epoch_ms(AT + timedelta(microseconds=600)) == 1_767_323_045_679

@@ -41,6 +41,8 @@ _FILL = {
 def upgrade() -> None:
     """Give all samples a position, copy the scores, and make the view."""
     dialect = op.get_bind().dialect.name
+    if dialect == "postgresql":  # at once, so that it waits before any work rather than deadlocks
+        op.execute(f"LOCK TABLE {_SCORES}, {_SAMPLES} IN ACCESS EXCLUSIVE MODE")
     for name in ("trace", "session"):
         op.execute(_FILL[dialect].format(table=_SAMPLES, name=name))
     op.execute(
