@@ -57,7 +57,8 @@ PRIVATE = {
         f"FLWSECK-{HEX}-X", f"cal_live_{HEX}", f"re_{LONG[:8]}_{LONG[:24]}", f"cflt{LONG}{LONG}",
         f"wandb_v1_{LONG}", f"tskey-auth-{LONG}", f"llx-{LONG}", f"e2b_{HEX}", f"ls__{HEX}",
         f"secret_{LONG}1234567", f"ATCTT3{LONG}=ADA8F3C2",
-        f"xoxq-{LONG}", f"sq0xyz-{LONG}", f"lsv2_st_{LONG}", f"glc_a_b_{LONG}", f"LLM|123456789|{LONG}", f"BSA{LONG[-28:]}", f"rpa_{LONG}",
+        f"xoxq-{LONG}", f"sq0xyz-{LONG}", f"lsv2_st_{LONG}", f"glc_a_b_{LONG}",
+        f"LLM|123456789|{LONG}", f"BSA{LONG[-28:]}", f"rpa_{LONG}",
     ],
     "[IBAN]": [
         "DE89370400440532013000", "GB82 WEST 1234 5698 7654 32", "de89 3704 0044 0532 0130 00",
