@@ -74,9 +74,8 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
-    held = aligned.passages.stems[aligned.evidence[0]]
     found: list[WordChange] = []
-    if any(word.stem not in held and _can_be_exchanged(word) for word in said):
+    if any(_can_be_exchanged(aligned, n) for n in range(len(said))):
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     found = found or [*islice(_denied(aligned, said, told), 1)]
     found = found or [*islice(_swapped(aligned, said, told), 1)]
@@ -120,26 +119,34 @@ def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChan
             yield change
 
 
-def _can_be_exchanged(word: Word) -> bool:
-    """Return whether some word excludes *word*: few are, and aligning all takes longer."""
-    listed_or_denying = word.stem in _EXCHANGED or word.surface.lower().startswith(_DENYING)
-    return word.number or word.capital or listed_or_denying
+def _can_be_exchanged(aligned: Aligned, n: int) -> bool:
+    """
+    Return whether word *n* of a claim may be exchanged for some word of its best sentence.
+
+    It excludes others, that sentence holds most of the rest, and none that holds it does so too.
+    """
+    said, passages = aligned.tokens[n], aligned.passages
+    if said.stem in passages.stems[aligned.evidence[0]] or not (
+        said.number
+        or (n and said.capital and said.stem not in passages.index)
+        or said.stem in _EXCHANGED
+        or said.surface.lower().startswith(_DENYING)
+    ):
+        return False
+    share = aligned.share([said])
+    return share >= (_COPIED_NUMBER if said.number else _COPIED) and not any(
+        aligned.share([said], number) >= _TELLS * share for number in passages.holders(said.stem)
+    )
 
 
 def changed_word(aligned: Aligned, n: int, m: int) -> WordChange | None:
     """Return word *n* of a claim as a change of word *m* of its best sentence, if it is one."""
-    said, told, passages = aligned.tokens[n], aligned.found[m], aligned.passages
-    if said.stem in passages.stems[aligned.evidence[0]] or any(
-        told.stem == word.stem for word in aligned.tokens
-    ):
+    said, told = aligned.tokens[n], aligned.found[m]
+    if any(told.stem == word.stem for word in aligned.tokens):
         return None
-    share, numbers = aligned.share([said]), said.number and told.number
-    elsewhere = (aligned.share([said], number) for number in passages.holders(said.stem))
-    if share < (_COPIED_NUMBER if numbers else _COPIED):
+    if not _can_be_exchanged(aligned, n):
         return None
-    if any(each >= _TELLS * share for each in elsewhere):
-        return None
-    if not numbers:
+    if not (said.number and told.number):
         return WordChange(said.surface, told.surface)
     if _numbers_compatible(aligned, n, m):
         return None

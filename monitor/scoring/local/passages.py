@@ -20,6 +20,7 @@ from typing import Any
 from monitor.scoring.language import Word, split_sentences, words, words_of
 
 PREFIX = 5  #: letters by which words begin alike
+BEGINNING = 3  #: letters that every stem of a word keeps
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
@@ -34,21 +35,20 @@ class Passages:
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self.records: list[Any] = []  #: the passages that are JSON
-        self.index: dict[str, list[int]] = {}  #: first sentences of a stem, ascending
-        index, known = self.index, self.index.get
+        self.index = index = defaultdict[str, list[int]](list)  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
             record, read = (keep if len(context) <= _LONGEST_KEPT else read_passage)(context)
             self.records += [record] if record is not None else []
             for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
                 place = len(self.words)
                 for stem in stems:
-                    if (held := known(stem)) is None:
-                        index[stem] = [place]
-                    elif len(held) < _MOST_HOLDERS:
-                        held.append(place)
+                    index[stem].append(place)
                 self.sentences.append((number, sentence))
                 self.words.append(tokens)
                 self.stems.append(stems)
+        index.default_factory = None
+        for held in index.values() if len(self.words) > _MOST_HOLDERS else ():
+            del held[_MOST_HOLDERS:]
         most, total = min(len(self.words), _MOST_HOLDERS), len(self.words) + 8.0
         self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(most + 1)]
 
@@ -100,10 +100,16 @@ class Passages:
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
-            if word[at:] in self.index and not self.apart(words(word[:at])[0].stem, word[at:], 1):
+        ends = [at for at in range(len(word) - 1, 0, -1) if word[at:] in self.index]
+        for at in ends if ends and word in self.squeezed else ():
+            if not self.apart(words(word[:at])[0].stem, word[at:], 1):
                 return at
         return 0
+
+    @cached_property
+    def beginnings(self) -> frozenset[str]:
+        """The first three letters of all words: those that no ending takes away."""
+        return frozenset([stem[:BEGINNING] for stem in self.index])
 
     @cached_property
     def prefixes(self) -> frozenset[str]:
@@ -143,12 +149,14 @@ _TIME = re.compile(
     r"([0-9](?<![\d:].)\d?)(?:(?::(\d{1,2}))?\s?(?:([ap])\.?m\b\.?|o'clock)|:(\d{1,2})(?![\d:]))",
     re.IGNORECASE,
 )
+_AT_HOURS = re.compile(r"[0-9]\s?(?:[apAP]\.?[mM]|[oO]')")  # three times as fast
 _NAMED_TIME = re.compile(r"(?<!:)\b(?:noon|midday|midnight)\b", re.IGNORECASE)
 
 
 def plain_times(text: str) -> str:
     """Return *text* with its times of day in one form: 8 PM and 20:0 are 20:00."""
-    text = _TIME.sub(_plain_time, text)
+    if ":" in text or _AT_HOURS.search(text):
+        text = _TIME.sub(_plain_time, text)
     if "oon" in text or "idday" in text or "idnight" in text:
         return _NAMED_TIME.sub(lambda m: "0:00" if m[0].lower() == "midnight" else "12:00", text)
     return text
@@ -249,8 +257,10 @@ class Aligned:
         """Return the index of the passage and the text of the best sentence, if there is one."""
         return self.passages.sentences[self.evidence[0]] if self.evidence else (None, None)
 
-    def share(self, without: Iterable[Word] = (), sentence: int | None = None) -> float:
+    def share(self, without: Sequence[Word] = (), sentence: int | None = None) -> float:
         """Return the share of the claim, *without* some words, in its best sentence or another."""
+        if not without and sentence is None:
+            return self.shares[0]
         held = self.passages.stems[self.evidence[0] if sentence is None else sentence]
         left_out = {word.stem for word in without}
         rest = [(each, weight) for each, weight in self.weights.items() if each not in left_out]
@@ -335,7 +345,8 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
             continue
         if found:
             whole = found[-1].surface + one.surface
-            if whole.isalpha() and whole.lower() in passages.squeezed:
+            begun = whole[:BEGINNING].lower() in passages.beginnings
+            if begun and whole.isalpha() and whole.lower() in passages.squeezed:
                 joined = Word.read(whole)
                 if joined.content and joined.stem in known:
                     found[-1], new = joined, False
