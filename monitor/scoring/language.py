@@ -61,8 +61,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 _TYPOGRAPHY = (("’", "'"), ("‘", "'"), ("“", '"'), ("”", '"'), ("–", "-"), ("—", "-"), ("•", " "))
 # Begins with one class of characters, for which the engine scans quickly.
 _NOT = re.compile(r"[nN](?<=\w.)'[tT]\b")
-_IRREGULAR_NOT = re.compile(r"[cw](?<!\w.)[ao](?=n't\b)", re.IGNORECASE)
-_IRREGULAR = {"ca": "can", "wo": "will"}
+_IRREGULAR_NOT = (("can't", "can not"), ("won't", "will not"))
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 #: "U.S.", "p.m.", "F.E.A.R."
@@ -149,7 +148,9 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
             lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
         )
     if "n't" in text or "N'T" in text:
-        text = _IRREGULAR_NOT.sub(lambda m: _IRREGULAR.get(m[0].lower(), m[0]), text)
+        for short, whole in _IRREGULAR_NOT:
+            for write in (str.lower, str.capitalize, str.upper):
+                text = text.replace(write(short), write(whole))
         text = _NOT.sub(" not", text)
     text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     pattern = _ASCII_WORD
@@ -455,20 +456,24 @@ _SAYS = (
 )
 _AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
-_MENTIONS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
-        r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
-        rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
-        r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
-        rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
-        # at the beginning, at the end, before what they say
-        rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
-        rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
-        rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
-        # anywhere else
-        rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
+_MARKED, _MENTIONS = (
+    tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+    for patterns in (
+        (
+            # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
+            r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
+            rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
+            r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
+            rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
+        ),
+        (
+            # at the beginning, at the end, before what they say
+            rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
+            rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
+            rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
+            # anywhere else
+            rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
+        ),
     )
 )
 #: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
@@ -492,8 +497,10 @@ def without_mentions(sentence: str) -> str:
         if match := opening.match(sentence):
             sentence = sentence[match.end() :]
     lower = sentence.lower()
-    if not any(map(lower.__contains__, _HINTS["mentioning"])):
+    marked = any(map(lower.__contains__, "[(【"))
+    named = any(map(lower.__contains__, _HINTS["mentioning"]))
+    if not (marked or named):
         return sentence
-    for pattern in _MENTIONS:
+    for pattern in (*(_MARKED if marked else ()), *(_MENTIONS if named else ())):
         sentence = pattern.sub("", sentence)
     return sentence.lstrip(" ,;:").rstrip()

@@ -20,7 +20,6 @@ from typing import Any
 from monitor.scoring.language import Word, split_sentences, words, words_of
 
 PREFIX = 5  #: letters by which words begin alike
-BEGINNING = 3  #: letters that every stem of a word keeps
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
@@ -100,16 +99,10 @@ class Passages:
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        ends = [at for at in range(len(word) - 1, 0, -1) if word[at:] in self.index]
-        for at in ends if ends and word in self.squeezed else ():
-            if not self.apart(words(word[:at])[0].stem, word[at:], 1):
+        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
+            if word[at:] in self.index and not self.apart(words(word[:at])[0].stem, word[at:], 1):
                 return at
         return 0
-
-    @cached_property
-    def beginnings(self) -> frozenset[str]:
-        """The first three letters of all words: those that no ending takes away."""
-        return frozenset([stem[:BEGINNING] for stem in self.index])
 
     @cached_property
     def prefixes(self) -> frozenset[str]:
@@ -345,8 +338,7 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
             continue
         if found:
             whole = found[-1].surface + one.surface
-            begun = whole[:BEGINNING].lower() in passages.beginnings
-            if begun and whole.isalpha() and whole.lower() in passages.squeezed:
+            if whole.isalpha() and whole.lower() in passages.squeezed:
                 joined = Word.read(whole)
                 if joined.content and joined.stem in known:
                     found[-1], new = joined, False

@@ -191,11 +191,10 @@ def read_attributes(passages: Passages) -> list[Attribute]:
     general, found = listed("general"), []
     for (key, around), values in chosen.items():
         # words that many keys share do not name any of them
-        rare = [each for each in _parts(key) if counts[each] == 1 and stem(each) not in general]
+        rare = tuple([p for p in _parts(key) if counts[p] == 1 and _ways((p,))[1] - general])
         if own := rare or _parts(key):
-            ways = (frozenset(map(stem, own)), frozenset({stem("".join(own))}))
-            group = frozenset(map(stem, _parts(around))) - general
-            found.append(Attribute(key, ways, group, frozenset(values)))
+            group = _ways(_parts(around))[0] - general
+            found.append(Attribute(key, _ways(own), group, frozenset(values)))
     return found
 
 
@@ -203,6 +202,12 @@ def read_attributes(passages: Passages) -> list[Attribute]:
 def _parts(key: str) -> tuple[str, ...]:
     """Return the words of a key, in lower case."""
     return tuple(word.surface.lower() for word in words(key))
+
+
+@lru_cache(maxsize=1024)
+def _ways(parts: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    """Return the stems of words, apart and written as one."""
+    return frozenset(map(stem, parts)), frozenset({stem("".join(parts))})
 
 
 def compare(
