@@ -74,8 +74,9 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
-    found: list[WordChange] = []
-    if any(_can_be_exchanged(aligned, n) for n in range(len(said))):
+    held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
+    new = [n for n, word in enumerate(said) if word.stem not in held]
+    if any(_can_be_exchanged(aligned, n) for n in new):  # few can, and aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     found = found or [*islice(_denied(aligned, said, told), 1)]
     found = found or [*islice(_swapped(aligned, said, told), 1)]

@@ -278,11 +278,9 @@ class Aligned:
             if word.content:
                 run = 0 if word.stem in index else run + 1
                 novel = max(novel, run)
-        told = {
-            pair
-            for number in self.evidence
-            for pair in pairwise([word.stem for word in passages.words[number][:_MOST_WORDS]])
-        }
+        told = set[tuple[str, str]]()
+        for number in self.evidence:
+            told.update(pairwise([word.stem for word in passages.words[number][:_MOST_WORDS]]))
         squares = length = 0
         for pair in (*pairwise(stems), None):
             if pair in told:

@@ -218,8 +218,9 @@ def compare(
     found = Counter[str]()
     certain: list[tuple[WordChange, bool]] = []
     for attribute in attributes:
-        way = next((way for way in attribute.ways if way <= stems), None)
-        if way is None:
+        apart, as_one = attribute.ways
+        way = apart if apart <= stems else as_one
+        if not way <= stems:
             continue
         at = [place for place, word in enumerate(tokens) if word.stem in way]
         elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)

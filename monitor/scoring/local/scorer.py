@@ -220,16 +220,18 @@ class LocalJudge:
     def _verdict(self, text: str, claim: ReadClaim, support: float) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
         aligned = claim.aligned
-        verdict = ClaimVerdict.SUPPORTED if support >= self._pass_score else ClaimVerdict.NOT_FOUND
-        reason = f"{percent(aligned.shares[1], 0)} of its information is in the nearest sentences"
-        if support < self._pass_score and claim.changes:
+        passes = support >= self._pass_score
+        verdict = ClaimVerdict.SUPPORTED if passes else ClaimVerdict.NOT_FOUND
+        if claim.changes and not passes:
             said, told, certain = claim.changes[0]
+            otherwise = "says otherwise" if certain else "does not state it"
             reason = f'it says "{said}", the passage "{told}"'
-            if not said:
-                otherwise = "says otherwise" if certain else "does not state it"
-                reason = f"the passage {otherwise}: {told}"
+            reason = reason if said else f"the passage {otherwise}: {told}"
             verdict = ClaimVerdict.CONTRADICTED if certain else verdict
-        elif support < self._pass_score and (missing := aligned.missing()):
+            return _claim(text, verdict, support, reason, aligned)
+        share = percent(aligned.shares[1], 0)
+        reason = f"{share} of its information is in the nearest sentences"
+        if not passes and (missing := aligned.missing()):
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
             if len(missing) > _MAX_NAMED:
                 reason += f" and {len(missing) - _MAX_NAMED} more"
