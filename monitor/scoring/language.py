@@ -125,12 +125,15 @@ _words = _Words()
 
 def words(text: str) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
-    return _kept(text) if len(text) <= _LONGEST_TEXT_KEPT else words_of([text])[0]
+    return (_kept if len(text) <= _LONGEST_TEXT_KEPT else _kept_last)(text)
 
 
 @lru_cache(maxsize=1024)  # several readers of one sample ask for the words of its sentences
 def _kept(text: str) -> tuple[Word, ...]:
     return words_of([text])[0]
+
+
+_kept_last = lru_cache(maxsize=2)(_kept.__wrapped__)  # a whole output
 
 
 def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:

@@ -222,8 +222,10 @@ def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
 def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Iterator[WordChange]:
     """Yield denials on one side of words that agree."""
     weights, passages, mine = aligned.weights, aligned.passages, _negations(said)
+    if not (mine or _negations(told)):
+        return
     helping = [word for word in said if word.stem in listed("helping")]  # "need" has weight
-    if not (mine or _negations(told)) or aligned.share([*mine, *helping]) < _COPIED_WHOLLY:
+    if aligned.share([*mine, *helping]) < _COPIED_WHOLLY:
         return
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
     for a, b in pairwise((0, *turns, len(told))):  # the clause that holds all of the claim
@@ -255,12 +257,12 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Ite
 
 def _negations(side: Sequence[Word]) -> list[Word]:
     """Return the words that deny; a "No" that answers a question or begins a name does not."""
-    deny = listed("negations")
+    if listed("negations").isdisjoint([word.stem for word in side]):
+        return []
     return [
         word
         for n, word in enumerate(side)
-        if word.stem in deny
-        and denies(word)
+        if denies(word)
         and (
             word.surface != "No" or (n == 0 and any(w.content and not w.capital for w in side[1:2]))
         )
@@ -277,7 +279,7 @@ def _swapped(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> It
         for place, word in enumerate(said)
         if word.content and mine.count(word.stem) == theirs.count(word.stem) == 1
     }
-    for one, other in combinations(there, 2):
+    for one, other in combinations(there, 2) if [*there.values()] != sorted(there.values()) else ():
         if there[other] > there[one]:
             continue
         # names of several words change places as a whole
@@ -307,7 +309,7 @@ def _named_not_stated(aligned: Aligned, changed: Sequence[str]) -> WordChange | 
     circumstances". Not so a claim that says it in such a way itself.
     """
     sentences, weights = aligned.passages.sentences, aligned.weights
-    left_out = [word for word in aligned.tokens if word.surface in changed]
+    left_out = [word for word in aligned.tokens if changed and word.surface in changed]
     left_out += _negations(aligned.tokens)
     turned, general = bool(left_out), _widens(aligned.tokens)
     behind = False  # a word such as "any", as in "any circumstances"

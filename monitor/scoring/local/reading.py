@@ -132,8 +132,13 @@ def read_claim(
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
     absent = len(aligned.missing()) >= fewest
     if absent:
-        known = (s for s in weights if len(s) >= PREFIX - 1 and s[:PREFIX] in passages.prefixes)
-        absent = sum(map(weights.__getitem__, known)) < ABSENT_BELOW * sum(weights.values())
+        long, bound = (
+            [s for s in weights if len(s) >= PREFIX - 1],
+            ABSENT_BELOW * sum(weights.values()),
+        )
+        absent = sum([weights[s] for s in long if s in passages.index]) < bound and (
+            sum([weights[s] for s in long if s[:PREFIX] in passages.prefixes]) < bound
+        )
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changed_details(aligned), absent)
 
 

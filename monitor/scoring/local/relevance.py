@@ -71,6 +71,7 @@ def relevance_features(
     new = answer - question.keys()
     speaking = {number for word in question for number in passages.holders(word)}
     on_query = sum(not speaking.isdisjoint(passages.holders(word)) for word in new)
+    first_person = listed("first_person")
     pairs, others = ({*pairwise([w.stem for w in side])} for side in (asked, said))
     fits, misses = type_of_answer(query, output, said)
     return [
@@ -83,7 +84,7 @@ def relevance_features(
         misses,
         float(not (fits or misses)),
         1 - len({word.stem for word in said}) / max(len(said), 1),
-        sum(word.stem in listed("first_person") for word in said) / max(len(said), 1),
+        sum([word.stem in first_person for word in said]) / max(len(said), 1),
     ]
 
 
