@@ -13,9 +13,11 @@ import html
 import re
 import tomllib
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import islice
 from typing import Any, NamedTuple
 
 
@@ -26,6 +28,7 @@ def language() -> dict[str, Any]:
 
 
 STOP_WORDS = frozenset(w for words in language()["stop_words"].values() for w in words.split())
+_MOST_COMMON = {name: frozenset(each.split()) for name, each in language()["most_common"].items()}
 _NUMBER_WORDS = {
     word: str(number)
     for names, first, step in language()["numbers"]["words"]
@@ -61,7 +64,11 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 _TYPOGRAPHY = (("’", "'"), ("‘", "'"), ("“", '"'), ("”", '"'), ("–", "-"), ("—", "-"), ("•", " "))
 # Begins with one class of characters, for which the engine scans quickly.
 _NOT = re.compile(r"[nN](?<=\w.)'[tT]\b")
-_IRREGULAR_NOT = (("can't", "can not"), ("won't", "will not"))
+_IRREGULAR_NOT = tuple(
+    (write(short), write(whole))
+    for short, whole in (("can't", "can not"), ("won't", "will not"))
+    for write in (str.lower, str.capitalize, str.upper)
+)
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 #: "U.S.", "p.m.", "F.E.A.R."
@@ -75,7 +82,8 @@ _SPACED_THOUSANDS = re.compile(r"\d(?<![\d.,:].)\d{0,2}(?: \d{3})+(?![.:]?\d)")
 _LONG_NUMBER = 15
 #: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
-_LONGEST_TEXT_KEPT = 500
+_LONGEST_TEXT_KEPT, _LONGEST_OUTPUT_KEPT = 500, 5_000
+_FEW_COMMON, _MOST_COUNTED = 2, 2_000  # common words that do not show a language; words read
 
 
 class Word(NamedTuple):
@@ -125,7 +133,9 @@ _words = _Words()
 
 def words(text: str) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
-    return (_kept if len(text) <= _LONGEST_TEXT_KEPT else _kept_last)(text)
+    if len(text) <= _LONGEST_TEXT_KEPT:
+        return _kept(text)
+    return _kept_last(text) if len(text) <= _LONGEST_OUTPUT_KEPT else words_of([text])[0]
 
 
 @lru_cache(maxsize=1024)  # several readers of one sample ask for the words of its sentences
@@ -152,8 +162,7 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
         )
     if "n't" in text or "N'T" in text:
         for short, whole in _IRREGULAR_NOT:
-            for write in (str.lower, str.capitalize, str.upper):
-                text = text.replace(write(short), write(whole))
+            text = text.replace(short, whole)
         text = _NOT.sub(" not", text)
     text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     pattern = _ASCII_WORD
@@ -165,6 +174,14 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
     if text.count("\0") != len(texts) - 1:  # somebody wrote one
         return [words_of([each.replace("\0", " ")])[0] for each in texts]
     return [tuple(map(_words.__getitem__, pattern.findall(each))) for each in text.split("\0")]
+
+
+def language_of(tokens: Iterable[Word]) -> str | None:
+    """Return the language of most of the most common words; None if none has twice the others."""
+    said = Counter([word.surface.lower() for word in islice(tokens, _MOST_COUNTED)])
+    counts = {name: sum(map(said.__getitem__, each)) for name, each in _MOST_COMMON.items()}
+    other, most = sorted(counts.values())[-2:]
+    return max(counts, key=counts.__getitem__) if most > max(_FEW_COMMON, 2 * other) else None
 
 
 def has_words(text: str) -> bool:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from monitor.scoring.language import STOP_WORDS, Word, language, listed, words
+from monitor.scoring.language import Word, language, language_of, listed, words
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -35,8 +35,6 @@ RELEVANCE_FEATURES = (
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
-_FEW_SMALL = 2  # so few little words do not show the language of a text
-_FOREIGN = 0.2  # share of little words that texts of two languages may have in common
 _MOST_TALK = 10  # words
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _EVEN = 0.5  # below it words speak against an answer
@@ -108,7 +106,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
     if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
-        if asks_translation(task) or _is_in_another_language(output, reading.passages):
+        if asks_translation(task) or is_in_another_language(output, reading.passages):
             return Settled(None, "instruction")
         return _judge_transformed_text(query, output, taken)
     retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
@@ -132,11 +130,10 @@ def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Sett
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _is_in_another_language(output: str, passages: Passages) -> bool:
-    """Return whether hardly any of the little words of *output* occurs in the passages."""
-    small = {word.surface.lower() for word in words(output)} & (STOP_WORDS | light())
-    known = {word.surface.lower() for each in passages.words for word in each}
-    return bool(known) and len(small) > _FEW_SMALL and len(small & known) <= _FOREIGN * len(small)
+def is_in_another_language(output: str, passages: Passages) -> bool:
+    """Return whether *output* and the passages are surely of two languages."""
+    said = language_of(words(output))
+    return said is not None and said != (language_of(chain(*passages.words)) or said)
 
 
 def asks_translation(query: str) -> bool:

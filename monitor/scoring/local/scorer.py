@@ -38,6 +38,7 @@ from monitor.scoring.local.relevance import (
     RELEVANCE_FEATURES,
     Settled,
     asks_translation,
+    is_in_another_language,
     lacks_reason,
     named,
     names_anything,
@@ -123,7 +124,7 @@ class LocalJudge:
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         shaping = json.dumps([data, language(), rules], sort_keys=True)
-        self.version = f"local-11-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-12-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -148,9 +149,12 @@ class LocalJudge:
         wrong = _wrong_refusal(reading, query) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
+        # of the words of another language nothing is found in the passages
         translated = relevance is None and reason == "instruction" and asks_translation(query)
+        if claims and groundedness is not None and groundedness < self._pass_score:
+            translated = translated or is_in_another_language(output, reading.passages)
         return Judgement(
-            readable=not translated,  # of other words nothing is found in the passages
+            readable=not translated,
             claims=claims,
             groundedness=groundedness,
             relevance=relevance,

@@ -167,10 +167,8 @@ def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding
         skipped = "right_refusal"
     elif judgement.relevance is None and judgement.relevance_skipped != "nothing_asked":
         skipped = judgement.relevance_skipped
-    elif not judgement.readable:
-        skipped = "unsupported_text"
     elif judgement.relevance is None:
-        skipped = "nothing_asked"
+        skipped = "nothing_asked" if judgement.readable else "unsupported_text"
     if skipped:
         return Finding(skipped=skipped)
     return Finding(score=judgement.relevance, explanation=judgement.relevance_reason)

@@ -64,6 +64,29 @@ def test_translation_is_not_judged_by_the_words_of_its_passages():
 
 
 @pytest.mark.parametrize(
+    ("query", "output", "reason"),
+    [
+        ("Fasse den Artikel zusammen.",
+         "Die Stadt hat die Brücke für Autos gesperrt, aber Busse dürfen sie noch nutzen.",
+         "unsupported_text"),
+        ("Pourquoi le pont est-il fermé ?",
+         "Il est fermé aux voitures, mais les bus peuvent encore passer avec les vélos.",
+         "unsupported_text"),
+        ("Who closes the bridge?",
+         "It was closed by a film crew that had been there with their van.", ""),
+        ("What is the film?",
+         "The film is called Le pont et les voitures, and it was made in a studio by the sea.", ""),
+    ],
+)  # fmt: skip
+def test_groundedness_is_skipped_when_answer_and_passages_are_of_two_languages(
+    query, output, reason
+):
+    [found] = evaluate([{"query": query, "contexts": ARTICLE, "output": output}])
+    assert found[0].reason == reason
+    assert found[0].score is None if reason else found[0].score < 0.5
+
+
+@pytest.mark.parametrize(
     ("query", "output", "contexts", "reason"),
     [
         ("price?", "12 euros", ["The ticket costs 12 euros. The price includes a drink."],
