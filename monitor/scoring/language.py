@@ -37,6 +37,7 @@ _NUMBER_WORDS = {
 } | {"twice": "2"}
 #: "twenty-one", "vingt et un", "soixante-quinze", "quatre-vingts"
 _COMPOUND = re.compile(language()["numbers"]["compound"], re.IGNORECASE | re.ASCII)
+_MAY_BE_COMPOUND = [*map(re.compile, language()["hints"]["tens"])]  # twenty times as fast
 _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 
 _MARK_CODES = [
@@ -64,11 +65,8 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 _TYPOGRAPHY = (("’", "'"), ("‘", "'"), ("“", '"'), ("”", '"'), ("–", "-"), ("—", "-"), ("•", " "))
 # Begins with one class of characters, for which the engine scans quickly.
 _NOT = re.compile(r"[nN](?<=\w.)'[tT]\b")
-_IRREGULAR_NOT = tuple(
-    (write(short), write(whole))
-    for short, whole in (("can't", "can not"), ("won't", "will not"))
-    for write in (str.lower, str.capitalize, str.upper)
-)
+_IRREGULAR_NOT = (("can't", "can not"), ("Can't", "Can not"), ("CAN'T", "CAN NOT"),
+                  ("won't", "will not"), ("Won't", "Will not"), ("WON'T", "WILL NOT"))  # fmt: skip
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 #: "U.S.", "p.m.", "F.E.A.R."
@@ -156,7 +154,8 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
         text = compatible(text)
     if _MAY_BE_DOTTED.search(text):
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-    if any(map(text.lower().__contains__, _HINTS["tens"])):
+    lower = text.lower()
+    if any(hint.search(lower) for hint in _MAY_BE_COMPOUND):
         text = _COMPOUND.sub(
             lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
         )

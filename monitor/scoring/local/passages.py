@@ -142,13 +142,13 @@ _TIME = re.compile(
     r"([0-9](?<![\d:].)\d?)(?:(?::(\d{1,2}))?\s?(?:([ap])\.?m\b\.?|o'clock)|:(\d{1,2})(?![\d:]))",
     re.IGNORECASE,
 )
-_AT_HOURS = re.compile(r"[0-9]\s?(?:[apAP]\.?[mM]|[oO]')")  # three times as fast
+_MAY_BE_TIME = re.compile(r"[0-9](?<![\d:].)\d?(?=:\d|\s?(?:[apAP]\.?[mM]|[oO]'))")  # fast
 _NAMED_TIME = re.compile(r"(?<!:)\b(?:noon|midday|midnight)\b", re.IGNORECASE)
 
 
 def plain_times(text: str) -> str:
     """Return *text* with its times of day in one form: 8 PM and 20:0 are 20:00."""
-    if ":" in text or _AT_HOURS.search(text):
+    if _MAY_BE_TIME.search(text):
         text = _TIME.sub(_plain_time, text)
     if "oon" in text or "idday" in text or "idnight" in text:
         return _NAMED_TIME.sub(lambda m: "0:00" if m[0].lower() == "midnight" else "12:00", text)
