@@ -48,7 +48,9 @@ for _group in (
             _OPPOSITES[_stem] -= _member
 #: What a passage says, with what does not follow from it.
 _BEYOND = {stem(word): {*map(stem, o.split())} for word, o in _EXCLUSIVE["beyond"].items()}
-_EXCHANGED = frozenset(_OPPOSITES).union(*_BEYOND.values())
+#: Before "not", one forbids and the other frees.
+_FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in _EXCLUSIVE["denied"])
+_EXCHANGED = frozenset(_OPPOSITES).union(_FORBIDDING, _FREEING, *_BEYOND.values())
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
 _UNSTATED = re.compile(rf"\b(?:{'|'.join(_KINDS)})\b", re.IGNORECASE)
@@ -164,6 +166,9 @@ def _exclusive(aligned: Aligned, n: int, m: int) -> bool:
     said, told = tokens[n], found[m]
     if said.number or told.number:
         return said.number and told.number
+    if {said.stem, told.stem} & _FORBIDDING and {said.stem, told.stem} & _FREEING:
+        behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
+        return len(behind) > 1 and all(map(denies, behind))
     one, other = said.surface.lower(), told.surface.lower()
     denied = said.content and any(one == p + other or other == p + one for p in _DENYING)
     if denied or said.stem in _OPPOSITES.get(told.stem, ()):
