@@ -41,7 +41,6 @@ def test_word_without_a_suffix_is_its_own_stem(word):
         ("12\u202f000\u202f000", "12,000,000"),
         ("5.0", "5"),
         ("five", "5"),
-        ("Twenty one days", "21 days"),
         ("007", "7"),
         ("twelfth", "12"),
         ("twice", "2"),
