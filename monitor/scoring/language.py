@@ -13,11 +13,9 @@ import html
 import re
 import tomllib
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import islice
 from typing import Any, NamedTuple
 
 
@@ -28,7 +26,6 @@ def language() -> dict[str, Any]:
 
 
 STOP_WORDS = frozenset(w for words in language()["stop_words"].values() for w in words.split())
-_MOST_COMMON = {name: frozenset(each.split()) for name, each in language()["most_common"].items()}
 _NUMBER_WORDS = {
     word: str(number)
     for names, first, step in language()["numbers"]["words"]
@@ -81,7 +78,6 @@ _LONG_NUMBER = 15
 #: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
 _LONGEST_TEXT_KEPT, _LONGEST_OUTPUT_KEPT = 500, 5_000
-_FEW_COMMON, _MOST_COUNTED = 2, 2_000  # common words that do not show a language; words read
 
 
 class Word(NamedTuple):
@@ -173,14 +169,6 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
     if text.count("\0") != len(texts) - 1:  # somebody wrote one
         return [words_of([each.replace("\0", " ")])[0] for each in texts]
     return [tuple(map(_words.__getitem__, pattern.findall(each))) for each in text.split("\0")]
-
-
-def language_of(tokens: Iterable[Word]) -> str | None:
-    """Return the language of most of the most common words; None if none has twice the others."""
-    said = Counter([word.surface.lower() for word in islice(tokens, _MOST_COUNTED)])
-    counts = {name: sum(map(said.__getitem__, each)) for name, each in _MOST_COMMON.items()}
-    other, most = sorted(counts.values())[-2:]
-    return max(counts, key=counts.__getitem__) if most > max(_FEW_COMMON, 2 * other) else None
 
 
 def has_words(text: str) -> bool:
@@ -475,26 +463,23 @@ _SAYS = (
 )
 _AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
-_MARKED, _MENTIONS = (
-    tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
-    for patterns in (
-        (
-            # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
-            r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
-            rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
-            r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
-            rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
-        ),
-        (
-            # at the beginning, at the end, before what they say
-            rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
-            rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
-            rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
-            # anywhere else
-            rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
-        ),
+_MENTIONS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
+        r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
+        rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
+        r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
+        rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
+        # without brackets: at the beginning, at the end, before what they say
+        rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
+        rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
+        rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
+        # anywhere else
+        rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
     )
 )
+_IN_BRACKETS = 4  #: the first of them
 #: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
 _JOINING = re.compile(rf"^{language()['linking']['opening']}\s?[,:–]\s", re.IGNORECASE)
 #: "No, it costs 20 dollars." denies the question, and then states something.
@@ -520,6 +505,6 @@ def without_mentions(sentence: str) -> str:
     named = any(map(lower.__contains__, _HINTS["mentioning"]))
     if not (marked or named):
         return sentence
-    for pattern in (*(_MARKED if marked else ()), *(_MENTIONS if named else ())):
+    for pattern in _MENTIONS[0 if marked else _IN_BRACKETS : None if named else _IN_BRACKETS]:
         sentence = pattern.sub("", sentence)
     return sentence.lstrip(" ,;:").rstrip()

@@ -11,12 +11,13 @@ a duration, whatever words they share with the question.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, language, language_of, listed, words
+from monitor.scoring.language import Word, language, listed, words
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -36,6 +37,8 @@ RELEVANCE_FEATURES = (
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words
+_MOST_COMMON = {name: frozenset(each.split()) for name, each in language()["most_common"].items()}
+_FEW_COMMON, _MOST_COUNTED = 2, 2_000  # common words that do not show a language; words read
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
@@ -132,8 +135,16 @@ def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Sett
 
 def is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether *output* and the passages are surely of two languages."""
-    said = language_of(words(output))
-    return said is not None and said != (language_of(chain(*passages.words)) or said)
+    said = _language_of(words(output))
+    return said is not None and said != (_language_of(chain(*passages.words)) or said)
+
+
+def _language_of(tokens: Iterable[Word]) -> str | None:
+    """Return the language of most of the most common words; None if none has twice the others."""
+    said = Counter([word.surface.lower() for word in islice(tokens, _MOST_COUNTED)])
+    counts = {name: sum(map(said.__getitem__, each)) for name, each in _MOST_COMMON.items()}
+    other, most = sorted(counts.values())[-2:]
+    return max(counts, key=counts.__getitem__) if most > max(_FEW_COMMON, 2 * other) else None
 
 
 def asks_translation(query: str) -> bool:
