@@ -77,7 +77,7 @@ _SPACED_THOUSANDS = re.compile(r"\d(?<![\d.,:].)\d{0,2}(?: \d{3})+(?![.:]?\d)")
 _LONG_NUMBER = 15
 #: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
-_LONGEST_TEXT_KEPT, _LONGEST_OUTPUT_KEPT = 500, 5_000
+_LONGEST_TEXT_KEPT = 500
 
 
 class Word(NamedTuple):
@@ -127,17 +127,12 @@ _words = _Words()
 
 def words(text: str) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
-    if len(text) <= _LONGEST_TEXT_KEPT:
-        return _kept(text)
-    return _kept_last(text) if len(text) <= _LONGEST_OUTPUT_KEPT else words_of([text])[0]
+    return _kept(text) if len(text) <= _LONGEST_TEXT_KEPT else words_of([text])[0]
 
 
 @lru_cache(maxsize=1024)  # several readers of one sample ask for the words of its sentences
 def _kept(text: str) -> tuple[Word, ...]:
     return words_of([text])[0]
-
-
-_kept_last = lru_cache(maxsize=2)(_kept.__wrapped__)  # a whole output
 
 
 def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:

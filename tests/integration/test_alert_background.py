@@ -206,8 +206,10 @@ def test_sample_that_was_deleted_is_not_shown(store):
     sample = failed_sample(store, "is hail covered", 0.4, "half of it")
     tell(store, Status.CRITICAL, since=ago(2))
     with store.write() as connection:
-        for table in (scores, samples):
-            connection.execute(delete(table).where(table.c.sample_id == sample.sample_id))
+        mine = samples.c.sample_id == sample.sample_id
+        position = select(samples.c.position).where(mine).scalar_subquery()
+        connection.execute(delete(scores).where(scores.c.position == position))
+        connection.execute(delete(samples).where(mine))
     wire = Wire()
     Dispatcher(store, {"slack": wire}, random.Random(1), clock=lambda: NOW).run_once()
     assert wire.messages[0].example is None

@@ -186,7 +186,11 @@ def is_running(pid):
 
 
 def command_line(pid):
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    """Return the command of a process, which is empty for a moment while it starts."""
+    deadline = time.monotonic() + 10
+    while not (line := Path(f"/proc/{pid}/cmdline").read_bytes()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return line
 
 
 FORKING = """
