@@ -1,4 +1,4 @@
-"""The formulas of seed 000, "Evaluation Reference", by section."""
+"""The formulas of the evaluation reference, by section."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What users said of answers: when complaints count as new, as old, and as risen."""
+"""Complaints of users: which count as new, as old, and as risen."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,5 +1,5 @@
 """
-Many looks at many streams at once are what one look at a time makes of one stream.
+Looks at many streams at once equal one look at a time at one stream.
 
 The oracle is the recursion of the docstrings, without arrays of looks and streams: it takes one
 look, and says what is remembered after it, and whether a status turns.

@@ -1,4 +1,4 @@
-"""The formulas and examples of seed 002, "RAG Evaluation Frameworks", by section."""
+"""The formulas and examples of the RAG evaluation frameworks, by section."""
 
 import math
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The formulas and examples of seed 001, "Evaluation Metrics Guide", by section."""
+"""The formulas and examples of the evaluation metrics guide, by section."""
 
 import tomllib
 from pathlib import Path

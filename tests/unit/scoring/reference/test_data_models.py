@@ -1,4 +1,4 @@
-"""The structures and figures of seed 004, "Evaluation Data Models", by section."""
+"""The structures and figures of the evaluation data models, by section."""
 
 import json
 from contextlib import closing
