@@ -125,7 +125,7 @@ def _tally(counts: Counter[int]) -> Tally:
 
 @script
 def main(*, runs: int = 4, seed: int = 1) -> None:
-    """Run all of it and print two tables."""
+    """Run every comparison and print two tables."""
     rng = np.random.default_rng(seed)
     print_head("healthy scores", "reference", "a minute", "false findings in 30 days")
     for (scores, pooled), per_minute in product(

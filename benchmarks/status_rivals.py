@@ -36,7 +36,7 @@ def burn_rate(stream: Stream) -> list[tuple[float, bool]]:
 
 
 def ks_of_the_last_hour(stream: Stream) -> list[tuple[float, bool]]:
-    """Alarm when the last hour's scores differ at 5 %; looked at every five minutes."""
+    """Alarm when the last hour's scores differ at 5 %; tested every five minutes."""
     times = np.maximum.accumulate(stream.times_s)
     looks = np.arange(BEGIN_S + DAY_S, times[-1], _EVERY_S)
     first, last = np.searchsorted(times, [looks - _HOUR_S, looks])

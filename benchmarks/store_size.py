@@ -49,6 +49,6 @@ def million(store: Store) -> None:
 
 @script
 def main(*, store: str = "") -> None:
-    """Measure a day, and what is left of it later."""
+    """Measure a day, and what remains later."""
     with new_store(store) as fresh:
         million(fresh)

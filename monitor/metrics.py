@@ -111,7 +111,7 @@ def _interactions(records: Any) -> Iterator[Interaction]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell as plain Python has it, whatever NumPy or pandas made of it; None if empty."""
+    """Return a NumPy or pandas cell as a plain Python value; None if empty."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -49,7 +49,7 @@ from monitor.store.verdicts import read_release_marks, read_verdicts, save_insig
 from workers.drift import SCORES_SHARE, DriftMemory, DriftRun, DriftWatch, References
 
 _MONTH_S = 30 * 86_400
-#: Streams that counted nothing for so many buckets are not looked at.
+#: Streams that counted nothing for so many buckets are skipped.
 _ACTIVE_BUCKETS = 48 * 60
 _INPUT_BUCKETS = 60
 #: The explanation of a stream is made again after this part of the status window, or when so many

@@ -13,7 +13,7 @@ from .recorder import FeedbackDraft
 
 #: Names that an app makes up, and names that may tell who somebody is.
 _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")
-#: What the limit is spent on, in this order, and how many levels of it have keys of ours.
+#: What the limit is spent on, in this order, and how many levels below have keys of ours.
 _FIELDS = {
     "output": 0, "query": 0, "contexts": 2, "history": 2, "tool_calls": 2, "expected": 0,
     "metadata": 0,

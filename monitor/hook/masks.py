@@ -268,7 +268,7 @@ def _hide(
     bounded: bool = True,
 ) -> str:
     """
-    Replace what passes the check, together with the *before* characters in front of it.
+    Replace what passes the check, together with the *before* characters in front.
 
     What does not pass is tried again from its next character; if the pattern is not
     *bounded*, from its end, for there would be too much to look at again and again.

@@ -251,7 +251,7 @@ class Reader:
         return found
 
     def part(self, result: object) -> object:
-        """Find the answer, or the piece of it, in a result or a chunk."""
+        """Find the answer, or a piece of the answer, in a result or a chunk."""
         if self._output:
             return lookup(result, (self._output,), named=True)
         return answer_in(result)

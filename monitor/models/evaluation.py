@@ -317,7 +317,7 @@ class Direction(StrEnum):
 
 class PassRule(NamedTuple):
     """
-    A line in [0, 1] and the side of it that passes; the line itself always does.
+    A pass score in [0, 1] and the side that passes; the pass score itself always does.
 
     ``own`` says that the line is learnt from an app's own first scores (`own_line`).
     """

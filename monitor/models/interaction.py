@@ -1,5 +1,5 @@
 """
-One interaction with the user's app, the sample of it that travels through the queue, its
+One interaction with the user's app, the sample that travels through the queue, its
 outcome once a worker had it, the segments that count it, and its run in a sheet.
 """
 
@@ -214,7 +214,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
-    """A sample with everything its evaluators said of it."""
+    """A sample with its scores, claims and labels."""
 
     sample: Sample
     evaluations: tuple[Evaluation, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: The bounded stream of samples, one entry a sample.
 SAMPLES = "groundwatch:samples"
-#: The bounded stream of what users said of answers, and how many entries of it were stored, ever.
+#: The bounded stream of users' feedback, and how many of its entries were stored, ever.
 FEEDBACK = "groundwatch:feedback"
 FEEDBACK_STORED = "groundwatch:feedback:stored"
 #: The consumer group through which workers read it.

@@ -110,7 +110,7 @@ def decode(fields: Mapping[bytes, bytes], entry_id: str = "") -> Sample:
 
 
 def _from_outside(body: bytes, app: bytes, entry_id: str) -> bytes | None:
-    """Complete a record that came without what a hook says of it; None if it is not one."""
+    """Complete a record that lacks the fields a hook adds; None if it is not one."""
     try:
         record = from_json(body)
         at_ms, position = (int(part) for part in entry_id.split("-"))

@@ -140,7 +140,7 @@ def backtest(  # noqa: PLR0913 - options of one policy, by keyword
     plain = np.ones_like(times)
     moments = np.floor(times / bucket_s).astype(np.int64)
     counted = History(moments, plain, plain, plain, outcome, outcome, outcome)
-    # Nobody knows when a late one arrived, but not before the one ahead of it.
+    # Nobody knows when a late one arrived, but not before its predecessor.
     clock = np.maximum.accumulate(times)
 
     def looks(some: slice, _: Baseline) -> Looks:

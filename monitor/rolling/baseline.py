@@ -20,7 +20,7 @@ from monitor.stats.intervals import (
 
 Floats = NDArray[np.float64]
 
-#: In buckets: how long the reference is, and what of the newest past stays out of it.
+#: In buckets: how long the reference is, and how much of the newest past it leaves out.
 REFERENCE_BUCKETS: Final = 7 * 1440
 GAP_BUCKETS: Final = 1440
 #: In buckets: how far back dependence between samples is looked for.

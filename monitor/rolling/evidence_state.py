@@ -1,7 +1,7 @@
 """
 What is remembered of a stream between two looks.
 
-Its form as JSON, and what becomes of it without new samples: silence, other thresholds, and a
+Its form as JSON, and how it changes without new samples: silence, other thresholds, and a
 baseline that is learned again.
 """
 
@@ -98,7 +98,7 @@ class Bets(NamedTuple):
 
     ``log_r`` is the log of the Shiryaev-Roberts sum; ``gain`` the log payoff since that moment, at
     least 0 (the CUSUM statistic); ``n`` samples since then, ``size`` what they are worth,
-    ``passed`` how much of it passed; ``at_s`` that moment, in epoch seconds.
+    ``passed`` the weight that passed; ``at_s`` that moment, in epoch seconds.
     """
 
     log_r: Floats
@@ -137,7 +137,7 @@ class EvidenceState:
     All that a stream's status depends on, apart from what comes next.
 
     Times are in epoch seconds. ``count`` is what was counted since the change of the present
-    incident, or since evidence started over; ``recent`` the last half to whole day of it, in two
+    incident, or since evidence started over; ``recent`` its last half to whole day, in two
     blocks; ``log_p`` the posterior of the rate in an incident, and ``high`` the bound from which
     the status was read. ``quasi`` holds sums over the same cells in calm times, and a second
     posterior in an incident, of which the more cautious bound counts.
@@ -158,7 +158,7 @@ class EvidenceState:
     quasi: Floats | None = None  #: the same from unbiased estimates, where a judge is sampled
     high: float = 1.0
     incident_from_s: float = 0.0  #: when the trouble of the present incident is thought to begin
-    onset: Onset | None = None  #: when the fall began, looked at closely
+    onset: Onset | None = None  #: when the fall began, estimated closely
     incidents: tuple[ReferenceSpan, ...] = ()  #: of the past
     baseline: Baseline = field(default_factory=Baseline)
     learned_s: float = 0.0

@@ -49,7 +49,7 @@ class Looks(NamedTuple):
     What each look at a stream found since the one before, in the order of the looks.
 
     ``time_s`` in epoch seconds, never falling; ``n`` samples; ``size`` what they are worth if they
-    were independent, and ``passed`` how much of it passed; each of shape (t,). Where the judge is
+    were independent, and ``passed`` the weight that passed; each of shape (t,). Where the judge is
     asked about some samples only, or weights are unequal, ``samples`` holds them one by one.
     """
 

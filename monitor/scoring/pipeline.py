@@ -280,7 +280,7 @@ class JudgementScorer:
     """Scores the metrics that are read out of one judgement; may be shared by threads."""
 
     judge: Judge  #: asked at most once an interaction
-    metrics: Sequence[ConfiguredMetric]  #: what to read out of it, each a `JudgementMetric`
+    metrics: Sequence[ConfiguredMetric]  #: what to read from it, each a `JudgementMetric`
     concurrency: int = 1  #: how many calls of ``score`` are worth having in flight
 
     @property

@@ -103,7 +103,7 @@ class Confusion(NamedTuple):
 
         Valid for samples drawn at random among those that pass, and among those that fail, in
         any proportion (stratified sampling). A half without samples keeps the counts' own
-        proportion, as nothing is known of it.
+        proportion, as nothing is known about it.
 
         >>> round(Confusion(20, 5, 10, 15).at_pass_rate(0.9).agreement, 3)
         0.78

@@ -109,7 +109,7 @@ class Samples(NamedTuple):
     """
     Samples whose payoff is not a matter of counts; each of shape (k,).
 
-    ``look`` is the look that each belongs to; ``prediction`` the pass that is expected of it, in
+    ``look`` is the look that each belongs to; ``prediction`` its expected pass, in
     [0, 1], and ``probability`` that of asking the judge, in (0, 1], both fixed before it was
     ``asked``; ``passed`` what the judge said, whatever where it was not asked. ``weight`` is the
     inverse of the probability of sampling it. A plain sample has probability 1 and was asked.

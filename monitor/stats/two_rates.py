@@ -7,8 +7,8 @@ Two sides compared: before and after, or case by case.
 
 Sequential evidence. Samples come in blocks: some of each side, outcomes independent, rates p
 (before) and q (after). A null is a half plane of drops, "p - q <= d" or "p - q >= d". A bet is a
-pair of rates (a, b) outside of it, fixed before the block; (a*, b*) is the point of the null that
-is nearest to it::
+pair of rates (a, b) outside the null, fixed before the block; (a*, b*) is the point of the null
+that is nearest to it::
 
     payoff of the block = likelihood of (a, b) / likelihood of (a*, b*),
     (a*, b*) minimises  m KL(a | a*) + n KL(b | b*)  for m samples before and n after

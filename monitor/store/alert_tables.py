@@ -153,7 +153,7 @@ digests = Table(
     *required(Integer, "messages"),
 )
 
-#: How each channel does; a row appears when something is known of it.
+#: How each channel does; a row appears with the first delivery or failure.
 alert_channels = Table(
     "groundwatch_alert_channels",
     metadata,

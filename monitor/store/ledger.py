@@ -217,7 +217,7 @@ def last_heartbeats(connection: Connection) -> dict[str, datetime]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One entry with what is known of it."""
+    """One entry with its state."""
 
     entry_id: str
     sample_id: str | None  #: None where it cannot be read
@@ -255,7 +255,7 @@ def newest_dead_letters(connection: Connection, *, limit: int = 1000) -> Sequenc
 
 def find_dead_letter(connection: Connection, name: str) -> DeadLetter:
     """
-    Find an entry by its id, or the beginning of it.
+    Find an entry by its id, or by how the id begins.
 
     Raises
     ------

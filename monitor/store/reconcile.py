@@ -2,7 +2,7 @@
 Compute every total of the store two ways: ledger, samples, evaluations, buckets, roll-ups.
 
 Sums over all time are read from small tables; those over rows are taken of a window,
-by their index, so that a store of any size can be checked. All of it is one
+by their index, so that a store of any size can be checked. Everything is one
 transaction, which sees one state. `sums_of_store` lists the checks, a `Sum` is one figure
 beside its counterpart, a `Reconciliation` is the whole.
 """

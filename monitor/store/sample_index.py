@@ -379,7 +379,7 @@ def replace_terms(connection: Connection, before: Sequence[Terms], after: Iterab
 
 
 def _remove_fts5(connection: Connection, items: Sequence[Terms]) -> None:
-    # The index keeps no texts: what is taken out of it is worked out again.
+    # The index keeps no texts: what leaves the index is worked out again.
     statement = (
         f"INSERT INTO {TERMS} ({TERMS}, rowid, words, facets)"  # noqa: S608  # ours
         " VALUES ('delete', :p, :w, :f)"

@@ -176,7 +176,7 @@ class StoredEvaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSample:
-    """A sample with what became of it."""
+    """A sample with its outcome."""
 
     sample: Sample
     received_at: datetime

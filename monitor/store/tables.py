@@ -90,7 +90,7 @@ samples = Table(
     Column("payload", PackedColumn, nullable=False),
     # Segments of samples from before they were packed with the sample; empty since.
     Column("segments", Json, nullable=False),
-    # Joins what users said of it; samples that had none have none here.
+    # Joins users' feedback; samples that had none have none here.
     Column("trace_id", String(200)),
     # Joins the turns of a conversation.
     Column("session_id", String(200)),

@@ -287,7 +287,7 @@ class ChangedCase(BaseModel, frozen=True, extra="forbid"):
     case: str
     query: str | None
     now: CaseVerdict
-    blocks: bool = Field(default=False, description="The gate fails because of it.")
+    blocks: bool = Field(default=False, description="Whether it makes the gate fail.")
     scores: dict[str, tuple[float | None, float | None]] = Field(
         default_factory=dict, description="Before and after, by metric."
     )

@@ -48,7 +48,7 @@ class EvaluationRunner:
     Evaluates an app on a test set.
 
     ``results`` lists what became of each call of the last run, each with ``test``, ``output`` and
-    ``evaluation``; ``run`` is the whole record of it. An app's own error is counted and named, and
+    ``evaluation``; ``run`` is the whole record. An app's own error is counted and named, and
     never scored. Override `evaluate_dimension` or `evaluate_output` for evaluations of your own.
 
     Parameters

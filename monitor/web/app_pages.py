@@ -114,7 +114,7 @@ class AppPages(Endpoints):
                 first_s=first_s,
             )  # fmt: skip
             deploys = {d.release: d for d in read_deploys(connection, app, now - _RELEASES_BACK)}
-            for item in reversed(found.metrics):  # what the worst metric says of it stands
+            for item in reversed(found.metrics):  # the worst metric's sentence stands
                 if item.metric in insights:
                     deploys |= {d.release: d for d in insights[item.metric].deploys}
             segments = read_app_segments(connection, site.settings, app, lead, now)

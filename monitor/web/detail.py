@@ -100,7 +100,7 @@ class SegmentTable:
 
     @property
     def until(self) -> datetime:
-        """When the span of the rows ends; that moment is not part of it."""
+        """When the span of the rows ends, exclusive."""
         return datetime.fromtimestamp(self.span.to_s, UTC)
 
 

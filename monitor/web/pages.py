@@ -56,7 +56,7 @@ class Pages(Endpoints):
     )
 
     def overview(self, request: Request) -> Response:
-        """Show all apps, the worst first; the whole of it is drawn once for each snapshot."""
+        """Show all apps, the worst first; drawn once for each snapshot."""
         whole, found = self.site.overview.read(), self.site.overview_for(request)
         visible, may_read = principal_of(request).apps, principal_of(request).role >= Role.READER
         wanted, text = (request.query_params.get(name, "").strip() for name in ("status", "q"))

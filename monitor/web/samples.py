@@ -266,7 +266,7 @@ class MarkedText:
 
 @dataclass(frozen=True, slots=True)
 class ClaimLine:
-    """One claim with what the judge said of it."""
+    """One claim with the judge's verdict."""
 
     number: int
     text: str

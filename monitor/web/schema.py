@@ -140,7 +140,7 @@ class SamplesPage(_Shape):
 
 
 class SampleAnswer(_Shape):
-    """One sample with everything that was said of it."""
+    """One sample with its scores, claims and labels."""
 
     sample: Sample
     received_at: AwareDatetime

@@ -83,7 +83,7 @@ def obey(behaviour: str, request: dict[str, Any]) -> dict[str, Any]:
     """
     Judge like a model that obeys an order in the texts, if it can read one there.
 
-    ``gullible`` forgets all that it was told before; ``gullible_in_role`` stays in its
+    ``gullible`` forgets all earlier instructions; ``gullible_in_role`` stays in its
     role, and only finds what the order wants.
     """
     reply = judge_by_overlap(request)
@@ -204,7 +204,7 @@ def _thoughts_truncated(payload: dict[str, Any]) -> None:
 
 
 def _error(code: int, **choice: Any) -> Callable[[dict[str, Any]], None]:
-    """Put an error into an answer that is called a success, in place of it or behind a half."""
+    """Put an error into a success reply, as the whole answer or after half of it."""
 
     def apply(payload: dict[str, Any]) -> None:
         error = {"message": "Provider returned error", "code": code}

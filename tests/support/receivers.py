@@ -1,4 +1,4 @@
-"""Slack and a mail server on loopback that can be told to fail, in the ways that they do."""
+"""Slack and a mail server on loopback that fail on request, in the ways that they do."""
 
 from __future__ import annotations
 

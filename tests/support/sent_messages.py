@@ -1,4 +1,4 @@
-"""What people were told about alerts, read from the outbox."""
+"""Messages sent about alerts, read from the outbox."""
 
 from sqlalchemy import Connection, func, select
 

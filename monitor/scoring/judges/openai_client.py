@@ -133,7 +133,7 @@ class ChatEndpoint:
         self._api_key, self._base_url = api_key or _NO_KEY, base_url
         self._meter = meter or Meter()
         # By process: a forked child must not write to its parent's connections. No lock,
-        # because a fork may copy it while it is held.
+        # because a fork may copy it while it is locked.
         self._connections: dict[int, Connection] = {}
         self._closed: set[int] = set()
 

@@ -233,7 +233,7 @@ class Case:
     def answers(
         self, found: dict[str, CriterionAnswer | JudgeReplyError], reference: Sequence[str]
     ) -> Answers:
-        """Put the answers beside what was sent; *reference* is the whole of it."""
+        """Put the answers beside what was sent; *reference* is the complete text."""
         wrong = {name: str(each) for name, each in found.items() if isinstance(each, Exception)}
         right = {k: each for k, each in found.items() if isinstance(each, CriterionAnswer)}
         return Answers(

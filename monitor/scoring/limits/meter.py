@@ -48,7 +48,7 @@ TokenPrice = Callable[..., float | None]
 
 @dataclass(slots=True)
 class Attempt:
-    """A request as it is to be sent, and what the caller notes of it as it goes on."""
+    """A request as it is to be sent, and what the caller notes as it goes on."""
 
     request: Mapping[str, Any]
     #: Of an error, which costs nothing unless it is one of `MAY_BE_BILLED`.

@@ -1,5 +1,5 @@
 """
-The answer against its query, and against what was expected of it: a reference answer, and the
+The answer against its query, and against what was expected: a reference answer, and the
 abilities that the RGB benchmark names (noise, missing answers, false passages, several passages).
 
 Three metrics ask whether the answer serves the query and mean different things: `relevance` (in

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of Redis that can be told to drip: a byte now and then."""
+"""A TCP proxy in front of Redis that drips on request: a byte now and then."""
 
 from __future__ import annotations
 

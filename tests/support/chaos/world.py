@@ -1,4 +1,4 @@
-"""One installation under chaos: every process of it, what each can suffer, and the final sums."""
+"""One installation under chaos: its processes, what each can suffer, and the final sums."""
 
 from __future__ import annotations
 
