@@ -29,10 +29,11 @@ def connection(store):
 def put(
     connection, n=1, *, score=0.9, release="v1", label=None, ago_s=60, made_by=None, **interaction
 ):
-    """Store samples of "bot" with a verdict each; return their ids."""
+    """Store samples, of "bot" by default, with a verdict each; return their ids."""
     results = []
     for number in range(n):
-        it = make_interaction(app="bot", release=release, label=label, **interaction)
+        fields = {"app": "bot", "release": release, "label": label} | interaction
+        it = make_interaction(**fields)
         sample = make_sample(it, sampled_at=NOW - timedelta(seconds=ago_s + number))
         found = [make_evaluation(target_event_id=it.id, score=score, **(made_by or {}))]
         results.append(result_of(sample, found, RULES, now=NOW))
@@ -115,6 +116,14 @@ def test_contradicting_label_is_refused_and_the_first_kept(connection):
     assert labels_of(connection, sample_id)[0].human_passed
 
 
+@pytest.mark.parametrize("notes", [("made up", "no such fee"), ("no such fee", "made up")])
+def test_repeated_label_replaces_the_note(connection, notes):
+    (sample_id,) = put(connection)
+    for note in (*notes, ""):
+        take(connection, {"sample_id": sample_id, "label": 0, "note": note})
+    assert labels_of(connection, sample_id)[0].note == notes[1]
+
+
 def test_latest_label_counts_in_any_order_and_the_change_is_logged(connection):
     (sample_id,) = put(connection)
     early = {"sample_id": sample_id, "label": 1, "labelled_at": "2026-05-01T10:00:00Z"}
@@ -174,12 +183,20 @@ def test_overall_agreement_weights_local_scorer_labels_by_score_band(connection)
     assert found.weighted.agreement == pytest.approx(0.75)
 
 
-def test_queue_draws_half_from_passes_and_half_from_fails(connection):
-    put(connection, 20, score=0.9)
-    fails = set(put(connection, 5, score=0.1))
+@pytest.mark.parametrize(("many", "few"), [(0.9, 0.1), (0.1, 0.9)])
+def test_queue_draws_half_from_passes_and_half_from_fails(connection, many, few):
+    put(connection, 20, score=many)
+    rare = set(put(connection, 5, score=few))
     order = drawn_until_done(connection)
     assert len(order) == 25
-    assert sum(sample_id in fails for sample_id in order[:10]) == 5
+    assert sum(sample_id in rare for sample_id in order[:10]) == 5
+
+
+def test_labels_of_another_app_do_not_change_the_queue(connection):
+    fails, passes = put(connection, score=0.1), put(connection, score=0.9)
+    (other,) = put(connection, app="another", score=0.9)
+    take(connection, {"sample_id": other, "label": 1})
+    assert drawn_until_done(connection) == passes + fails
 
 
 def test_queue_draws_only_from_the_current_release(connection):

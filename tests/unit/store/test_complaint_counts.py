@@ -83,6 +83,8 @@ def test_latest_feedback_of_each_answer_is_counted_and_joined(connection):
     say(connection, "c", "t2", good=False)
     say(connection, "d", "t3", good=False)
     say(connection, "e", "t4", good=True, received=NOW - timedelta(hours=2))
+    later = NOW + timedelta(minutes=1)
+    say(connection, "f", "t1", at=later, received=later, app="bot")
     assert count_feedback(connection, "shop", since=NOW) == (1, 2, 1)
     assert count_feedback(connection, "shop", since=NOW - timedelta(hours=2)) == (2, 2, 1)
 
