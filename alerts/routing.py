@@ -7,7 +7,7 @@ Who is notified of an alert: labels and matchers, hours of the week, routes, sil
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from fnmatch import fnmatchcase
@@ -16,6 +16,7 @@ from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from alerts.conditions import MONITOR_PREFIX, ThresholdRule
+from alerts.patterns import full_match
 from monitor.errors import SettingsError
 from monitor.models.alerting import Severity
 from monitor.models.status import Verdict
@@ -57,7 +58,7 @@ class Matcher:
         quoted = _QUOTED.fullmatch(found[3])
         matcher = cls(found[1], found[2], quoted[1] if quoted else found[3])
         try:
-            _ = matcher._pattern
+            _ = matcher._fits
         except re.error as error:
             raise SettingsError(f"Invalid pattern in {text!r}: {error}") from None
         return matcher
@@ -65,19 +66,15 @@ class Matcher:
     def matches(self, labels: Labels) -> bool:
         """Return whether the condition holds for *labels*."""
         value = labels.get(self.name, "")
-        found = (
-            self._pattern.fullmatch(value) is not None
-            if "~" in self.operator
-            else value == self.value
-        )
+        found = self._fits(value) if "~" in self.operator else value == self.value
         return found != self.operator.startswith("!")
 
     def __str__(self) -> str:
         return f"{self.name}{self.operator}{self.value}"
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self.value if "~" in self.operator else "", re.DOTALL)
+    def _fits(self) -> Callable[[str], bool]:
+        return full_match(self.value if "~" in self.operator else "")
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Matcher, ...]:
