@@ -14,6 +14,7 @@ import logging
 import math
 import socket
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -143,18 +144,6 @@ class HttpClient:
 
         Raise DeliveryError if there was no answer; ambiguous when the request may have arrived.
         """
-        if self._only_public:
-            parts = urlsplit(url.get_secret_value())
-            try:
-                found = socket.getaddrinfo(
-                    parts.hostname, parts.port or 443, type=socket.SOCK_STREAM
-                )
-            except (OSError, UnicodeError):
-                found = []
-            if not found:
-                raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
-            if not all(_is_public(str(at[4][0])) for at in found):
-                raise self._private()
         error: DeliveryError
         try:
             with quiet_http():
@@ -173,25 +162,39 @@ class HttpClient:
     ) -> HttpAnswer:
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
         secret = {name: value.get_secret_value() for name, value in headers.items()}
-        # httpx counts its time-outs again with every byte that drips in; this one does not.
-        async with (
-            asyncio.timeout(self.timeout_s),
-            httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,
-            client.stream(
-                method,
-                url.get_secret_value(),
-                content=body,
-                headers=usual | secret,
-                extensions={"trace": self._look} if self._only_public else {},
-            ) as response,
-        ):
-            answer = b""
-            async for chunk in response.aiter_raw():
-                answer += chunk
-                if len(answer) >= _MOST_BODY_BYTES:
-                    break
-            retry_after = response.headers.get("Retry-After")
-            return HttpAnswer(response.status_code, answer[:_MOST_BODY_BYTES], retry_after)
+        try:
+            # httpx counts its time-outs again with every byte that drips in; this one does not.
+            async with asyncio.timeout(self.timeout_s):
+                if self._only_public:
+                    parts, found = urlsplit(url.get_secret_value()), []
+                    with suppress(OSError, UnicodeError):
+                        found = await asyncio.get_running_loop().getaddrinfo(
+                            parts.hostname, parts.port or 443, type=socket.SOCK_STREAM
+                        )
+                    if not found:
+                        raise DeliveryError(f"{self.vendor}: no such host", code="http:NoSuchHost")
+                    if not all(_is_public(str(at[4][0])) for at in found):
+                        raise self._private()
+                async with (
+                    httpx.AsyncClient(verify=_trusted(), timeout=self.timeout_s) as client,
+                    client.stream(
+                        method,
+                        url.get_secret_value(),
+                        content=body,
+                        headers=usual | secret,
+                        extensions={"trace": self._look} if self._only_public else {},
+                    ) as response,
+                ):
+                    answer = b""
+                    async for chunk in response.aiter_raw():
+                        answer += chunk
+                        if len(answer) >= _MOST_BODY_BYTES:
+                            break
+                    pause = response.headers.get("Retry-After")
+                    return HttpAnswer(response.status_code, answer[:_MOST_BODY_BYTES], pause)
+        finally:
+            # `asyncio.run` waits for its threads: not for one whose name server does not answer.
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
 
     async def _look(self, event: str, about: Mapping[str, Any]) -> None:
         """Check who was reached, before anything is sent: names change their address."""

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import socket
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -363,6 +364,25 @@ def test_webhook_to_a_private_address_is_refused_unless_allowed(address):
     with pytest.raises(DeliveryError) as caught:
         send_test(WebhookChannel(SecretStr(address), timeout_s=1), NOW)
     assert (caught.value.code, caught.value.transient) == ("private_address", False)
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_delivery_does_not_wait_for_a_silent_name_server(monkeypatch, public):
+    gave_up, answered = threading.Event(), threading.Event()
+
+    def silent(*_arguments, **_options):
+        gave_up.wait(10)
+        answered.set()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    channel = WebhookChannel(
+        SecretStr("http://silent.example/"), timeout_s=0.1, allow_private=not public
+    )
+    with pytest.raises(DeliveryError) as caught:
+        send_test(channel, NOW)
+    assert (caught.value.code, answered.is_set()) == ("http:TimeoutError", False)
+    gave_up.set()
 
 
 def test_webhook_host_is_pinned_to_its_checked_address(monkeypatch):
