@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 import traceback
@@ -10,6 +11,7 @@ from typing import NoReturn
 from monitor.errors import GroundwatchError, MissingExtraError
 
 _UNKNOWN, _INTERRUPTED = 3, 130
+_HOME = "GROUNDWATCH_HOME"
 
 
 def main() -> None:
@@ -32,12 +34,15 @@ def main() -> None:
             _break_down()
         _give_up(f"{MissingExtraError('this command')} ({error.name} is not installed)")
     except OSError as error:
-        if error.filename is None:
-            raise
-        _give_up(
-            f"{error.filename}: {error.strerror}; choose another place"
-            " (the data folder is GROUNDWATCH_HOME), or correct its permissions"
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        if error.filename is None and not full:
+            _break_down()
+        advice = (
+            "make room and run it again"
+            if full
+            else f"choose another place (the data folder is {_HOME}), or correct its permissions"
         )
+        _give_up(f"{error.filename or 'output'}: {error.strerror}; {advice}")
     except Exception:  # noqa: BLE001
         _break_down()
 

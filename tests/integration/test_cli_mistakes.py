@@ -208,6 +208,12 @@ def test_data_folder_that_cannot_be_created_is_named(groundwatch, tmp_path, comm
     )
 
 
+def test_full_disk_is_reported_in_one_line_and_not_as_a_warning(groundwatch):
+    groundwatch("migrate")
+    line = only_line(groundwatch("report", "--format", "html", "-o", "/dev/full"))
+    assert line == "output: No space left on device; make room and run it again"
+
+
 def test_database_in_a_read_only_folder_is_named(groundwatch, tmp_path):
     home = tmp_path / "home"
     home.mkdir(mode=0o500)
