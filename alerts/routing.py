@@ -7,7 +7,7 @@ Who is notified of an alert: labels and matchers, hours of the week, routes, sil
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from fnmatch import fnmatchcase
@@ -15,14 +15,19 @@ from functools import cached_property
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import regex
+import structlog
+
 from alerts.conditions import MONITOR_PREFIX, ThresholdRule
-from alerts.patterns import full_match
 from monitor.errors import SettingsError
 from monitor.models.alerting import Severity
 from monitor.models.status import Verdict
 
+_log = structlog.get_logger("groundwatch.alerts")
+
 Labels = Mapping[str, str]
 
+_PATTERN_TIMEOUT_S = 0.05
 _FORM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 #: Labels that every alert has; others come from the routes file.
@@ -35,7 +40,8 @@ class Matcher:
     One condition on a label: ``=``, ``!=``, ``=~`` or ``!~``.
 
     A label that an alert does not have counts as empty. Patterns must match the whole
-    value, as in Alertmanager.
+    value, as in Alertmanager. One that takes too long on a value does not hold for it: some, such
+    as ``(a+)+x``, take 2**n steps.
     """
 
     name: str
@@ -58,23 +64,29 @@ class Matcher:
         quoted = _QUOTED.fullmatch(found[3])
         matcher = cls(found[1], found[2], quoted[1] if quoted else found[3])
         try:
-            _ = matcher._fits
-        except re.error as error:
+            _ = matcher._pattern
+        except regex.error as error:
             raise SettingsError(f"Invalid pattern in {text!r}: {error}") from None
         return matcher
 
     def matches(self, labels: Labels) -> bool:
         """Return whether the condition holds for *labels*."""
         value = labels.get(self.name, "")
-        found = self._fits(value) if "~" in self.operator else value == self.value
-        return found != self.operator.startswith("!")
+        if "~" not in self.operator:
+            return (value == self.value) != self.operator.startswith("!")
+        try:
+            found = self._pattern.fullmatch(value, timeout=_PATTERN_TIMEOUT_S)
+        except TimeoutError:
+            _log.warning("alert_pattern_too_slow", matcher=str(self), value=value)
+            return False
+        return (found is not None) != self.operator.startswith("!")
 
     def __str__(self) -> str:
         return f"{self.name}{self.operator}{self.value}"
 
     @cached_property
-    def _fits(self) -> Callable[[str], bool]:
-        return full_match(self.value if "~" in self.operator else "")
+    def _pattern(self) -> regex.Pattern[str]:
+        return regex.compile(self.value if "~" in self.operator else "", regex.DOTALL)
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Matcher, ...]:

@@ -54,6 +54,12 @@ def test_invalid_matcher_is_refused_with_an_example(text):
         Matcher.parse(text)
 
 
+@pytest.mark.parametrize("operator", ["=~", "!~"])
+def test_pattern_that_takes_too_long_does_not_hold(operator):
+    matcher = Matcher.parse(f"app{operator}(a|aa)+x")  # 2**n steps for n letters
+    assert not matcher.matches({"app": "a" * 199 + "!"})
+
+
 def test_matcher_survives_a_round_trip():
     for text in ("app=x", "app!=x", "app=~x.*", "app!~x"):
         assert str(Matcher.parse(text)) == text
