@@ -27,6 +27,8 @@ from monitor.scoring.local.relevance import (
     DOES_NOT_AT_MOST,
     ELSEWHERE,
     UNCLEAR,
+    YES_NO,
+    YES_OR_NO,
     Settled,
     begins_with_yes_or_no,
     figure_asked,
@@ -41,6 +43,7 @@ from monitor.scoring.local.relevance import (
     units,
 )
 
+DENIED = Settled(DOES_NOT_AT_MOST, "The passages deny it.")
 _MOST_ASKED = 10  # content words of a question that may need the turns before it
 _BRIEF = 3  # up to so many, each one matters
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
@@ -209,6 +212,8 @@ def follow(
     asked_before = units(answered) if same else frozenset[str]()
     question = FollowUp(query, own, item, before, answered, leans, kind, asked_before)
     found = _judge(question, output, reading)
+    if alone.reason == YES_NO and found.reason != DENIED.reason:
+        return None
     if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
     return found._replace(relevance=max(alone.relevance or 0.0, DOES_AT_LEAST))
@@ -216,16 +221,16 @@ def follow(
 
 def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     """Judge by the kind of thing that is asked for, then by where the answer is taken from."""
-    if question.kind and has_figure(question.kind, output) is False:
-        return Settled(DOES_NOT_AT_MOST, f"It lacks the {question.kind} that is asked for.")
     if lacks_place(question.query, output):
         return Settled(DOES_NOT_AT_MOST, "It lacks the place that is asked for.")
     clauses = _clauses(reading)
     taken = _taken_from(reading, clauses, question.keys)
     if taken:
-        return _compare(Wanted(question, clauses), output, clauses, taken)
+        wanted = Wanted(question, clauses)
+        denied = _is_denied(wanted, output, clauses)
+        return DENIED if denied else _compare(wanted, output, clauses, taken)
     answers = question.yes_no and begins_with_yes_or_no(output)
-    return Settled(DOES_AT_LEAST, "It answers yes or no.") if answers else UNCLEAR
+    return Settled(DOES_AT_LEAST, YES_NO) if answers else UNCLEAR
 
 
 def _compare(
@@ -269,6 +274,16 @@ def _compare(
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 
+def _is_denied(wanted: Wanted, output: str, clauses: Sequence[Clause]) -> bool:
+    """Return whether *output* says yes, and all clauses that name what is asked about deny."""
+    denies, names = pattern("denial").search, wanted.question.keys & wanted.tells.keys()
+    yes = pattern("plain_yes", YES_OR_NO).match(output)
+    held = [sum(wanted.tells[key] for key in names & each.keys) for each in clauses]
+    least = _RIVAL * max(held) if yes and not denies(wanted.question.query + output) else 0.0
+    texts = [c.text for c, each in zip(clauses, held, strict=True) if each >= least]
+    return least > 0 and all(map(denies, texts))
+
+
 def _is_figure_of_another(output: str, clauses: Sequence[Clause], scores: Sequence[Score]) -> bool:
     """Return whether the clauses with the figures of *output* have less of what is asked."""
     said = {word.stem for word in words(output) if word.number}
@@ -293,7 +308,7 @@ def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
     old = _keys(turns) | {_form(word.surface)[:PREFIX] for word in words(turns)}
     yes_no, new = question.yes_no, 1.0 - wanted.share_of(output, old)
     fresh = question.keys - _keys(question.before, question.answered)
-    takes_up = covers or pattern("asks_why").search(query) or not {*_own(said)}.isdisjoint(fresh)
+    takes_up = (covers or not _own(said).isdisjoint(fresh)) and not lacks_reason(query, output)
     again = wanted.share_of(question.answered, said) >= _AGAIN
     if again and new < (_NOTHING_NEW if takes_up and yes_no else 0.0 if takes_up else _LITTLE_NEW):
         return "It repeats the answer before."

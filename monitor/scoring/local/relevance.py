@@ -55,6 +55,7 @@ class Settled(NamedTuple):
 
 
 ELSEWHERE = "The passages speak of it elsewhere."
+YES_NO = "It answers yes or no."
 UNCLEAR = Settled(None, "unclear_reference")
 
 
@@ -117,7 +118,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
         certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
         return None if certain else Settled(None, "instruction")
     if _bare_yes_or_no(plain, output):
-        return Settled(DOES_AT_LEAST, "It answers yes or no.")
+        return Settled(DOES_AT_LEAST, YES_NO)
     return None if relevance is None else _judge_by_type(plain, output, reading, relevance)
 
 
@@ -201,7 +202,7 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
     if only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output):
         taken = max((claim.values[0] for claim in reading.claims), default=0.0)
         if taken >= _TAKEN and relevance < DOES_AT_LEAST:
-            return Settled(DOES_AT_LEAST, "It answers yes or no.")
+            return Settled(DOES_AT_LEAST, YES_NO)
     vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
     brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
     return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None

@@ -36,6 +36,7 @@ from monitor.scoring.local.reading import (
 from monitor.scoring.local.relevance import (
     ELSEWHERE,
     RELEVANCE_FEATURES,
+    YES_NO,
     Settled,
     asks_translation,
     is_in_another_language,
@@ -57,7 +58,7 @@ _SUPPORTED = 0.5
 #: Share of a question from which on passages count as holding its answer, and surely so.
 _HELD = 0.6
 #: Requests of which earlier turns may say what they are about.
-_FOLLOWED = frozenset({"terse_answer", "instruction", ELSEWHERE})
+_FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE})
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.

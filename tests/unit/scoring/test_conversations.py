@@ -191,3 +191,25 @@ def test_chat_messages_are_read_as_history_query_and_output():
 def test_non_chat_messages_stay_in_the_metadata():
     found = Interaction.model_validate({"id": "1", "output": "a", "messages": ["x"]})
     assert found.metadata == {"messages": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("Yes, cycling is allowed there as well.", "fail"),
+        ("Yes.", "fail"),
+        ("No, cycling is forbidden on the pier.", "pass"),
+    ],
+)
+def test_yes_fails_where_the_passages_forbid_what_is_asked(output, expected):
+    passages = ["Cycling is allowed in the park. On the pier cycling is forbidden."]
+    said = ["May I cycle in the park?", "Yes, cycling is allowed in the park."]
+    assert verdict("On the pier too?", output, said, passages) == expected
+
+
+def test_reason_is_not_the_answer_before_once_more():
+    passages = ["The tram was stopped because of a fallen tree. It runs again from Monday."]
+    said = ["Did the tram run?", "No, the tram was stopped."]
+    assert verdict("Why?", "The tram was stopped.", said, passages) == "fail"
+    assert verdict("What was the reason?", "It runs again from Monday.", said, passages) == "fail"
+    assert verdict("Why?", "Because of a fallen tree.", said, passages) == "pass"
