@@ -224,11 +224,11 @@ def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     if lacks_place(question.query, output):
         return Settled(DOES_NOT_AT_MOST, "It lacks the place that is asked for.")
     clauses = _clauses(reading)
-    taken = _taken_from(reading, clauses, question.keys)
-    if taken:
-        wanted = Wanted(question, clauses)
-        denied = _is_denied(wanted, output, clauses)
-        return DENIED if denied else _compare(wanted, output, clauses, taken)
+    wanted = Wanted(question, clauses)
+    if _is_denied(wanted, output, clauses):
+        return DENIED
+    if taken := _taken_from(reading, clauses, question.keys):
+        return _compare(wanted, output, clauses, taken)
     answers = question.yes_no and begins_with_yes_or_no(output)
     return Settled(DOES_AT_LEAST, YES_NO) if answers else UNCLEAR
 
@@ -279,7 +279,11 @@ def _is_denied(wanted: Wanted, output: str, clauses: Sequence[Clause]) -> bool:
     denies, names = pattern("denial").search, wanted.question.keys & wanted.tells.keys()
     yes = pattern("plain_yes", YES_OR_NO).match(output)
     held = [sum(wanted.tells[key] for key in names & each.keys) for each in clauses]
-    least = _RIVAL * max(held) if yes and not denies(wanted.question.query + output) else 0.0
+    least = (
+        _RIVAL * max(held, default=0.0)
+        if yes and not denies(wanted.question.query + output)
+        else 0.0
+    )
     texts = [c.text for c, each in zip(clauses, held, strict=True) if each >= least]
     return least > 0 and all(map(denies, texts))
 
