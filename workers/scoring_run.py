@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
@@ -38,7 +39,7 @@ from monitor.queue.wire import decode, text_of
 from monitor.rolling.looks import CASCADE
 from monitor.rolling.tallies import bucket_start, fingerprint, stream_key, tally_of
 from monitor.scoring.base import Judgement, KeepsJudgements, Scorer
-from monitor.store.engine import Store
+from monitor.store.engine import Store, batched
 from monitor.store.ledger import DeadLetter
 from monitor.store.query import LineKey, PassLine, read_pass_lines
 from monitor.store.verdicts import apps_with_rising_evidence
@@ -52,6 +53,8 @@ _KEEP_EVERY_S = 5.0
 _ASK_EVERY_S = 1.0
 _ABANDONED_EVERY_S = 5.0
 _BLOCK_MS = 200
+#: Of samples whose judgement is kept so many are scored in one go.
+_KEPT_AT_ONCE = 50
 #: Where scoring is quick, as many samples may wait for a thread of ours as it does in this time.
 _WAITING_S, _MOST_WAITING = 0.5, 400
 #: The first time an entry is in work with others, any of which may have killed the worker; after
@@ -112,8 +115,8 @@ class ScoringRun:
     idle_after_s: float = 2.0
     on_stored: Callable[[Sequence[Result]], None] | None = None  #: must not raise
     scored: int = 0
-    _in_work: dict[Future[Result | Dead], StreamEntry] = field(default_factory=dict)
-    _finished: SimpleQueue[Future[Result | Dead]] = field(default_factory=SimpleQueue)
+    _in_work: dict[Future[list[Result | Dead]], list[StreamEntry]] = field(default_factory=dict)
+    _finished: SimpleQueue[Future[list[Result | Dead]]] = field(default_factory=SimpleQueue)
     _done: list[tuple[StreamEntry, Result | Dead]] = field(default_factory=list)
     _last_s: dict[str, float] = field(default_factory=dict)
     _mean_s: float = 0.0  #: how long scoring one sample takes
@@ -141,10 +144,17 @@ class ScoringRun:
             while taking or self._in_work or self._done:
                 if taking:
                     entries = self._take()
-                    for entry, ahead in zip(entries, self._read_ahead(entries), strict=True):
-                        place = at_hand if ahead is not None and ahead.kept else pool
-                        future = place.submit(self.score, entry, ahead)
-                        self._in_work[future] = entry
+                    aheads = self._read_ahead(entries)
+                    kept = [(e, a) for e, a in zip(entries, aheads, strict=True) if a and a.kept]
+                    jobs = [(at_hand, some) for some in batched(kept, _KEPT_AT_ONCE)]
+                    jobs += [
+                        (pool, [(entry, ahead)])
+                        for entry, ahead in zip(entries, aheads, strict=True)
+                        if ahead is None or not ahead.kept
+                    ]
+                    for place, job in jobs:
+                        future = place.submit(self._score_all, job)
+                        self._in_work[future] = [entry for entry, _ in job]
                         future.add_done_callback(self._finished.put)
                 worked = bool(self._in_work)
                 self._collect()
@@ -158,7 +168,7 @@ class ScoringRun:
                     taking = False
                     # What nobody has begun to score is for others.
                     unbegun = [future for future in self._in_work if future.cancel()]
-                    self.consumer.give_back([self._in_work.pop(future) for future in unbegun])
+                    self.consumer.give_back([*chain.from_iterable(map(self._in_work.pop, unbegun))])
         except BaseException:
             # Calls that run cannot be stopped; those that have not begun can.
             for place in (pool, at_hand):
@@ -198,7 +208,7 @@ class ScoringRun:
         if self._mean_s:
             per_s = self.scorer.concurrency / self._mean_s
             window = max(window, min(_MOST_WAITING, int(_WAITING_S * per_s)))
-        room = window - len(self._in_work)
+        room = window - sum(map(len, self._in_work.values()))
         self._alone = False
         if idle and self._is_due("abandoned", _ABANDONED_EVERY_S):
             idle_ms = int(self.abandoned_after_s * 1000)
@@ -221,8 +231,20 @@ class ScoringRun:
         """Return the time by the queue's clock: ours may jump, and must not make samples old."""
         return self._clock_s + time.monotonic()
 
-    def score(self, entry: StreamEntry, ahead: ReadAhead | None = None) -> Result | Dead:
-        """Score one entry, on a thread of ours; a mistake of ours makes it a dead letter."""
+    def _score_all(
+        self, entries: Sequence[tuple[StreamEntry, ReadAhead | None]]
+    ) -> list[Result | Dead]:
+        """Score entries on a thread of ours, and pack those whose judgement was kept."""
+        found = [self._score(entry, ahead) for entry, ahead in entries]
+        # One after the other: what compressing needs of memory is then near.
+        for number, (result, (_, ahead)) in enumerate(zip(found, entries, strict=True)):
+            if ahead is not None and ahead.kept and isinstance(result, Result):
+                with suppress(ValueError):  # it fails when it is written
+                    found[number] = replace(result, packed=result.pack(result.likely_segments))
+        return found
+
+    def _score(self, entry: StreamEntry, ahead: ReadAhead | None) -> Result | Dead:
+        """Score one entry; a mistake of ours makes it a dead letter."""
         started_s, now_s = time.monotonic(), self._now_s()
         try:
             now = datetime.fromtimestamp(now_s, UTC)
@@ -231,10 +253,6 @@ class ScoringRun:
                 entry, self.scorer, self.rules, now=now, waited_s=waited_s, lines=self._lines,
                 ahead=ahead,
             )  # fmt: skip
-            if ahead is not None and ahead.kept and isinstance(result, Result):
-                # On this thread, as compressing lets the others go on; fails when it is written.
-                with suppress(ValueError):
-                    result = replace(result, packed=result.pack(result.likely_segments))
         except GroundwatchError:
             raise
         except Exception as error:  # noqa: BLE001  # logged and counted, below
@@ -251,7 +269,7 @@ class ScoringRun:
     def _collect(self) -> None:
         """Gather what is scored."""
         if self._in_work:
-            finished = list[Future[Result | Dead]]()
+            finished = list[Future[list[Result | Dead]]]()
             with suppress(Empty):
                 finished.append(self._finished.get(timeout=_COMMIT_AFTER_S))
                 if len(self._in_work) > 1:
@@ -259,16 +277,16 @@ class ScoringRun:
                 while True:
                     finished.append(self._finished.get_nowait())
             for future in finished:
-                entry = self._in_work.get(future)
-                if entry is None:  # given back, as nobody had begun to score it
+                entries = self._in_work.get(future)
+                if entries is None:  # given back, as nobody had begun to score it
                     continue
                 try:
-                    self._done.append((entry, future.result()))
+                    self._done += zip(entries, future.result(), strict=True)
                 except JudgeOutageError as error:
                     if not self._judge_away:
                         log.warning("judge_away", message=str(error))
                     self._judge_away = True
-                    self.consumer.give_back([entry])
+                    self.consumer.give_back(entries)
                 del self._in_work[future]
 
     def _store(self) -> None:
@@ -310,7 +328,7 @@ class ScoringRun:
             return commit(self.store, [dead], self.rules, now=now)
 
     def _held(self) -> list[StreamEntry]:
-        return [*self._in_work.values(), *(entry for entry, _ in self._done)]
+        return [*chain.from_iterable(self._in_work.values()), *(entry for entry, _ in self._done)]
 
     def _is_due(self, what: str, every_s: float) -> bool:
         """Return True at most once in *every_s* seconds for each *what*; the first time at once."""
@@ -355,16 +373,13 @@ def score_entry(
     app = sample.interaction.app
     found = []
     for evaluation in evaluations:
-        rule = PassRule.of(evaluation, rules.pass_score)
-        known = None
-        if rule.own:
+        if lines and (rule := PassRule.of(evaluation, rules.pass_score)).own:
             stream = stream_key(app, evaluation, pass_score=rules.pass_score)
             known = lines.get((app, stream.metric, stream.evaluator_version))
-        if known is not None and known.line != rule.line:  # it has a line of its own by now
-            criteria = (evaluation.criteria or {}) | rule._replace(line=known.line).criteria()
-            found.append(evaluation.model_copy(update={"criteria": criteria}))
-        else:
-            found.append(evaluation)
+            if known is not None and known.line != rule.line:  # it has a line of its own by now
+                criteria = (evaluation.criteria or {}) | rule._replace(line=known.line).criteria()
+                evaluation = evaluation.model_copy(update={"criteria": criteria})  # noqa: PLW2901
+        found.append(evaluation)
     return result_of(sample, found, rules, now=now)
 
 

@@ -68,7 +68,7 @@ class Turn(BaseModel):
 
 def _printable(value: str) -> str:
     """Refuse control characters, which no database or terminal takes kindly."""
-    if any(ord(character) < 32 for character in value):  # noqa: PLR2004
+    if not value.isprintable() and any(ord(character) < 32 for character in value):  # noqa: PLR2004
         raise ValueError("must not contain control characters")
     return value
 
@@ -82,8 +82,13 @@ Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_print
 AppName = Annotated[
     Name,
     AfterValidator(
-        lambda name: "".join(
-            "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c for c in name
+        lambda name: (
+            name
+            if name.isascii()
+            else "".join(
+                "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c
+                for c in name
+            )
         )
     ),
 ]
@@ -132,9 +137,9 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
         if not isinstance(value, dict):
             return value
         fields = cls.model_fields
-        unknown = {key: value[key] for key in value if key not in fields}
-        if not unknown:
+        if value.keys() <= fields.keys():
             return value
+        unknown = {key: value[key] for key in value if key not in fields}
         known = {key: value[key] for key in value if key in fields}
         metadata = known.get("metadata") or {}
         if not isinstance(metadata, dict):

@@ -104,7 +104,8 @@ def decode(fields: Mapping[bytes, bytes], entry_id: str = "") -> Sample:
         except ValidationError as outside:
             raise RecordError(f"unreadable record: {_mistakes(outside)}") from None
     # Here and not in the model, which also reads samples that were stored before this was refused.
-    if any("\x7f" <= character <= "\x9f" for character in sample.interaction.app):
+    app = sample.interaction.app
+    if not app.isprintable() and any("\x7f" <= character <= "\x9f" for character in app):
         raise RecordError("unreadable sample: the app's name must not contain control characters")
     return sample
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -107,20 +108,21 @@ def tally_of(evaluation: Evaluation, *, sample_rate: float, pass_score: float) -
     score = numeric_score(evaluation)
     if score is None:
         return Tally(failed=1, cost_microusd=cost)
-    own = (evaluation.metadata or {}).get(WINDOW_WEIGHT)
+    noted = evaluation.metadata or {}
+    own = noted.get(WINDOW_WEIGHT)
     weight = (float(own) if isinstance(own, int) and own > 0 else 1.0) / sample_rate
     rule = PassRule.of(evaluation, pass_score)
-    y, x, local, judged = float(rule.passes(score)), score, score, False
-    noted = evaluation.metadata or {}
+    passed = rule.passes(score)
+    y, x, local, judged = float(passed), score, score, False
     if "pass_estimate" in noted:
         y, x = float(noted["pass_estimate"]), float(noted["score_estimate"])
         local = min(1.0, max(0.0, float(noted["local_score"])))
         judged = bool(noted["judged"])
     return Tally(
         n=1,
-        passed=int(rule.passes(score)),
+        passed=int(passed),
         judged=int(judged),
-        agreed=int(judged and rule.passes(local) == rule.passes(score)),
+        agreed=int(judged and rule.passes(local) == passed),
         sum_w=weight,
         sum_w2=weight * weight,
         sum_wy=weight * y,
@@ -195,24 +197,26 @@ def topic_groups(text: str) -> set[int]:
 
 def guess_language(text: str) -> str:
     """Guess a language by its script and, for Latin letters, by its commonest words."""
-    scripts, beginning = Counter[str](), text[:400]
-    if beginning.isascii():  # then all letters are Latin
-        scripts.update(["latin"] * any(map(str.isalpha, beginning)))
-    else:
+    beginning = text[:400]
+    if not beginning.isascii():  # else all letters are Latin
+        scripts = Counter[str]()
         for character, n in Counter(beginning).items():
             if character.isalpha():
                 name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
                 if script := _SCRIPTS.get(name):
                     scripts[script] += n
-    if not scripts:
+        if not scripts:
+            return "unknown"
+        script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
+        if script != "latin":
+            return script
+    elif not any(map(str.isalpha, beginning)):
         return "unknown"
-    script = "kana" if scripts["kana"] else scripts.most_common(1)[0][0]
-    if script != "latin":
-        return script
     words = re.findall(r"[^\W\d_]+", text.casefold())
-    hits = Counter(name for word in words for name in _LANGUAGES_OF.get(word, ()))
-    (first, most), (_, second) = [*hits.most_common(2), ("latin", 0), ("latin", 0)][:2]
-    return first if most > second else "latin"
+    hits = Counter(chain.from_iterable(filter(None, map(_LANGUAGES_OF.get, words))))
+    most = max(hits.values(), default=0)
+    first = [name for name, n in hits.items() if n == most]
+    return first[0] if len(first) == 1 else "latin"
 
 
 def _group(word: str) -> int:

@@ -378,16 +378,16 @@ def _finished(
             return failure(JudgeReplyError("the score is not in [0, 1]"), fields, shared_by=1)
         score = round(float(finding.score), 6)
         advice = advice_for(each.name, score, each.rule.direction)
-        record = each.declaration.record
-        own = _own_fields(record)
+        record, details = each.declaration.record, dict(finding.details)
+        own = {key: details.pop(key) for key in _own_fields(record) & details.keys()}
+        if advice:
+            details["advice"] = f"{advice.cause}: {advice.fix}"
         return record(
             score=score,
             explanation=finding.explanation or None,
             confidence=finding.confidence,
-            metadata={key: value for key, value in finding.details.items() if key not in own}
-            | ({"advice": f"{advice.cause}: {advice.fix}"} if advice else {})
-            | call,
-            **{key: value for key, value in finding.details.items() if key in own},
+            metadata=details | call,
+            **own,
             **fields,
         )
     except Exception as error:  # noqa: BLE001 - see above

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from pydantic_core import PydanticSerializationError, to_json
 from sqlalchemy import (
     JSON,
     Column,
@@ -191,6 +192,14 @@ def compact_json(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def plain_json(rows: Sequence[Row]) -> str:
+    """Return what `compact_json` does of numbers and texts, in less time."""
+    try:
+        return to_json(rows, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:  # half of a surrogate pair
+        return compact_json(rows)
+
+
 def _prepare_sqlite(engine: Engine) -> None:
     file = Path(engine.url.database) if engine.url.database else None
     if file is not None:
@@ -305,7 +314,8 @@ def _write(
     dialect = connection.dialect.name
     given: Any = list(rows)
     if dialect == "postgresql" and _fits_json(table):
-        given = {"rows": compact_json(given)}
+        plain = _fits_json(table, (Integer, Float, String))
+        given = {"rows": plain_json(given) if plain else compact_json(given)}
     statement = _statement(dialect, table, tuple(rows[0]), **conflict)
     found = connection.execute(statement, given)
     return found.all() if conflict.get("returning") else []
@@ -345,8 +355,10 @@ def _statement(
 
 
 @lru_cache(maxsize=256)
-def _fits_json(table: Table) -> bool:
-    kinds = (Integer, Float, String, JSON, EpochTime, _Bytes)
+def _fits_json(
+    table: Table,
+    kinds: tuple[Any, ...] = (Integer, Float, String, JSON, EpochTime, LargeBinary, PackedColumn),
+) -> bool:
     return all(isinstance(c.type, kinds) for c in table.columns)
 
 

@@ -13,7 +13,6 @@ stands here.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from monitor.models import ROOT, Sample
 from monitor.models.status import OTHER, score_bin, segment_name
 from monitor.queue.names import DOCTOR_APP
 from monitor.store.columns import facet, sample_of, segments_of
-from monitor.store.engine import among, batched, insert_new, put
+from monitor.store.engine import among, batched, insert_new, plain_json, put
 from monitor.store.tables import dimensions, evaluations, samples, streams
 
 #: The names of apps are bounded like the values of a dimension; this one belongs to no app.
@@ -351,7 +350,7 @@ def write_terms(connection: Connection, items: Iterable[Terms]) -> None:
             }
             for it in ordered
         ]  # fmt: skip
-        rows = [{"rows": json.dumps(given, ensure_ascii=False)}]
+        rows = [{"rows": plain_json(given)}]
     connection.execute(text(statement), rows)
 
 

@@ -244,25 +244,18 @@ def record(
 
 def _insert_scores(connection: Connection, rows: Sequence[Row]) -> None:
     names = ("app", "metric", "evaluator_version")
-    keys = {key: facet(*key) for key in {tuple(row[name] for name in names) for row in rows}}
-    known = [
-        dict(zip(names, key, strict=True))
-        | {"evaluator_key": number, "metric_key": facet(*key[:2])}
-        for key, number in sorted(keys.items())
-    ]
+    versions = [(row["app"], row["metric"], row["evaluator_version"]) for row in rows]
+    keys = {
+        key: {"evaluator_key": facet(*key), "metric_key": facet(*key[:2])}
+        for key in sorted(set(versions))
+    }
+    known = [dict(zip(names, key, strict=True)) | numbers for key, numbers in keys.items()]
     insert_new(connection, evaluators, known, returning=evaluators.c.evaluator_key)
-    insert(connection, scores, [
-        {
-            "evaluator_key": keys[tuple(row[name] for name in names)],
-            "metric_key": facet(row["app"], row["metric"]),
-            **{
-                name: row[name]
-                for name in ("position", "occurred_at_ms", "score", "passed", "judged", "reason")
-            },
-            "status": "" if row["status"] == EvaluationStatus.COMPLETED.value else row["status"],
-        }
-        for row in rows
-    ])  # fmt: skip
+    completed, given = EvaluationStatus.COMPLETED.value, []
+    for row, key in zip(rows, versions, strict=True):
+        values = {name: value for name, value in row.items() if name not in names} | keys[key]
+        given.append(values | {"status": ""} if values["status"] == completed else values)
+    insert(connection, scores, given)
 
 
 def bounded(
