@@ -218,12 +218,15 @@ def scores_since(
     """
     c, of = evaluations.c, samples.c
     query = (
-        select(evaluations, of.received_at_ms, of.sample_rate, of.payload)
+        select(
+            c.app, c.metric, c.evaluator_version, c.occurred_at_ms, c.passed,
+            of.sample_id, of.received_at_ms, of.sample_rate, of.payload,
+        )
         .select_from(samples.join(evaluations, of.position == c.position))
         .where(of.received_at_ms > after_ms, c.passed.is_not(None))
         .where(matches(c.app, app), matches(c.metric, metric))
-        .order_by(of.received_at_ms, c.sample_id)
-    )
+        .order_by(of.received_at_ms, of.sample_id)
+    )  # fmt: skip
     found: dict[tuple[str, str, str], list[StoredScore]] = {}
     for row in connection.execute(query):
         score = StoredScore(

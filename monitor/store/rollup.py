@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, delete, func, literal, select
+from sqlalchemy import Connection, Select, Table, bindparam, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.models.status import TALLY_SUMS
@@ -129,8 +130,12 @@ def _step(store: Store, source: Level, level: Level, settled_s: float, guard: Gu
         start_s = first_s // level.width_s * level.width_s
         if start_s + level.width_s > complete_to_s(marks):
             return False
-        _sum(connection, source.sums, level.sums, start_s, level.width_s, TALLY_SUMS)
-        _sum(connection, source.bins, level.bins, start_s, level.width_s, ("count",))
+        dialect, times = (
+            connection.dialect.name,
+            {"from_s": start_s, "to_s": start_s + level.width_s},
+        )
+        connection.execute(_sum(dialect, source.sums, level.sums, TALLY_SUMS), times)
+        connection.execute(_sum(dialect, source.bins, level.bins, ("count",)), times)
         moved = levels.update().where(levels.c.level == level.name)
         connection.execute(moved.values(complete_to_s=start_s + level.width_s))
         return True
@@ -150,29 +155,29 @@ def _first(connection: Connection, source: Level, from_s: int, to_s: int | None)
     return min((int(first_s) for first_s in connection.execute(query).scalars()), default=None)
 
 
-def _sum(
-    connection: Connection, source: Table, target: Table, start_s: int, width_s: int,
-    sums: Iterable[str],
-) -> None:  # fmt: skip
+@cache
+def _sum(dialect: str, source: Table, target: Table, sums: tuple[str, ...]) -> Any:
+    """Return what sums the rows of [:from_s, :to_s) in *target*, which is there or not."""
+    from_s = bindparam("from_s", type_=source.c.start_s.type)
     keys = [streams.c.stream_id, *(c for c in source.primary_key if c.name == "bin")]
     totals = [func.sum(source.c[name]).label(name) for name in sums]
     rows: Select[Any] = (
-        select(*keys, literal(start_s).label("start_s"), *totals)
+        select(*keys, from_s.label("start_s"), *totals)
         # By way of the streams, so that each one's rows are found by their key.
         .select_from(streams.join(source, streams.c.stream_id == source.c.stream_id))
         .where(
-            streams.c.last_bucket_s >= start_s,
-            source.c.start_s >= start_s,
-            source.c.start_s < start_s + width_s,
+            streams.c.last_bucket_s >= from_s,
+            source.c.start_s >= from_s,
+            source.c.start_s < bindparam("to_s", type_=source.c.start_s.type),
         )
         .group_by(*keys)
     )
     names = [column.name for column in rows.selected_columns]
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    insert = dialect.insert(target).from_select(names, rows)
+    kind: Any = postgresql if dialect == "postgresql" else sqlite
+    insert = kind.insert(target).from_select(names, rows)
     new = {name: insert.excluded[name] for name in sums}
     key = [column.name for column in target.primary_key]
-    connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new))
+    return insert.on_conflict_do_update(index_elements=key, set_=new)
 
 
 def read_inputs(

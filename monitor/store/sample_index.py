@@ -389,15 +389,16 @@ def _remove_fts5(connection: Connection, items: Sequence[Terms]) -> None:
 
 def _stored_terms(connection: Connection, sample_ids: Sequence[str]) -> list[Terms]:
     """Return what the index holds of stored samples that have a place in it."""
-    ended = ended_evaluations(connection, sample_ids)
     placed = samples.c.sample_id.in_(sample_ids) & (samples.c.position >= 0)
     stored = select(samples).where(placed, samples.c.app != DOCTOR_APP)
+    rows = connection.execute(stored).mappings().all()
+    ended = ended_evaluations(connection, [row["position"] for row in rows])
     return [
         terms_of(
             row["position"], sample_of(row["payload"]), segments_of(dict(row)), row["reason"],
-            ended.get(row["sample_id"], ()),
+            ended.get(row["position"], ()),
         )
-        for row in connection.execute(stored).mappings()
+        for row in rows
     ]  # fmt: skip
 
 
@@ -453,14 +454,14 @@ def token_of(number: int) -> str:
 
 
 def ended_evaluations(
-    connection: Connection, sample_ids: Sequence[str]
-) -> dict[str, list[Mapping[str, Any]]]:
-    """Return how the evaluations of each sample ended, by metric and version."""
+    connection: Connection, positions: Sequence[int]
+) -> dict[int, list[Mapping[str, Any]]]:
+    """Return how the evaluations of the sample at each position ended, by metric and version."""
     e = evaluations.c
     key = (e.metric, e.evaluator_version)
-    query = select(e.sample_id, *key, e.status, e.score, e.passed, e.reason)
-    mine = query.where(e.sample_id.in_(sample_ids)).order_by(*key)
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    query = select(e.position, *key, e.status, e.score, e.passed, e.reason)
+    mine = query.where(among(connection, e.position, positions)).order_by(*key)
+    found: dict[int, list[Mapping[str, Any]]] = {}
     for row in connection.execute(mine).mappings():
-        found.setdefault(row["sample_id"], []).append(dict(row))
+        found.setdefault(row["position"], []).append(dict(row))
     return found

@@ -32,6 +32,8 @@ _EVEN = 0.5
 #: fails 9 in 10 bad answers and 3 in 100 good ones), or it has a contradicted claim.
 _JUDGE_FAILED, _CONTRADICTED = math.log(30.0), 2.0
 _LEAST = 1e-6  # bounds a score before its log odds are taken
+#: Without the id of the sample, for which the view reads samples: these are read beside it.
+_SCORED = [column for column in evaluations.c if column.name != "sample_id"]
 #: The end of a version as `PassRule` writes it: lower is better.
 _WORST_FIRST = case(
     (evaluations.c.evaluator_version.like("% pass <= %"), -evaluations.c.score),
@@ -115,7 +117,10 @@ def worst_samples(
     ]
     chosen = union_all(*map(select, worst)).subquery()
     query = (
-        select(evaluations, samples.c.interaction_id, samples.c.payload, chosen.c.said_bad)
+        select(
+            *_SCORED, samples.c.sample_id, samples.c.interaction_id, samples.c.payload,
+            chosen.c.said_bad,
+        )
         .join(samples, samples.c.position == evaluations.c.position)
         .join(
             chosen,
@@ -123,7 +128,7 @@ def worst_samples(
         )
         .where(evaluations.c.metric == metric)
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
-    )
+    )  # fmt: skip
     read = [(row, _evaluation(row)) for row in connection.execute(query)]
     distinct: dict[str | None, WorstSample] = {}
     for row, evaluation in sorted(read, key=lambda each: _order(*each)):
@@ -278,7 +283,7 @@ def scored_exchanges(
     """List the newest *limit* samples of [since, until) that passed or failed, the newest first."""
     c = evaluations.c
     query = (
-        select(evaluations, samples.c.payload)
+        select(*_SCORED, samples.c.sample_id, samples.c.payload)
         .join(samples, samples.c.position == c.position)
         .where(*_within(app, metric, since, until), c.passed.is_not(None))
         .order_by(c.occurred_at_ms.desc())

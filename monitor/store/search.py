@@ -454,7 +454,7 @@ def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]
     """Return the samples at *positions*, in their order; one that is gone by now is left out."""
     rows = connection.execute(select(samples).where(samples.c.position.in_(positions))).all()
     ids = [row.sample_id for row in rows]
-    ended = ended_evaluations(connection, ids)
+    ended = ended_evaluations(connection, positions)
     said: dict[str, dict[str, bool]] = {}
     query = select(labels.c.sample_id, labels.c.metric, labels.c.human_passed)
     mine = query.where(labels.c.sample_id.in_(ids)).order_by(labels.c.labelled_at)
@@ -469,7 +469,7 @@ def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]
             **{name: getattr(row, name) for name in ("sample_id", "app", "outcome", "reason")},
             occurred_at=time_of(row.occurred_at_ms),
             tags=it.get("tags") or {},
-            evaluations=tuple(map(FoundEvaluation.model_validate, ended.get(row.sample_id, ()))),
+            evaluations=tuple(map(FoundEvaluation.model_validate, ended.get(row.position, ()))),
             labels=said.get(row.sample_id, {}),
         )
     return [by_position[p] for p in positions if p in by_position]

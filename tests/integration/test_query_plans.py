@@ -70,7 +70,7 @@ READS = {
         {"groundwatch_evaluations_worst"},
     ),
     "evaluations of samples": (
-        lambda connection: ended_evaluations(connection, ["a", "b"]),
+        lambda connection: ended_evaluations(connection, [1, 2]),
         "groundwatch_evaluations",
         {"pk_groundwatch_scores", "PRIMARY KEY (position=?)"},
     ),
