@@ -239,7 +239,7 @@ class ScoringRun:
         # One after the other: what compressing needs of memory is then near.
         for number, (result, (_, ahead)) in enumerate(zip(found, entries, strict=True)):
             if ahead is not None and ahead.kept and isinstance(result, Result):
-                with suppress(ValueError):  # it fails when it is written
+                with suppress(Exception):  # it fails when it is written, alone
                     found[number] = replace(result, packed=result.pack(result.likely_segments))
         return found
 

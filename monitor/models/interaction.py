@@ -82,13 +82,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_print
 AppName = Annotated[
     Name,
     AfterValidator(
-        lambda name: (
-            name
-            if name.isascii()
-            else "".join(
-                "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c
-                for c in name
-            )
+        lambda name: "".join(
+            "\ufffd" if unicodedata.category(c) == "Cf" and c not in _JOINERS else c for c in name
         )
     ),
 ]

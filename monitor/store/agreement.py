@@ -18,13 +18,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, case, func, select
 
 from monitor.models import ROOT, Interaction
 from monitor.models.status import score_bin
 from monitor.stats.agreement import Confusion, confusion, majority, pairwise_agreement
 from monitor.stats.judge_shift import Cause, ShiftEvidence
-from monitor.store.columns import epoch_ms, matches, sample_of
+from monitor.store.columns import epoch_ms, facet, matches, sample_of
 from monitor.store.engine import insert_new, put
 from monitor.store.query import read_level_lines
 from monitor.store.samples import evaluations_of
@@ -34,6 +34,7 @@ from monitor.store.tables import (
     labels,
     rejudged,
     samples,
+    scores,
     streams,
 )
 
@@ -88,27 +89,40 @@ def labelled_samples(
     evaluator_version: str | None = None,
 ) -> list[LabelledSample]:
     """List what people say of each evaluation of a metric, or of those of one version alone."""
-    c, e = labels.c, evaluations.c
+    c = labels.c
     key = (c.sample_id, c.evaluator_version)
-    same = (c.sample_id == e.sample_id) & (c.metric == e.metric)
-    query = (
+    of_metric = (c.app == app) & (c.metric == metric)
+    of_metric &= matches(c.evaluator_version, evaluator_version)
+    versions = connection.execute(select(c.evaluator_version).where(of_metric).distinct()).scalars()
+    numbers = {version: facet(app, metric, version) for version in versions}
+    if not numbers:
+        return []
+    said = (
         select(
-            *key, func.max(c.release), func.max(c.judge_passed), func.max(e.score),
-            func.sum(c.human_passed), func.count(), func.max(c.drawn),
-            func.max(c.labelled_at).label("at"),
+            *key, func.max(c.release).label("release"), func.max(c.judge_passed).label("judged"),
+            func.sum(c.human_passed).label("passes"), func.count().label("n"),
+            func.max(c.drawn).label("drawn"), func.max(c.labelled_at).label("at"),
         )
-        .join(evaluations, same & (c.evaluator_version == e.evaluator_version), isouter=True)
-        .where(c.app == app, c.metric == metric, matches(c.evaluator_version, evaluator_version))
+        .where(of_metric)
         .group_by(*key)
-        .order_by("at", c.sample_id)
+        .subquery()
     )  # fmt: skip
+    number = case(numbers, value=said.c.evaluator_version)
+    # Not by the view, of which SQLite would read the whole for an outer join.
+    at, of = scores.c.position == samples.c.position, scores.c.evaluator_key == number
+    query = (
+        select(said, scores.c.score)
+        .outerjoin(samples, samples.c.sample_id == said.c.sample_id)
+        .outerjoin(scores, at & of)
+        .order_by(said.c.at, said.c.sample_id)
+    )
     return [
         LabelledSample(
-            sample_id=sample_id, evaluator_version=version, release=of,
-            evaluator_passed=bool(judged), score=score, passes=int(passes), fails=int(n - passes),
-            drawn=bool(drawn), labelled_at=at,
+            sample_id=row.sample_id, evaluator_version=row.evaluator_version, release=row.release,
+            evaluator_passed=bool(row.judged), score=row.score, passes=int(row.passes),
+            fails=int(row.n - row.passes), drawn=bool(row.drawn), labelled_at=row.at,
         )
-        for sample_id, version, of, judged, score, passes, n, drawn, at in connection.execute(query)
+        for row in connection.execute(query)
     ]  # fmt: skip
 
 

@@ -130,12 +130,11 @@ def _step(store: Store, source: Level, level: Level, settled_s: float, guard: Gu
         start_s = first_s // level.width_s * level.width_s
         if start_s + level.width_s > complete_to_s(marks):
             return False
-        dialect, times = (
-            connection.dialect.name,
-            {"from_s": start_s, "to_s": start_s + level.width_s},
-        )
-        connection.execute(_sum(dialect, source.sums, level.sums, TALLY_SUMS), times)
-        connection.execute(_sum(dialect, source.bins, level.bins, ("count",)), times)
+        times = {"from_s": start_s, "to_s": start_s + level.width_s}
+        for one, other, sums in (
+            (source.sums, level.sums, TALLY_SUMS), (source.bins, level.bins, ("count",)),
+        ):  # fmt: skip
+            connection.execute(_sum(connection.dialect.name, one, other, sums), times)
         moved = levels.update().where(levels.c.level == level.name)
         connection.execute(moved.values(complete_to_s=start_s + level.width_s))
         return True
