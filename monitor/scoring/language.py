@@ -127,12 +127,8 @@ _words = _Words()
 
 def words(text: str) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
-    return _kept(text) if len(text) <= _LONGEST_TEXT_KEPT else words_of([text])[0]
-
-
-@lru_cache(maxsize=1024)  # several readers of one sample ask for the words of its sentences
-def _kept(text: str) -> tuple[Word, ...]:
-    return words_of([text])[0]
+    split = _kept if len(text) <= _LONGEST_TEXT_KEPT else words_of
+    return split((text,))[0]
 
 
 def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
@@ -164,6 +160,10 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
     if text.count("\0") != len(texts) - 1:  # somebody wrote one
         return [words_of([each.replace("\0", " ")])[0] for each in texts]
     return [tuple(map(_words.__getitem__, pattern.findall(each))) for each in text.split("\0")]
+
+
+#: Several readers of one sample ask for the words of its sentences.
+_kept = lru_cache(maxsize=1024)(words_of)
 
 
 def has_words(text: str) -> bool:
