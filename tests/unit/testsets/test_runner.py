@@ -238,7 +238,7 @@ def test_hanging_app_call_is_an_error_and_delays_nothing():
     def answer(question, case):
         return app.get(case.id, lambda: GOOD)()
 
-    options = {"timeout_s": 0.05, "concurrency": 1}
+    options = {"timeout_s": 1.0, "concurrency": 1}
     summary = Fixed(cases(3, expected={"a": 1.0}), ["a"], answer, **options).run_all()
     hang.set()
     assert (summary["app_errors"], summary["passed"]) == (1, 2)
