@@ -28,6 +28,8 @@ _log = structlog.get_logger("groundwatch.alerts")
 Labels = Mapping[str, str]
 
 _PATTERN_TIMEOUT_S = 0.05
+#: Begins no repeat, so that `re` takes it as a letter; `regex` reads ``a{e}`` as "a, or nearly".
+_LITERAL_BRACE = re.compile(r"(\\.)|\{(?!\d+(?:,\d*)?\}|,\d*\})", re.DOTALL)
 _FORM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
 #: Labels that every alert has; others come from the routes file.
@@ -65,7 +67,7 @@ class Matcher:
         matcher = cls(found[1], found[2], quoted[1] if quoted else found[3])
         try:
             _ = matcher._pattern
-        except regex.error as error:
+        except (re.error, regex.error, ValueError, OverflowError, RecursionError) as error:
             raise SettingsError(f"Invalid pattern in {text!r}: {error}") from None
         return matcher
 
@@ -86,7 +88,9 @@ class Matcher:
 
     @cached_property
     def _pattern(self) -> regex.Pattern[str]:
-        return regex.compile(self.value if "~" in self.operator else "", regex.DOTALL)
+        text = self.value if "~" in self.operator else ""
+        re.compile(text)  # the syntax is that of `re`
+        return regex.compile(_LITERAL_BRACE.sub(lambda m: m[1] or r"\{", text), regex.DOTALL)
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Matcher, ...]:

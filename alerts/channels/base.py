@@ -14,11 +14,12 @@ import logging
 import math
 import socket
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -117,6 +118,23 @@ class HttpAnswer:
         return {}
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Looks a name up on a thread that neither a delivery's time-out nor the exit waits for."""
+
+    async def getaddrinfo(self, *arguments: Any, **options: Any) -> Any:
+        found = Future[Any]()
+
+        def look_up() -> None:
+            with suppress(InvalidStateError):  # nobody waits any more
+                try:
+                    found.set_result(socket.getaddrinfo(*arguments, **options))
+                except OSError as error:
+                    found.set_exception(error)
+
+        Thread(target=look_up, name="groundwatch-names", daemon=True).start()
+        return await asyncio.wrap_future(found, loop=self)
+
+
 class HttpClient:
     """
     Exchanges one request for one answer with *vendor*.
@@ -146,8 +164,8 @@ class HttpClient:
         """
         error: DeliveryError
         try:
-            with quiet_http():
-                return asyncio.run(self._exchange(method, url, body, headers))
+            with quiet_http(), asyncio.Runner(loop_factory=_Loop) as runner:
+                return runner.run(self._exchange(method, url, body, headers))
         except _NEVER_SENT as problem:
             error = self._failure(problem, ambiguous=False)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError):
@@ -162,6 +180,7 @@ class HttpClient:
     ) -> HttpAnswer:
         usual = {"Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "identity"}
         secret = {name: value.get_secret_value() for name, value in headers.items()}
+        reached: list[str] = []
         try:
             # httpx counts its time-outs again with every byte that drips in; this one does not.
             async with asyncio.timeout(self.timeout_s):
@@ -182,7 +201,7 @@ class HttpClient:
                         url.get_secret_value(),
                         content=body,
                         headers=usual | secret,
-                        extensions={"trace": self._look} if self._only_public else {},
+                        extensions={"trace": partial(self._look, reached)},
                     ) as response,
                 ):
                     answer = b""
@@ -192,16 +211,18 @@ class HttpClient:
                             break
                     pause = response.headers.get("Retry-After")
                     return HttpAnswer(response.status_code, answer[:_MOST_BODY_BYTES], pause)
-        finally:
-            # `asyncio.run` waits for its threads: not for one whose name server does not answer.
-            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        except TimeoutError:
+            if reached:
+                raise
+            raise httpx.ConnectTimeout("") from None
 
-    async def _look(self, event: str, about: Mapping[str, Any]) -> None:
-        """Check who was reached, before anything is sent: names change their address."""
-        if event == "connection.connect_tcp.complete" and not getproxies():
-            reached = about["return_value"]
-            if not _is_public(str(reached.get_extra_info("server_addr")[0])):
-                await reached.aclose()
+    async def _look(self, reached: list[str], event: str, about: Mapping[str, Any]) -> None:
+        """Note who was reached, and check it before anything is sent: names change address."""
+        if event == "connection.connect_tcp.complete":
+            stream = about["return_value"]
+            reached.append(str(stream.get_extra_info("server_addr")[0]))
+            if self._only_public and not getproxies() and not _is_public(reached[-1]):
+                await stream.aclose()
                 raise self._private()
 
     def _private(self) -> DeliveryError:

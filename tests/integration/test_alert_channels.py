@@ -381,7 +381,11 @@ def test_delivery_does_not_wait_for_a_silent_name_server(monkeypatch, public):
     )
     with pytest.raises(DeliveryError) as caught:
         send_test(channel, NOW)
-    assert (caught.value.code, answered.is_set()) == ("http:TimeoutError", False)
+    assert (caught.value.code, answered.is_set()) == ("http:ConnectTimeout", False)
+    assert not caught.value.ambiguous  # nothing was sent
+    waiting = [each for each in threading.enumerate() if each.name == "groundwatch-names"]
+    assert waiting
+    assert all(each.daemon for each in waiting)  # nor does the exit wait
     gave_up.set()
 
 

@@ -170,6 +170,9 @@ def test_active_silences_are_listed_by_end_time(connection):
     assert [s.author for s in store.silences_after(connection, at(10))] == ["cat", "ant"]
     for silence in made:
         assert store.silence_named(connection, silence.silence_id) == silence
+    unreadable = store.silences.update().where(store.silences.c.silence_id == made[2].silence_id)
+    connection.execute(unreadable.values(matchers=["app=~("]))
+    assert [s.author for s in store.silences_after(connection, at(9))] == ["bee", "ant"]
     assert store.silence_named(connection, "nobody") is None
 
 

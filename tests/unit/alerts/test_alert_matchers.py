@@ -1,8 +1,11 @@
 """Matchers, hours and routes: who hears of what, and why."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alerts.routing import (
     Hours,
@@ -58,6 +61,37 @@ def test_invalid_matcher_is_refused_with_an_example(text):
 def test_pattern_that_takes_too_long_does_not_hold(operator):
     matcher = Matcher.parse(f"app{operator}(a|aa)+x")  # 2**n steps for n letters
     assert not matcher.matches({"app": "a" * 199 + "!"})
+
+
+def repeated(inner):
+    return st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map("({0[0]}|{0[1]})".format),
+        st.tuples(inner, st.sampled_from(["*", "+?", "{2}", "{1,3}", "{,2}", "{e}", "{d<=1}"])).map(
+            "(?:{0[0]}){0[1]}".format
+        ),
+        inner.map("(?={})".format),
+        inner.map("(?i:{})".format),
+    )
+
+
+PARTS = ["a", "b", "-", ".", "[ab]", "[^a{]", r"\w", r"\b", "$", "(?<!-)", "a{e}", r"\{d}", "{"]
+
+
+@given(
+    st.recursive(st.sampled_from(PARTS), repeated, max_leaves=6),
+    st.lists(st.text("abAde-{}\n", max_size=7), min_size=1, max_size=8),
+)
+def test_pattern_matches_what_re_matches(pattern, values):
+    matcher, expected = Matcher.parse(f'app=~"{pattern}"'), re.compile(pattern, re.DOTALL)
+    matched = [matcher.matches({"app": value}) for value in values]
+    assert matched == [bool(expected.fullmatch(value)) for value in values]
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}", "(?V1)a", "(?au)a", "(" * 3000, "a{99999999999}"])
+def test_pattern_that_re_does_not_read_is_refused(pattern):
+    with pytest.raises(SettingsError, match="Invalid pattern"):
+        Matcher.parse(f"app=~{pattern}")
 
 
 def test_matcher_survives_a_round_trip():
