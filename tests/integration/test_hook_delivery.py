@@ -182,15 +182,15 @@ def test_buffer_is_bounded_by_samples_and_by_characters(make_hook):
 
 
 def test_mask_sees_every_text(client, make_hook):
-    hook = make_hook(mask=lambda text: text.replace("4111", "****"))
+    hook = make_hook(mask=lambda text: text.replace("PIN", "****"))
     hook.sample(
-        query="my 4111", contexts=["c 4111", {"text": "d 4111"}], output={"answer": "o 4111"},
-        tool_calls=[{"name": "pay", "arguments": {"card": "4111"}}],
-        metadata={"deep": [{"x": "4111"}]}, expected={"answer": "4111"},
+        query="my PIN", contexts=["c PIN", {"text": "d PIN"}], output={"answer": "o PIN"},
+        tool_calls=[{"name": "pay", "arguments": {"card": "PIN"}}],
+        metadata={"deep": [{"x": "PIN"}]}, expected={"answer": "PIN"},
     )  # fmt: skip
     assert hook.flush(60)
     [(_, fields)] = client.xrange(names.SAMPLES)
-    assert b"4111" not in fields[b"body"]
+    assert b"PIN" not in fields[b"body"]
     assert fields[b"body"].count(b"****") == 7
 
 

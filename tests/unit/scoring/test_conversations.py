@@ -207,6 +207,21 @@ def test_yes_fails_where_the_passages_forbid_what_is_asked(output, expected):
     assert verdict("On the pier too?", output, said, passages) == expected
 
 
+@pytest.mark.parametrize(
+    "passage",
+    [
+        "On the pier cycling is allowed without a permit.",
+        "On the pier cycling is no problem.",
+        "The pier is never closed to cycling.",
+        "On the pier cycling is allowed, not only in summer.",
+    ],
+)
+def test_yes_passes_where_the_passages_allow_what_is_asked(passage):
+    said = ["May I cycle in the park?", "Yes, cycling is allowed in the park."]
+    passages = [f"Cycling is allowed in the park. {passage}"]
+    assert verdict("On the pier too?", "Yes.", said, passages) != "fail"
+
+
 def test_reason_is_not_the_answer_before_once_more():
     passages = ["The tram was stopped because of a fallen tree. It runs again from Monday."]
     said = ["Did the tram run?", "No, the tram was stopped."]
