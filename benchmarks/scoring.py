@@ -233,7 +233,7 @@ def main(folder: Path, *, every: int = 1) -> None:
     good = [rows[i]["label"] for i in kept]
     print_table("Relevance", [rows[i] for i in kept], good, parts)
     code = Path(monitor.scoring.__file__).parent
-    shared = [code / "language.py"]
+    shared = [code / name for name in ("language.py", "sentences.py")]
     counts = [
         sum(len(path.read_text().splitlines()) for path in paths)
         for paths in ((code / "local").glob("*.py"), shared)

@@ -13,14 +13,14 @@ from monitor.errors import JudgeReplyError, MissingExtraError, SettingsError
 from monitor.format import percent
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement, storable
-from monitor.scoring.language import (
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge
+from monitor.scoring.sentences import (
     MOST_SENTENCES,
     is_checkable,
     split_sentences,
     without_mentions,
 )
-from monitor.scoring.local.passages import flatten
-from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge
 from monitor.settings import Settings, variable
 
 try:

@@ -26,10 +26,11 @@ from typing import TypeVar
 
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import check_cpu
-from monitor.scoring.language import MOST_SENTENCES, is_checkable, split_sentences, words
+from monitor.scoring.language import words
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read_claim
 from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.sentences import MOST_SENTENCES, is_checkable, split_sentences
 
 #: A claim is compared with no more passages than this: the time is bounded.
 MOST_PASSAGES = 20

@@ -28,9 +28,10 @@ from monitor.scoring.judges.openai_client import ChatEndpoint
 from monitor.scoring.judges.packing import StemIndex
 from monitor.scoring.judges.reply import find_object, strict_schema
 from monitor.scoring.judges.request import Request
-from monitor.scoring.language import split_sentences, words
+from monitor.scoring.language import words
 from monitor.scoring.limits.budget import JudgeBusyError
 from monitor.scoring.prompts import load_prompt
+from monitor.scoring.sentences import split_sentences
 from monitor.testsets.cases import TestCase
 from monitor.testsets.records import UNANSWERABLE, content_hash
 

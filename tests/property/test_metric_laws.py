@@ -7,7 +7,6 @@ from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.batch import summarise
 from monitor.scoring.entailment import StreamingGrounding
-from monitor.scoring.language import split_sentences
 from monitor.scoring.measures import (
     normalised_entropy,
     simple_average,
@@ -16,6 +15,7 @@ from monitor.scoring.measures import (
 )
 from monitor.scoring.metrics import METRICS, citations, retrieval
 from monitor.scoring.registry import make_scorer
+from monitor.scoring.sentences import split_sentences
 from monitor.settings import Settings
 from monitor.testing import make_evaluation, make_interaction
 

@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 
 from monitor.models import EvaluationStatus
 from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.language import canonical, split_sentences, words
+from monitor.scoring.language import canonical, words
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.scoring.registry import resolve_metrics
+from monitor.scoring.sentences import split_sentences
 from monitor.settings import Settings
 from monitor.testing import make_interaction
 

@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
-from monitor.scoring.language import MARKS, compatible, spaced, split_sentences, words
+from monitor.scoring.language import MARKS, compatible, spaced, words
 from monitor.scoring.local.passages import flatten
+from monitor.scoring.sentences import split_sentences
 
 _LONGEST_QUOTE = 2_000  # characters; the prompt asks for 25 words
 _WIDEST_GAP = 300  # characters that an ellipsis may stand for

@@ -32,7 +32,8 @@ from monitor.scoring.judges.reply import (
     read_answers,
     read_verdicts,
 )
-from monitor.scoring.language import MOST_SENTENCES, compatible, split_sentences
+from monitor.scoring.language import compatible
+from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
 
 _LARGEST_SEED = 2**31 - 1
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by

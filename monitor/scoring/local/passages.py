@@ -17,7 +17,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from monitor.scoring.language import Word, split_sentences, words, words_of
+from monitor.scoring.language import Word, words, words_of
+from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything

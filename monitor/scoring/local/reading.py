@@ -15,21 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from monitor.scoring.language import (
-    MOST_SENTENCES,
-    Word,
-    compatible,
-    denies,
-    headings_and_code,
-    is_checkable,
-    is_refusal,
-    language,
-    listed,
-    split_sentences,
-    stem,
-    without_mentions,
-    words,
-)
+from monitor.scoring.language import Word, compatible, denies, language, listed, stem, words
 from monitor.scoring.local.changes import WordChange, changed_details, changed_word, surely
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
@@ -37,6 +23,14 @@ from monitor.scoring.local.passages import (
     Aligned,
     Passages,
     Rewrite,
+)
+from monitor.scoring.sentences import (
+    MOST_SENTENCES,
+    headings_and_code,
+    is_checkable,
+    is_refusal,
+    split_sentences,
+    without_mentions,
 )
 
 #: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from monitor.format import percent
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.language import Word, has_words, language, split_statements, words
+from monitor.scoring.language import Word, has_words, language, words
 from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
@@ -48,6 +48,7 @@ from monitor.scoring.local.relevance import (
     settle,
     type_of_answer,
 )
+from monitor.scoring.sentences import split_statements
 
 #: The most that is left of a probability where a copied claim changes a detail.
 CONTRADICTED_AT_MOST = 0.15

@@ -26,9 +26,9 @@ from monitor.scoring.declaration import (
     configured_similarity,
     named_share,
 )
-from monitor.scoring.language import is_checkable, is_refusal, split_sentences
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import relevant_ids
+from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences
 
 _RGB = "Chen et al. 2023, RGB (arXiv:2309.01431)"
 WRONG_SENTENCES = Criterion(

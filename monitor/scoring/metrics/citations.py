@@ -25,9 +25,9 @@ from monitor.scoring.declaration import (
     read,
 )
 from monitor.scoring.entailment import MOST_PASSAGES, Entailment
-from monitor.scoring.language import MOST_SENTENCES, split_sentences
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
+from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
 
 #: Above this entailment a citation is correct, above the second one partially.
 STRONG, PARTIAL = 0.8, 0.5

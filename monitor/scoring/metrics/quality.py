@@ -46,8 +46,8 @@ from monitor.scoring.declaration import (
     computed,
     named_share,
 )
-from monitor.scoring.language import split_sentences
 from monitor.scoring.measures import share, weighted_mean
+from monitor.scoring.sentences import split_sentences
 
 #: What a level is worth; the same for every dimension.
 LEVELS = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}

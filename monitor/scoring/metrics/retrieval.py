@@ -33,7 +33,6 @@ from monitor.scoring.declaration import (
     named_share,
 )
 from monitor.scoring.entailment import MOST_PASSAGES, contradictions, local_version
-from monitor.scoring.language import split_sentences
 from monitor.scoring.measures import (
     entropy_bits,
     lexical_cosine,
@@ -42,6 +41,7 @@ from monitor.scoring.measures import (
     weighted_mean,
 )
 from monitor.scoring.metrics.groundedness import of_claims
+from monitor.scoring.sentences import split_sentences
 
 _NEEDS = ("contexts", "expected.relevant")
 _MANNING = "Manning et al. 2008, Introduction to Information Retrieval, 8.4"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.scoring.language import is_checkable, is_refusal
+from monitor.scoring.sentences import is_checkable, is_refusal
 
 
 @pytest.mark.parametrize(

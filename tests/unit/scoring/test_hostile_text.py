@@ -14,18 +14,17 @@ from monitor.scoring.judges.packing import pack
 from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import read_envelope, read_verdicts
 from monitor.scoring.judges.request import marked, suspected
-from monitor.scoring.language import (
+from monitor.scoring.language import stem, words
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.local.reading import read, script
+from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.sentences import (
     headings_and_code,
     is_checkable,
     is_refusal,
     split_sentences,
-    stem,
     without_mentions,
-    words,
 )
-from monitor.scoring.local.passages import flatten
-from monitor.scoring.local.reading import read, script
-from monitor.scoring.local.scorer import LocalJudge
 from monitor.testing import make_interaction
 
 LENGTH = 50_000

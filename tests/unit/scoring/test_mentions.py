@@ -2,8 +2,8 @@
 
 import pytest
 
-from monitor.scoring.language import without_mentions
 from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.sentences import without_mentions
 from monitor.testing import make_interaction
 
 REFUND = "Refunds are paid back to the original card within five working days."

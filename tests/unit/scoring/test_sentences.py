@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.language import is_checkable, is_refusal, split_sentences, split_statements
+from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences, split_statements
 
 
 @pytest.mark.parametrize(

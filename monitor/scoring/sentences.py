@@ -1,0 +1,255 @@
+"""
+Read sentences, in any language, and which of them state something.
+
+`split_sentences` gives sentences, `split_statements` what one of them joins. `is_checkable` finds
+those that state something, `without_mentions` leaves out where a sentence says that it was read.
+"""
+
+# ruff: noqa: RUF001 - the letters and marks of other languages are meant
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from monitor.scoring.language import canonical, has_words, language, words
+
+_HINTS = language()["hints"]
+_ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
+# Possessive, and never in the middle of a run: otherwise long runs take quadratic time. Groups are
+# not: before Python 3.11.5 a possessive one keeps half a repeat. It begins with one class of
+# characters, for which the engine scans quickly.
+_END = re.compile(
+    r"""[.!?…。！？．](?:(?<=[.!?…])(?<![.!?…]{2})[.!?…]*+["'”’)\]]*+(?:\[\^?\d{1,3}\])*(?=\s|$)"""
+    r"""|(?<=[。！？．])(?<![。！？．]{2})[。！？．]*+["'”’」）]*+)"""
+)
+_BULLET = re.compile(r"^\s*(?:[-*•·–—]+\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+|>\s+|\|)+")
+_EMPHASIS = re.compile(r"\*\*|__|`")
+_LONGEST_WORD, _LONGEST_NAME = 40, 4
+
+
+def split_sentences(text: str) -> tuple[str, ...]:
+    """
+    Return the sentences of *text*, without bullets and emphasis marks.
+
+    A line break ends a sentence, because lists and headings have no full stop. Letters
+    are composed (NFC) but not replaced: a full-width stop ends a sentence without a space.
+    """
+    sentences: list[str] = []
+    for line in canonical(text).splitlines():
+        bullet = _BULLET.match(line)
+        bare = line[bullet.end() :] if bullet else line
+        if "*" in bare or "_" in bare or "`" in bare:
+            bare = _EMPHASIS.sub("", bare)
+        bare = bare.strip()
+        start = 0
+        for match in _END.finditer(bare):
+            at, end = match.span()
+            if end == at + 1 and bare[at] == ".":
+                before = bare[max(at - _LONGEST_WORD, 0) : at].rsplit(None, 1)
+                word = before[-1].lstrip("(\"'“‘").lower() if before else ""
+                goes_on = bare[end : end + _LONGEST_WORD].lstrip()[:1].islower()  # "approx. half"
+                initial = len(word) == 1 and word.isalpha() and word != "i"
+                if initial or word in _ABBREVIATIONS or (goes_on and len(word) <= _LONGEST_NAME):
+                    continue
+            sentences.append(bare[start:end].strip())
+            start = end
+        sentences.append(bare[start:].strip())
+    return tuple(each for each in sentences if any(map(str.isalnum, each)))
+
+
+#: Where one statement ends within a sentence: at a semicolon, or before a clause with a verb.
+_VERB = (
+    r"(?:is|are|was|were|has|have|had|can|cannot|could|will|would|may|must|should|does|did"
+    r"|(?:do|does|did|is|are|was|were|has|have|had|ca|wo)n't|[a-z]{3,}(?:ed|es))"
+)
+_JOINT = re.compile(
+    rf";\s+|,?\s(?:and|but|while|whereas)\s(?=(?:[\w'’-]+\s){{0,4}}{_VERB}\s)", re.IGNORECASE
+)
+_HAS_VERB = re.compile(rf"\b{_VERB}\s", re.IGNORECASE)
+_LEAST_STATED = 2  # informative words of a statement
+
+
+def split_statements(sentence: str) -> tuple[str, ...]:
+    """
+    Return the statements that *sentence* joins, where it is safe to part them; else the sentence.
+
+    "It costs 20 euros and was built in 1889." makes two. Parted are semicolons, and the English
+    "and", "but", "while" and "whereas" between clauses that both have a verb; never brackets or
+    quotes.
+    """
+    parts = _JOINT.split(sentence)
+    whole = len(parts) < 2 or any(  # noqa: PLR2004 - one has no parts
+        sum(word.content for word in words(part)) < _LEAST_STATED
+        or part.count("(") != part.count(")")
+        or part.count('"') % 2
+        for part in parts
+    )
+    return (sentence,) if whole or not _HAS_VERB.search(parts[0]) else tuple(parts)
+
+
+_SMALL_TALK = re.compile(
+    r"[¡¿\s]*(?:{})(?!\w)".format("|".join(language()["courtesies"].values())), re.IGNORECASE
+)
+_AFTER_COMMA = re.compile(r"[,;!–]\s+(.*)", re.DOTALL)
+#: "## Refunds", and a line that is bold from end to end and ends like no sentence.
+_HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
+_ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+#: Sentences of an output that are judged; more than any reader would read one by one.
+MOST_SENTENCES = 200
+_CHARS_READ, _LONGEST_TERSE = 2_000, 40  # of any sentence; of one that declines in a word or two
+_LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
+
+
+def headings_and_code(text: str) -> frozenset[str]:
+    """Return the sentences of *text* that are Markdown headings (the last line is none) or code."""
+    lines = text.rstrip().splitlines()
+    found: list[str] = []
+    fenced = False
+    for number, line in enumerate(lines, start=1):
+        if _FENCE.match(line):
+            fenced = not fenced
+            found.append(line)
+        elif fenced or _ONLY_CODE.fullmatch(line):
+            found.append(line)
+        elif number < len(lines) and (title := _HEADING.fullmatch(line)):
+            found.append(title[1] or title[2])
+    return frozenset(sentence for line in found for sentence in split_sentences(line))
+
+
+def is_checkable(sentence: str) -> bool:
+    """Return whether *sentence* states something that a passage could support."""
+    if sentence.endswith(("?", "？", ":")):
+        return False
+    said = without_mentions(sentence[:_CHARS_READ])
+    tokens = words(said)
+    if not any(word.content for word in tokens) or is_refusal(sentence):
+        return False
+    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
+
+
+def _only_talks(said: str) -> bool:
+    """Return whether a sentence begins as small talk does, and states nothing behind a comma."""
+    if (opening := _SMALL_TALK.match(said)) is None:
+        return False
+    behind = _AFTER_COMMA.match(said, opening.end())
+    if behind is None or _only_talks(behind[1]):
+        return True
+    return sum(word.content for word in words(behind[1])) < _LEAST_STATED
+
+
+_REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals"].items()}
+_REFUSAL = re.compile("|".join(_REFUSALS.values()), re.IGNORECASE)
+# All of these begin a word; to say so once keeps the engine from trying each at every letter.
+_ENGLISH_REFUSAL = re.compile(rf"\b(?:{_REFUSALS['English']})", re.IGNORECASE)
+#: Sentences that decline in a word or two.
+_TERSE = re.compile(
+    r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
+    r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
+    re.IGNORECASE,
+)
+_FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
+#: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
+_BUT = re.compile(language()["linking"]["but"], re.IGNORECASE)
+#: What leads to a statement within the same sentence.
+_BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
+
+
+def is_refusal(sentence: str) -> bool:
+    """
+    Return whether *sentence* only declines to answer or says that the sources are silent.
+
+    "I'm sorry, but I don't know" and "Not specified." decline; "I don't know, but it is open"
+    states something. The turns of phrase are those of fifteen languages besides English; in others
+    a refusal is read as a statement, which the passages then do not hold.
+    """
+    if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
+        return True
+    if sentence.isascii() or not _FOREIGN_LETTER.search(sentence):
+        lower = sentence.lower()
+        hinted = any(map(lower.__contains__, _HINTS["refusing"]))
+        english = hinted and _ENGLISH_REFUSAL.search(sentence)
+        if not english and not any(map(lower.__contains__, _HINTS["refusing_elsewhere"])):
+            return False
+    if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
+        return False
+    parts = [part for part in _BUT.split(sentence) if has_words(part)]
+    return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
+
+
+#: What apps call the texts that they hand to a model; these are also numbered.
+_NUMBERED = (
+    r"(?:passage|source|context|document|doc|excerpt|snippet|chunk|reference|ref|citation)s?"
+)
+_TEXTS = rf"(?:{_NUMBERED}|texts?|articles?|paragraphs?|information|data|content|details|facts)"
+_NUMBER = r"\.?\s?#?\d{1,3}"
+_NUMBERS = (
+    rf"{_NUMBER}(?:(?:\s?[,;&–-]\s?|\s(?:and|or|to)\s)(?:{_NUMBERED}\s?)?#?\d{{1,3}}){{0,20}}"
+)
+_WHICH = (
+    r"(?:(?:the|these|this|those|that|your|all|both|given|provided|above|available|retrieved"
+    r"|supplied|following|structured|relevant|short|input|context|search)\s)"
+)
+#: "the given passages", "the information provided in the passages", "passages 1 and 2".
+_NAMED = (
+    rf"(?:{_NUMBERED}{_NUMBERS}|{_WHICH}{{1,3}}{_TEXTS}(?:{_NUMBERS})?"
+    rf"(?:\s(?:provided|given|above|available))?(?:\s(?:in|from|by|of)\s{_WHICH}{{1,3}}{_TEXTS})?)"
+)
+_BY = (
+    r"(?:(?:based|relying|drawing|going)\s(?:(?:solely|only|entirely|purely)\s)?(?:up)?on"
+    r"|(?:according|with reference|referring)\sto|judging\s(?:by|from)|as\sper|per|from|in|within"
+    r"|(?:as\s)?(?:stated|mentioned|noted|described|explained|given|shown|seen|indicated"
+    r"|discussed|outlined|detailed|listed|found)\s(?:in|by))"
+)
+_SAYS = (
+    r"(?:(?:also|further|briefly|then|explicitly|specifically|clearly|only)\s)*"
+    r"(?:mention|state|say|suggest|note|describe|discuss|explain|indicate|highlight|report|show"
+    r"|specif(?:y|ie)|list|conclude|add|tell)(?:s|es)?(?:\sus)?(?:\sthat)?\b"
+)
+_AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
+_SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
+_MENTIONS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
+        r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
+        rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
+        r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
+        rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
+        # without brackets: at the beginning, at the end, before what they say
+        rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
+        rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
+        rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
+        # anywhere else
+        rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
+    )
+)
+_IN_BRACKETS = 4  #: the first of them
+#: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
+_JOINING = re.compile(rf"^{language()['linking']['opening']}\s?[,:–]\s", re.IGNORECASE)
+#: "No, it costs 20 dollars." denies the question, and then states something.
+_YES_OR_NO = re.compile(
+    r"^(?:yes|yeah|yep|no|nope|ja|nein|oui|non|s[ií]|sim|não|nee)\s?[,:;–—]\s(?=\S)", re.IGNORECASE
+)
+
+
+@lru_cache(maxsize=512)  # a sentence is read to see whether it states something, then as a claim
+def without_mentions(sentence: str) -> str:
+    """
+    Return *sentence* without where it was read and what joins it to others.
+
+    "Second, according to passage 2, refunds take five days [1]." becomes "refunds take five
+    days.": the number of a passage is not in the passage, and would count against the claim.
+    The turns of phrase are English, the marks of any language. What is left may be empty.
+    """
+    for opening in (_YES_OR_NO, _JOINING):
+        if match := opening.match(sentence):
+            sentence = sentence[match.end() :]
+    lower = sentence.lower()
+    marked = any(map(lower.__contains__, "[(【"))
+    named = any(map(lower.__contains__, _HINTS["mentioning"]))
+    if not (marked or named):
+        return sentence
+    for pattern in _MENTIONS[0 if marked else _IN_BRACKETS : None if named else _IN_BRACKETS]:
+        sentence = pattern.sub("", sentence)
+    return sentence.lstrip(" ,;:").rstrip()
