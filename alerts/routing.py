@@ -43,7 +43,7 @@ class Matcher:
 
     A label that an alert does not have counts as empty. Patterns must match the whole
     value, as in Alertmanager. One that takes too long on a value does not hold for it: some, such
-    as ``(a+)+x``, take 2**n steps.
+    as ``(a|aa)+x``, take 2**n steps.
     """
 
     name: str

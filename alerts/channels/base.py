@@ -128,7 +128,7 @@ class _Loop(asyncio.SelectorEventLoop):
             with suppress(InvalidStateError):  # nobody waits any more
                 try:
                     found.set_result(socket.getaddrinfo(*arguments, **options))
-                except OSError as error:
+                except Exception as error:  # noqa: BLE001  # a name may be no name at all
                     found.set_exception(error)
 
         Thread(target=look_up, name="groundwatch-names", daemon=True).start()

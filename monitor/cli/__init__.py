@@ -11,7 +11,6 @@ from typing import NoReturn
 from monitor.errors import GroundwatchError, MissingExtraError
 
 _UNKNOWN, _INTERRUPTED = 3, 130
-_HOME = "GROUNDWATCH_HOME"
 
 
 def main() -> None:
@@ -38,10 +37,10 @@ def main() -> None:
         if error.filename is None and not full:
             _break_down()
         advice = (
-            "make room and run it again"
-            if full
-            else f"choose another place (the data folder is {_HOME}), or correct its permissions"
-        )
+            "make room and run it again" if full
+            else "choose another place (the data folder is GROUNDWATCH_HOME),"
+            " or correct its permissions"
+        )  # fmt: skip
         _give_up(f"{error.filename or 'output'}: {error.strerror}; {advice}")
     except Exception:  # noqa: BLE001
         _break_down()

@@ -214,7 +214,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
-    """A sample with its scores, claims and labels."""
+    """A sample with its evaluations."""
 
     sample: Sample
     evaluations: tuple[Evaluation, ...]

@@ -156,7 +156,7 @@ def _first(connection: Connection, source: Level, from_s: int, to_s: int | None)
 
 @cache
 def _sum(dialect: str, source: Table, target: Table, sums: tuple[str, ...]) -> Any:
-    """Return what sums the rows of [:from_s, :to_s) in *target*, which is there or not."""
+    """Return the statement that writes the sums of the rows in [:from_s, :to_s) to *target*."""
     from_s = bindparam("from_s", type_=source.c.start_s.type)
     keys = [streams.c.stream_id, *(c for c in source.primary_key if c.name == "bin")]
     totals = [func.sum(source.c[name]).label(name) for name in sums]

@@ -366,6 +366,12 @@ def test_webhook_to_a_private_address_is_refused_unless_allowed(address):
     assert (caught.value.code, caught.value.transient) == ("private_address", False)
 
 
+def test_host_that_cannot_be_a_name_is_refused_at_once():
+    with pytest.raises(DeliveryError) as caught:
+        send_test(WebhookChannel(SecretStr(f"http://{'a' * 70}.example/"), timeout_s=30), NOW)
+    assert caught.value.code == "http:NoSuchHost"
+
+
 @pytest.mark.parametrize("public", [True, False])
 def test_delivery_does_not_wait_for_a_silent_name_server(monkeypatch, public):
     gave_up, answered = threading.Event(), threading.Event()

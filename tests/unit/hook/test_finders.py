@@ -195,7 +195,7 @@ def test_ordinary_text_is_not_masked(text):
 @pytest.mark.parametrize("secret", ["hunter2hunter2", "correct-horse-battery"])
 @pytest.mark.parametrize(
     "form", ["api_key={}", 'API-Key: "{}"', "'password': '{}'", "client_secret = {}",
-             "Authorization: Bearer {}9","redis://user:{}@host:6379/0", "https://:{}@host/"],
+             "Authorization: Bearer {}9", "redis://user:{}@host:6379/0", "https://:{}@host/"],
 )  # fmt: skip
 def test_announced_secret_is_masked_and_its_label_kept(form, secret):
     masked = MASK(form.format(secret))
