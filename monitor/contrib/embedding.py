@@ -163,11 +163,13 @@ class EmbeddingRewriter:
         known = [
             (word, vector)
             for number in np.argsort(-likeness, kind="stable")[:_NEAREST]
-            for word, vector in _word_vectors(sentence_texts[number], sentences[number])
+            for word, vector in _word_vectors(
+                sentence_texts[number], sentences[number], passages.language
+            )
             if word.content and not word.number
         ]
         same: dict[str, Word] = {}
-        for word, vector in _word_vectors(claim, said):
+        for word, vector in _word_vectors(claim, said, passages.language):
             if word in unknown and known:
                 cosines = np.array([other for _, other in known]) @ vector
                 best = int(cosines.argmax())
@@ -176,11 +178,13 @@ class EmbeddingRewriter:
         return tuple(same.get(word.stem, word) for word in tokens)
 
 
-def _word_vectors(text: str, embedded: Embedded) -> list[tuple[Word, NDArray[np.float32]]]:
+def _word_vectors(
+    text: str, embedded: Embedded, language: str
+) -> list[tuple[Word, NDArray[np.float32]]]:
     """Return the words of *text* that were embedded, each with the unit mean of its tokens."""
     found: list[tuple[Word, NDArray[np.float32]]] = []
     start = 0
-    for word in words(text):
+    for word in words(text, language):
         at = text.find(word.surface, start)
         if at < 0:
             continue

@@ -12,10 +12,13 @@ import html
 import re
 import tomllib
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
+
+import snowballstemmer
 
 
 @cache
@@ -24,6 +27,7 @@ def language() -> dict[str, Any]:
     return tomllib.loads(resources.files("monitor.scoring").joinpath("language.toml").read_text())
 
 
+ENGLISH = "English"
 STOP_WORDS = frozenset(w for words in language()["stop_words"].values() for w in words.split())
 _NUMBER_WORDS = {
     word: str(number)
@@ -34,6 +38,18 @@ _NUMBER_WORDS = {
 #: "twenty-one", "vingt et un", "soixante-quinze", "quatre-vingts"
 _COMPOUND = re.compile(language()["numbers"]["compound"], re.IGNORECASE | re.ASCII)
 _MAY_BE_COMPOUND = [*map(re.compile, language()["hints"]["tens"])]  # twenty times as fast
+#: By language, of words that English has with another meaning.
+_FOREIGN_NUMBERS = {
+    name: {word: str(n) for n, word in enumerate(each.split(), start=2) if word != "-"}
+    for name, each in language()["numbers"]["foreign"].items()
+}
+_ENGLISH_WORDS = frozenset(language()["stop_words"][ENGLISH].split())
+#: The words that a language is known by; of others, those that English does not have.
+COMMON_WORDS = {ENGLISH: _ENGLISH_WORDS} | {
+    name: frozenset(f"{each} {language()['most_common'][name]}".split()) - _ENGLISH_WORDS
+    for name, each in language()["stop_words"].items()
+    if name != ENGLISH
+}
 _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 
 _MARK_CODES = [
@@ -89,8 +105,12 @@ class Word(NamedTuple):
     surface: str
 
     @classmethod
-    def read(cls, surface: str) -> Word:
-        """Return the word or number that is written as *surface*, which is not empty."""
+    def read(cls, surface: str, language: str = ENGLISH) -> Word:
+        """
+        Return the word or number that is written as *surface*, which is not empty.
+
+        *language* names its stop words, numbers and endings.
+        """
         if surface[0].isdigit():
             # 1,000, 1.000 and 1000.0 are 1000, whatever the language of the thousands mark
             number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
@@ -102,18 +122,26 @@ class Word(NamedTuple):
         lower = surface.lower().removesuffix("'s")
         if elided := _ELIDED.match(lower):
             lower = lower[elided.end() :]
-        if figure := _NUMBER_WORDS.get(lower):
+        if figure := _NUMBER_WORDS.get(lower) or _FOREIGN_NUMBERS.get(language, {}).get(lower):
             return cls(figure, content=True, number=True, capital=False, surface=surface)
         content = lower not in STOP_WORDS and not (len(lower) == 1 and lower.isascii())
+        root = stem(lower)
+        if language != ENGLISH:
+            content = content and lower not in light() and lower not in COMMON_WORDS[language]
+            root = _stemmer(language)(lower)
         capital = content and surface[0].isupper()
-        return cls(stem(lower), content, number=False, capital=capital, surface=surface)
+        return cls(root, content, number=False, capital=capital, surface=surface)
 
 
 class _Words(dict[str, Word]):
-    """The words that were read lately, by surface."""
+    """The words of a language that were read lately, by surface."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
 
     def __missing__(self, surface: str) -> Word:
-        word = Word.read(surface)
+        word = Word.read(surface, self._language)
         if len(surface) <= _LONGEST_KEPT:
             if len(self) >= _MOST_KEPT:
                 self.clear()
@@ -121,16 +149,16 @@ class _Words(dict[str, Word]):
         return word
 
 
-_words = _Words()
+_words_of_language = cache(_Words)
 
 
-def words(text: str) -> tuple[Word, ...]:
+def words(text: str, language: str = ENGLISH) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
     split = _kept if len(text) <= _LONGEST_TEXT_KEPT else words_of
-    return split((text,))[0]
+    return split((text,), language)[0]
 
 
-def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
+def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, ...]]:
     """Split texts into words, several times as fast as one by one."""
     text = "\0".join(texts)
     text = html.unescape(text) if "&" in text else text
@@ -157,12 +185,53 @@ def words_of(texts: Sequence[str]) -> list[tuple[Word, ...]]:
         marked = _MAY_BE_MARKED.search(text)
         pattern, text = (_MARKED_WORD, spaced(text)) if marked else (_PLAIN_WORD, text)
     if text.count("\0") != len(texts) - 1:  # somebody wrote one
-        return [words_of([each.replace("\0", " ")])[0] for each in texts]
-    return [tuple(map(_words.__getitem__, pattern.findall(each))) for each in text.split("\0")]
+        return [words_of([each.replace("\0", " ")], language)[0] for each in texts]
+    read = _words_of_language(language).__getitem__
+    return [tuple(map(read, pattern.findall(each))) for each in text.split("\0")]
 
 
 #: Several readers of one sample ask for the words of its sentences.
 _kept = lru_cache(maxsize=1024)(words_of)
+
+
+_READ_TO_KNOW, _FEWEST_COMMON, _MORE_COMMON = 4_000, 2, 1.5
+
+
+def common_words(text: str) -> dict[str, int]:
+    """Return how many of the most common words of each language *text* has."""
+    said = Counter(_PLAIN_WORD.findall(text[:_READ_TO_KNOW].lower()))
+    return {name: sum(map(said.__getitem__, each)) for name, each in COMMON_WORDS.items()}
+
+
+def language_of(text: str) -> str | None:
+    """
+    Return the language of which *text* has most common words, None if it hardly has any.
+
+    Words that mean nothing in one language mean something in another ("war", "son"), and stems
+    are those of one language: all texts of an interaction are read in the same one.
+    """
+    if " the " in text[:_READ_TO_KNOW]:
+        return ENGLISH
+    counts = common_words(text)
+    most = max(counts, key=counts.__getitem__)
+    if counts[most] < _MORE_COMMON * counts[ENGLISH]:
+        most = ENGLISH
+    return most if counts[most] >= _FEWEST_COMMON else None
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    """Return what takes the endings off words of *language*; words of some stay as they are."""
+    if language.lower() not in snowballstemmer.algorithms():
+        return str
+    stemmed: Callable[[str], str] = snowballstemmer.stemmer(language.lower()).stemWord
+    return stemmed
+
+
+@cache
+def light() -> frozenset[str]:
+    """Return words, in lower case, that are too general to name a subject in any language."""
+    return frozenset(language()["conversation"]["light"].split())
 
 
 def has_words(text: str) -> bool:

@@ -90,7 +90,7 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
 
 def surely(aligned: Aligned, change: WordChange) -> WordChange:
     """Return *change*, no longer certain where something else is not copied either."""
-    copied = aligned.share(words(change.said)) >= _COPIED_SURELY
+    copied = aligned.share(words(change.said, aligned.passages.language)) >= _COPIED_SURELY
     return change._replace(certain=change.certain and copied)
 
 

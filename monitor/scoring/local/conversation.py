@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import Word, language, words
+from monitor.scoring.language import Word, language, light, words
 from monitor.scoring.local.passages import PREFIX
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import (
@@ -35,7 +35,6 @@ from monitor.scoring.local.relevance import (
     has_figure,
     lacks_place,
     lacks_reason,
-    light,
     named,
     only_yes_or_no_is_asked,
     pattern,
@@ -367,7 +366,7 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], asked: Keys) -> lis
         for sentence in best.union(second):
             held = []
             for clause in [each for each in clauses if each.sentence == sentence]:
-                weights = reading.passages.weigh(words(clause.text))
+                weights = reading.passages.weigh(words(clause.text, reading.passages.language))
                 shared = sum(w for stem, w in weights.items() if stem in aligned.weights)
                 figures = len(numbers.intersection(weights))
                 held.append((figures, shared, sum(weights.values()), clause))

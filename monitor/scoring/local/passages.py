@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from monitor.scoring.language import Word, words, words_of
+from monitor.scoring.language import ENGLISH, Word, words, words_of
 from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
@@ -30,14 +30,16 @@ _MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 class Passages:
     """The sentences of all passages, with an index from stems to sentences."""
 
-    def __init__(self, contexts: Sequence[str]) -> None:
+    def __init__(self, contexts: Sequence[str], language: str = ENGLISH) -> None:
+        self.language = language  #: of all texts of the interaction
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self.records: list[Any] = []  #: the passages that are JSON
         self.index = index = defaultdict[str, list[int]](list)  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
-            record, read = (keep if len(context) <= _LONGEST_KEPT else read_passage)(context)
+            read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
+            record, read = read_one(context, language)
             self.records += [record] if record is not None else []
             for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
                 place = len(self.words)
@@ -101,7 +103,9 @@ class Passages:
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
         for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
-            if word[at:] in self.index and not self.apart(words(word[:at])[0].stem, word[at:], 1):
+            if word[at:] in self.index and not self.apart(
+                words(word[:at], self.language)[0].stem, word[at:], 1
+            ):
                 return at
         return 0
 
@@ -120,7 +124,7 @@ class Passages:
 ReadPassage = tuple[Any, tuple[tuple[str, tuple[Word, ...], frozenset[str]], ...]]
 
 
-def read_passage(text: str) -> ReadPassage:
+def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     """
     Return what a passage is as JSON, or None, and its sentences with their words and stems.
 
@@ -129,7 +133,8 @@ def read_passage(text: str) -> ReadPassage:
     record = read_json(text)
     flat = text if record is None else "\n".join(_lines(record))
     sentences = split_sentences(flat.replace("\0", " "))
-    tokens = words_of(plain_times("\0".join(sentences)).split("\0")) if sentences else []
+    plain = plain_times("\0".join(sentences)).split("\0")
+    tokens = words_of(plain, language) if sentences else []
     stems = [frozenset([word.stem for word in each]) for each in tokens]
     return record, tuple(zip(sentences, tokens, stems, strict=True))
 
@@ -327,7 +332,7 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     "takeout" becomes "take out" and "half time" "halftime" where only that is in the passages;
     what they have in no form stays.
     """
-    tokens, known = words(plain_times(claim)), passages.index
+    tokens, known = words(plain_times(claim), passages.language), passages.index
     found: list[Word] = []
     new = False
     for one in tokens:
@@ -338,7 +343,7 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
         if found:
             whole = found[-1].surface + one.surface
             if whole.isalpha() and whole.lower() in passages.squeezed:
-                joined = Word.read(whole)
+                joined = Word.read(whole, passages.language)
                 if joined.content and joined.stem in known:
                     found[-1], new = joined, False
                     continue

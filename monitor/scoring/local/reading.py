@@ -15,7 +15,17 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, compatible, denies, language, listed, stem, words
+from monitor.scoring.language import (
+    ENGLISH,
+    Word,
+    compatible,
+    denies,
+    language,
+    language_of,
+    listed,
+    stem,
+    words,
+)
 from monitor.scoring.local.changes import WordChange, changed_details, changed_word, surely
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
@@ -84,9 +94,11 @@ def read(
     query: str | None, contexts: Sequence[str], output: str, rewrite: Rewrite | None = None
 ) -> Reading:
     """Split and measure; without passages nothing is measured."""
-    passages, found = Passages(contexts), split_sentences(output)
+    asked_for = (query or "")[:MOST_QUERY_CHARS]
+    in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH
+    passages, found = Passages(contexts, in_language), split_sentences(output)
     unstated, attributes = headings_and_code(output), read_attributes(passages)
-    asked = frozenset(word.stem for word in words((query or "")[:MOST_QUERY_CHARS]) if word.content)
+    asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
     fewest = 1 if is_word else FEWEST_MISSING

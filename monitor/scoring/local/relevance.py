@@ -11,13 +11,20 @@ a duration, whatever words they share with the question.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain, islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, language, listed, words
+from monitor.scoring.language import (
+    Word,
+    common_words,
+    language,
+    language_of,
+    light,
+    listed,
+    words,
+)
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -37,8 +44,7 @@ RELEVANCE_FEATURES = (
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words
-_MOST_COMMON = {name: frozenset(each.split()) for name, each in language()["most_common"].items()}
-_FEW_COMMON, _MOST_COUNTED = 2, 2_000  # common words that do not show a language; words read
+_FEW_COMMON = 2  # common words that do not show a language
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
@@ -63,7 +69,7 @@ def relevance_features(
     query: str, output: str, sentences: Sequence[ReadSentence], passages: Passages
 ) -> list[float]:
     """Return the figures of a query and an output, in the order of ``RELEVANCE_FEATURES``."""
-    asked, said = words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])
+    asked, said = (words(t[:MOST_QUERY_CHARS], passages.language) for t in (query, output))
     question = passages.weigh(asked)
     answer = {word.stem for word in said if word.content}
     total = sum(question.values()) or 1.0
@@ -136,16 +142,10 @@ def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Sett
 
 def is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether *output* and the passages are surely of two languages."""
-    said = _language_of(words(output))
-    return said is not None and said != (_language_of(chain(*passages.words)) or said)
-
-
-def _language_of(tokens: Iterable[Word]) -> str | None:
-    """Return the language of most of the most common words; None if none has twice the others."""
-    said = Counter([word.surface.lower() for word in islice(tokens, _MOST_COUNTED)])
-    counts = {name: sum(map(said.__getitem__, each)) for name, each in _MOST_COMMON.items()}
-    other, most = sorted(counts.values())[-2:]
-    return max(counts, key=counts.__getitem__) if most > max(_FEW_COMMON, 2 * other) else None
+    theirs = language_of(" ".join([text for _, text in passages.sentences]))
+    counts = common_words(output)
+    most = max(counts.values())
+    return theirs is not None and most > max(_FEW_COMMON, 2 * counts[theirs])
 
 
 def asks_translation(query: str) -> bool:
@@ -282,12 +282,6 @@ def lacks_place(query: str, output: str) -> bool:
         and pattern("asks_place", _BEGINNING + r"\b").match(query) is not None
         and not pattern("locates").search(output)
     )
-
-
-@cache
-def light() -> frozenset[str]:
-    """Return words, in lower case, that are too general to name a subject."""
-    return frozenset(language()["conversation"]["light"].split())
 
 
 def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:

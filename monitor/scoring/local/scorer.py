@@ -18,7 +18,14 @@ from typing import Any, NamedTuple, Protocol, Self
 from monitor.format import percent
 from monitor.models import Interaction
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.language import Word, has_words, language, words
+from monitor.scoring.language import (
+    ENGLISH,
+    Word,
+    has_words,
+    language,
+    language_of,
+    words,
+)
 from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
@@ -169,7 +176,7 @@ class LocalJudge:
 
     def support(self, passage: str, claims: Sequence[str]) -> list[float]:
         """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
-        passages = Passages([passage])
+        passages = Passages([passage], language_of(" ".join((passage, *claims))) or ENGLISH)
         return self._supports([read_claim(c, passages, rewrite=self._rewrite) for c in claims])
 
     def close(self) -> None:

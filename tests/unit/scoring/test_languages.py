@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from monitor.scoring.language import language, stem, words
+from monitor.scoring.language import ENGLISH, language, language_of, stem, words
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.testing import make_interaction
 
@@ -171,3 +171,75 @@ def test_noun_with_an_elided_article_is_found(text):
 @pytest.mark.parametrize("text", ["o'clock", "I'll", "it's"])
 def test_english_contractions_are_not_split_as_articles(text):
     assert words(text)[0].stem != words(text.split("'")[1])[0].stem
+
+
+FUNCTION_WORDS = {
+    "German": "Dort war man wegen des Regens.",
+    "French": "Dans ce cas, il n'est pas de Lyon.",
+    "Spanish": "En total son las dos de la tarde.",
+}
+
+
+@pytest.mark.parametrize("name", FUNCTION_WORDS)
+def test_word_that_means_something_in_english_only_carries_no_information(name):
+    said = {word.surface.lower() for word in words(FUNCTION_WORDS[name], name) if word.content}
+    assert said.isdisjoint(
+        ["war", "man", "des", "dans", "il", "pas", "de", "en", "son", "las", "la", "est"]
+    )
+    assert all(word.content for word in words("war son pas man las"))
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("German", "Datenträger", "Datenträgers"),
+        ("French", "fermé", "fermées"),
+        ("Spanish", "reembolso", "reembolsos"),
+        ("Italian", "biglietto", "biglietti"),
+        ("Russian", "билет", "билеты"),
+    ],
+)
+def test_forms_of_a_word_have_one_stem_in_its_language(name, one, other):
+    assert words(one, name)[0].stem == words(other, name)[0].stem
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("German", "zwei"), ("Spanish", "dos"), ("Dutch", "twee"), ("Italian", "due")],
+)
+def test_number_in_words_is_a_number_in_its_language(name, text):
+    assert [(each.stem, each.number) for each in words(text, name)] == [("2", True)]
+    assert not words(text)[0].number
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_language_of_a_question_and_its_passage_is_found_or_left_open(name):
+    case = CASES[name]
+    assert language_of(f"{case.passage} {case.query} {case.held}") in {name, None}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Pets are not allowed. Orders over 50 EUR ship without a fee.", ENGLISH),
+        ("La Super-Rica Taqueria is a place for tacos in Santa Barbara.", ENGLISH),
+        ("Refunds take five days.", None),
+        ("Der Server fiel am Montag aus, und die Kunden waren nicht erreichbar.", "German"),
+        ("", None),
+    ],
+)
+def test_text_is_english_unless_another_language_shows(text, found):
+    assert language_of(text) == found
+
+
+@pytest.mark.parametrize(
+    ("passage", "output"),
+    [
+        ("Der Server fiel wegen eines vollen Datenträgers aus.", "Der Datenträger war voll."),
+        ("Die Behandlung dauert höchstens zwei Wochen.", "Man darf es höchstens 2 Wochen lang."),
+        ("Sin pasar de cuatro al día, y con la comida.", "En total son 4 al día."),
+    ],
+)
+def test_right_answer_in_other_forms_of_the_words_is_grounded(judge, passage, output):
+    found = judge.judge(make_interaction(query="", contexts=[passage], output=output))
+    assert found.groundedness > 0.5

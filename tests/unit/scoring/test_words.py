@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.language import _words, stem, words
+from monitor.scoring.language import ENGLISH, _words_of_language, stem, words
 
 
 def stems(text):
@@ -102,13 +102,13 @@ def test_excess_combining_marks_are_cut():
 
 
 def test_long_words_are_not_cached():
-    before = len(_words)
+    before = len(_words_of_language(ENGLISH))
     words("q" * 41 + " " + "z" * 10_000)
-    assert len(_words) == before
+    assert len(_words_of_language(ENGLISH)) == before
 
 
 def test_memory_stays_small_when_every_word_is_new():
-    _words.clear()
+    _words_of_language(ENGLISH).clear()
     letters = str.maketrans("0123456789", "abcdefghij")
     tracemalloc.start()
     for number in range(40_000):
