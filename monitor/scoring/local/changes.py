@@ -137,8 +137,11 @@ def _can_be_exchanged(aligned: Aligned, n: int) -> bool:
     ):
         return False
     share = aligned.share([said])
+    missing = aligned.weights.keys() - passages.stems[aligned.evidence[0]] - {said.stem}
     return share >= (_COPIED_NUMBER if said.number else _COPIED) and not any(
-        aligned.share([said], number) >= _TELLS * share for number in passages.holders(said.stem)
+        aligned.share([said], number) >= _TELLS * share
+        or not missing.isdisjoint(passages.stems[number])
+        for number in passages.holders(said.stem)
     )
 
 
