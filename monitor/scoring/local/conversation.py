@@ -44,12 +44,11 @@ from monitor.scoring.local.relevance import (
 
 DENIED = Settled(DOES_NOT_AT_MOST, "The passages deny it.")
 _MOST_ASKED = 10  # content words of a question that may need the turns before it
-_BRIEF = 3  # up to so many, each one matters
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
 # Bound the time.
 _MOST_SENTENCES, _MOST_CLAIMS, _MOST_CLAUSES, _SENTENCE_CHARS = 400, 20, 1_000, 2_000
 _ENOUGH, _BARELY = 0.85, 0.5  # shares of the best score: enough, and too little without own words
-_KNOWN = 0.25  # share of a question's information that the passages must hold to tell
+_KNOWN = 0.15  # share of a question's information that the passages must hold to tell
 _RIVAL = 0.8  # of what an answer's clause has of the question: another with the figure has as much
 _BESIDE = 0.95  # the same, where both are of one sentence
 _NOTHING_NEW, _LITTLE_NEW = 0.15, 0.3  # shares of an answer's information that are new
@@ -59,12 +58,10 @@ _OWN_WORDS = 0.55  # share of a question of yes or no that an answer without eit
 _LEANING, _STANDING = 0.35, 0.15
 _SATURATED = 0.8  # share of the most any clause holds of them from which on more does not count
 _BARE = 0.3  # words that weigh less than this share of an unknown one do not name anything
-# What a word counts that a clause has only from its subject, its sentence or its passage.
-_SUBJECT, _SENTENCE, _PASSAGE = 0.9, 0.4, 0.35
-_SUBJECT_WORDS, _CLAUSE_WORDS = 3, 3  # of a subject; of a clause, at least
-# Shares of an alignment: another sentence as good as the best, a second one that adds something,
-# another clause as good as the best, and a clause that is taken over whole.
-_NEARLY, _ADDS, _CLAUSE, _WHOLE = 0.9, 0.15, 0.8, 0.5
+_SUBJECT, _PASSAGE = 0.9, 0.35  # what a word counts that a clause has only from one of them
+_SUBJECT_WORDS = 3
+# Shares of an alignment: a second sentence that adds something, a clause that is taken over whole.
+_ADDS, _WHOLE = 0.15, 0.5
 _SHORTEST_PART = 4  # letters of a part of a compound
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _CODE = re.compile(r"\b\d{1,3}[A-Za-z]\b")  # "class 3b"
@@ -109,15 +106,12 @@ class Clause(NamedTuple):
     sentence: int
     keys: Keys
     subject: Keys  #: what it is about, as the beginning of its sentence or the one before says
-    around: Keys  #: its sentence
     passage: Keys = frozenset()
 
     def has(self, key: str) -> float:
         """Return how far it is about *key*, in [0, 1]."""
-        levels = ((self.keys, 1.0), (self.subject, _SUBJECT), (self.around, _SENTENCE))
-        return next(
-            (level for keys, level in levels if key in keys), _PASSAGE * (key in self.passage)
-        )
+        level = 1.0 if key in self.keys else _SUBJECT if key in self.subject else 0.0
+        return level or _PASSAGE * (key in self.passage)
 
 
 class Score(NamedTuple):
@@ -167,9 +161,7 @@ class Wanted:
             part / most if most > 0 else 0.0
             for part, most in zip(self._parts(clause), self.most, strict=True)
         )
-        leans = (
-            self.question.leans or self.most[0] <= 0 or pattern("it").search(self.question.query)
-        )
+        leans = self.question.leans or self.most[0] <= 0
         total = own + item + (_LEANING if leans else _STANDING) * min(1.0, topic / _SATURATED)
         asks = self.question.kind or self.question.units
         return Score(total, own, bool(asks) and self.question.fits(text))
@@ -268,8 +260,7 @@ def _compare(
     bare = not question.item and wanted.total <= _BARE * wanted.unknown
     if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
         return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
-    brief = len(question.own) <= _BRIEF or question.item
-    fails = not barely if bare else tells and asks and brief
+    fails = not barely if bare else tells and asks
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 
@@ -336,21 +327,10 @@ def _clauses(reading: Reading) -> list[Clause]:
         subject, around = before if goes_on else frozenset[str](), _keys(text)
         passages[n] = passages.get(n, frozenset()) | around
         last, before = n, around | subject
-        for part in _parts(text):
-            found.append((n, Clause(part, number, _keys(part), subject, around)))
+        for part in pattern("joins", r"[,;]\s+|\s+(?:{0})\s+").split(text):
+            found.append((n, Clause(part, number, _keys(part), subject)))
             subject |= frozenset().union(*_word_keys(text)[:_SUBJECT_WORDS])
     return [clause._replace(passage=passages[n]) for n, clause in found[:_MOST_CLAUSES]]
-
-
-def _parts(sentence: str) -> list[str]:
-    """Split a sentence at commas and conjunctions; a word or two go with what is before them."""
-    parts: list[str] = []
-    for part in pattern("joins", r"[,;]\s+|\s+(?:{0})\s+").split(sentence):
-        if parts and len(part.split()) < _CLAUSE_WORDS and not re.search(r"\d", part):
-            parts[-1] += f", {part}"
-        else:
-            parts.append(part)
-    return parts
 
 
 def _taken_from(reading: Reading, clauses: Sequence[Clause], asked: Keys) -> list[Clause]:
@@ -362,7 +342,7 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], asked: Keys) -> lis
         numbers = {word.stem for word in aligned.tokens if word.number}
         second = aligned.evidence[1:] if both - first >= _ADDS else ()
         holders = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
-        best = {n for n in holders if aligned.share(sentence=n) >= _NEARLY * first}
+        best = {n for n in holders if aligned.share(sentence=n) >= first}
         for sentence in best.union(second):
             held = []
             for clause in [each for each in clauses if each.sentence == sentence]:
@@ -372,8 +352,8 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], asked: Keys) -> lis
                 held.append((figures, shared, sum(weights.values()), clause))
             most = max((each[:2] for each in held), default=(0, 0.0))
             for figures, shared, whole, clause in held:
-                alike = figures == most[0] and shared >= _CLAUSE * most[1]
-                if (alike and not said.isdisjoint(clause.keys)) or shared >= _WHOLE * whole > 0:
+                alike = (figures, shared) == most and not said.isdisjoint(clause.keys)
+                if alike or shared >= _WHOLE * whole > 0:
                     found.append(clause._replace(keys=clause.keys | (said - elsewhere)))
     return found
 
