@@ -308,7 +308,9 @@ def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
         return None
     text = next(each.text for each in reading.sentences if each.refuses)
     reason = "it declines to answer, but the passages speak of what is asked"
-    return _claim(text, ClaimVerdict.WRONG_REFUSAL, 1.0 - held, reason, asked)
+    # It is less surely wrong than a changed detail: whether passages hold an answer is a guess.
+    support = max(1.0 - held, CONTRADICTED_AT_MOST)
+    return _claim(text, ClaimVerdict.WRONG_REFUSAL, support, reason, asked)
 
 
 def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) -> Settled:
