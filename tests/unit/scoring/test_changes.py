@@ -441,6 +441,7 @@ def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
         ("4 Churn the cream with ice and water.", "Step 3: Churn the cream with ice and water."),
         ("Adults pay 12 euros. Children pay 8 euros.", "Adults pay 12 euros, children pay 8 euros."),
         ("The shop closes at 5. The shop closes at 6.", "The shop closes at 6."),
+        ("In Mexico the longest working week has 48 hours. In Chile it has 44 hours.", "In Chile the longest working week has 44 hours."),
         ("Will the shop open on Monday?", "The shop will not open on Monday."),
         ("No, the shop sells bread and cakes.", "The shop sells bread and cakes."),
         ("Bolt was bought by Acme in the summer.", "Acme bought Bolt in the summer."),

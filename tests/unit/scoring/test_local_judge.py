@@ -8,6 +8,7 @@ from monitor.scoring.base import ClaimVerdict
 from monitor.scoring.local.reading import read
 from monitor.scoring.local.scorer import (
     ABSENT_AT_MOST,
+    CONTRADICTED_AT_MOST,
     LocalJudge,
     load_coefficients,
 )
@@ -116,7 +117,7 @@ def test_refusal_is_wrong_when_the_passages_have_the_answer(judge):
     [claim] = judgement.claims
     assert claim.verdict is ClaimVerdict.WRONG_REFUSAL
     assert "30 days" in claim.evidence
-    assert judgement.groundedness < 0.5
+    assert CONTRADICTED_AT_MOST <= judgement.groundedness < 0.5
     assert judgement.relevance < 0.5
 
 
