@@ -62,6 +62,7 @@ _SUBJECT, _PASSAGE = 0.9, 0.35  # what a word counts that a clause has only from
 _SUBJECT_WORDS = 3
 # Shares of an alignment: a second sentence that adds something, a clause that is taken over whole.
 _ADDS, _WHOLE = 0.15, 0.5
+_ROUNDING = 1e-9
 _SHORTEST_PART = 4  # letters of a part of a compound
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _CODE = re.compile(r"\b\d{1,3}[A-Za-z]\b")  # "class 3b"
@@ -218,7 +219,7 @@ def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     wanted = Wanted(question, clauses)
     if _is_denied(wanted, output, clauses):
         return DENIED
-    if taken := _taken_from(reading, clauses, question.keys):
+    if taken := _taken_from(reading, clauses, question):
         return _compare(wanted, output, clauses, taken)
     answers = question.yes_no and begins_with_yes_or_no(output)
     return Settled(DOES_AT_LEAST, YES_NO) if answers else UNCLEAR
@@ -333,29 +334,47 @@ def _clauses(reading: Reading) -> list[Clause]:
     return [clause._replace(passage=passages[n]) for n, clause in found[:_MOST_CLAUSES]]
 
 
-def _taken_from(reading: Reading, clauses: Sequence[Clause], asked: Keys) -> list[Clause]:
-    """Return the clauses that hold most of a claim of the answer, with the keys of the claim."""
-    found = []
+def _taken_from(reading: Reading, clauses: Sequence[Clause], question: FollowUp) -> list[Clause]:
+    """
+    Return the clauses from which an answer takes what it adds to a question, with its own keys.
+
+    After "And the Mini?", "The Mini has four ports" is from where four ports are, not the Mini.
+    """
+    found, passages, asked = [], reading.passages, question.keys
+    different = asked if question.leans and not question.item else frozenset[str]()
     elsewhere = asked & frozenset[str]().union(*(each.keys for each in clauses))
     for aligned in [claim.aligned for claim in reading.claims[:_MOST_CLAIMS]]:
-        said, (first, both) = _keys(aligned.text), aligned.shares
+        said, weights = _keys(aligned.text), aligned.weights
+        repeated = {
+            word.stem for word in aligned.tokens if not different.isdisjoint(_own_form(word))
+        }
+        rest = passages.index.keys() - repeated
+        new = {stem: w for stem, w in weights.items() if stem in rest} or weights
+        evidence, (first, both) = passages.best(new)
         numbers = {word.stem for word in aligned.tokens if word.number}
-        second = aligned.evidence[1:] if both - first >= _ADDS else ()
-        holders = {n for stem in aligned.weights for n in reading.passages.holders(stem)}
-        best = {n for n in holders if aligned.share(sentence=n) >= first}
-        for sentence in best.union(second):
+        least = first * sum(new.values()) - _ROUNDING
+        best = {
+            n
+            for n in {n for stem in new for n in passages.holders(stem)}
+            if sum(w for stem, w in new.items() if stem in passages.stems[n]) >= least
+        }
+        for sentence in best.union(evidence[1:] if both - first >= _ADDS else ()):
             held = []
             for clause in [each for each in clauses if each.sentence == sentence]:
-                weights = reading.passages.weigh(words(clause.text, reading.passages.language))
-                shared = sum(w for stem, w in weights.items() if stem in aligned.weights)
-                figures = len(numbers.intersection(weights))
-                held.append((figures, shared, sum(weights.values()), clause))
+                known = passages.weigh(words(clause.text, passages.language))
+                shared = sum(w for stem, w in known.items() if stem in new)
+                held.append((len(numbers & known.keys()), shared, sum(known.values()), clause))
             most = max((each[:2] for each in held), default=(0, 0.0))
             for figures, shared, whole, clause in held:
                 alike = (figures, shared) == most and not said.isdisjoint(clause.keys)
                 if alike or shared >= _WHOLE * whole > 0:
                     found.append(clause._replace(keys=clause.keys | (said - elsewhere)))
     return found
+
+
+def _own_form(word: Word) -> Keys:
+    """Return how the stem of a word begins, and how it is written."""
+    return frozenset({_plain(word.stem)[:PREFIX], _form(word.surface)[:PREFIX]})
 
 
 def _own_keys(asked: Sequence[tuple[Word, Keys]], reading: Reading) -> tuple[Keys, ...]:
@@ -405,9 +424,9 @@ def _keyed_words(text: str) -> Iterator[tuple[Word, Keys]]:
         lower = word.surface.lower()
         capitals = word.surface.isupper() and (len(lower) > 1 or (n and word.surface in _NAMING))
         if lower not in light() or capitals:
-            own = set[str]()
+            own = frozenset[str]()
             if word.content or capitals:
-                own = {_plain(word.stem)[:PREFIX], _form(word.surface)[:PREFIX]}
+                own = _own_form(word)
             if keys := _related(lower) | own:
                 yield word, keys
 
