@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import combinations, islice, pairwise, takewhile
+from itertools import combinations, pairwise, takewhile
 from typing import NamedTuple
 
 from monitor.scoring.language import Word, denials, denies, language, listed, stem, words
@@ -28,29 +28,16 @@ _COPIED_NUMBER, _COPIED, _COPIED_WHOLLY, _COPIED_SURELY = 0.4, 0.6, 0.9, 0.99
 _TELLS = 0.7  # least share of the best sentence's share that makes another sentence tell it too
 _LONGEST, _BESIDE = 3, 4  # words that are exchanged for each other; that agree beside them
 _CLOSE, _HEDGE = 0.06, 4  # a number so near a word such as "about", so many words before it
-_RANK = re.compile(r"first|second|third|[a-z]{3,}th", re.IGNORECASE)  # no count
-_DENYING = ("un", "in", "im", "non", "ir", "dis")
-_EXCLUSIVE = language()["exclusive"]
-#: By stem, the stems of which a sentence cannot say one as well.
-_OPPOSITES: defaultdict[str, set[str]] = defaultdict(set)
-for _group in (
-    *(
-        " ".join(f"{w}={w[:3]}" for w in _EXCLUSIVE[each].split())
-        for each in ("weekdays", "months")
-    ),
-    *_EXCLUSIVE["units"],
-    *_EXCLUSIVE["opposites"].split(","),
-):
+#: By stem of what a passage says, the stems of what then is not so.
+_EXCLUDED = defaultdict[str, set[str]](set)
+for _group in language()["exclusive"]["groups"].split(","):
     _members = [{*map(stem, each.split("="))} for each in _group.split()]
     for _member in _members:
         for _stem in _member:
-            _OPPOSITES[_stem].update(*_members)
-            _OPPOSITES[_stem] -= _member
-#: What a passage says, with what does not follow from it.
-_BEYOND = {stem(word): {*map(stem, o.split())} for word, o in _EXCLUSIVE["beyond"].items()}
-#: Before "not", one forbids and the other frees.
-_FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in _EXCLUSIVE["denied"])
-_EXCHANGED = frozenset(_OPPOSITES).union(_FORBIDDING, _FREEING, *_BEYOND.values())
+            _EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
+for _said, _beyond in language()["exclusive"]["beyond"].items():
+    _EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
+_EXCHANGED = frozenset[str]().union(*_EXCLUDED.values())
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
 _UNSTATED = re.compile(rf"\b(?:{'|'.join(_KINDS)})\b", re.IGNORECASE)
@@ -76,12 +63,11 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
-    held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
-    new = [n for n, word in enumerate(said) if word.stem not in held]
-    if any(_can_be_exchanged(aligned, n) for n in new):  # few can, and aligning takes longer
+    found = list[WordChange]()
+    if any(can_be_exchanged(aligned, n) for n in range(len(said))):  # few can; aligning is slower
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
-    found = found or [*islice(_denied(aligned, said, told), 1)]
-    found = found or [*islice(_swapped(aligned, said, told), 1)]
+    other = None if found else _denied(aligned, said, told) or _swapped(aligned, said, told)
+    found += [other] if other else []
     if unstated := _named_not_stated(aligned, [change.said for change in found]):
         # of what is excepted the opposite is true
         found = [] if found and unstated.certain else [unstated]
@@ -107,22 +93,21 @@ def _gaps(said: Sequence[Word], told: Sequence[Word]) -> list[tuple[range, range
 def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
     """Yield the words of a gap that exclude each other, beside informative words that agree."""
     said = aligned.tokens
-    if not there or not 0 < len(here) <= _LONGEST:
-        return
     beside = (*said[max(here.start - _BESIDE, 0) : here.start], *said[here.stop :][:_BESIDE])
-    if not any(word.content for word in beside):
+    if len(here) > _LONGEST or not any(word.content for word in beside):
         return
     # Where the sentence says more than the claim, what stands next to agreeing words counts.
     pairs = {*zip(here, there, strict=False)} if here.start else set()
     if here.stop < len(said):
         pairs |= {*zip(here[::-1], there[::-1], strict=False)}
     for n, m in sorted(pairs):
-        names = len(here) == len(there) and _names_differ(aligned, n, m)
-        if (names or _exclusive(aligned, n, m)) and (change := changed_word(aligned, n, m)):
+        if can_be_exchanged(aligned, n) and (
+            change := changed_word(aligned, n, m, names=len(here) == len(there))
+        ):
             yield change
 
 
-def _can_be_exchanged(aligned: Aligned, n: int) -> bool:
+def can_be_exchanged(aligned: Aligned, n: int) -> bool:
     """
     Return whether word *n* of a claim may be exchanged for some word of its best sentence.
 
@@ -131,9 +116,8 @@ def _can_be_exchanged(aligned: Aligned, n: int) -> bool:
     said, passages = aligned.tokens[n], aligned.passages
     if said.stem in passages.stems[aligned.evidence[0]] or not (
         said.number
-        or (n and said.capital and said.stem not in passages.index)
         or said.stem in _EXCHANGED
-        or said.surface.lower().startswith(_DENYING)
+        or (n and said.capital and said.stem not in aligned.passages.index)
     ):
         return False
     share = aligned.share([said])
@@ -145,62 +129,41 @@ def _can_be_exchanged(aligned: Aligned, n: int) -> bool:
     )
 
 
-def changed_word(aligned: Aligned, n: int, m: int) -> WordChange | None:
-    """Return word *n* of a claim as a change of word *m* of its best sentence, if it is one."""
-    said, told = aligned.tokens[n], aligned.found[m]
-    if any(told.stem == word.stem for word in aligned.tokens):
-        return None
-    if not _can_be_exchanged(aligned, n):
-        return None
-    if not (said.number and told.number):
-        return WordChange(said.surface, told.surface)
-    if _numbers_compatible(aligned, n, m):
-        return None
-    ours, theirs = (
-        " ".join(word.surface for word in side if word.content or word is side[0])
-        for side in (aligned.tokens[n : n + 2], aligned.found[m : m + 2])
-    )
-    return WordChange(ours, theirs)
-
-
-def _exclusive(aligned: Aligned, n: int, m: int) -> bool:
-    """Return whether two words exclude each other; a denial on one side turns opposites round."""
+def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> WordChange | None:
+    """Return word *n* of a claim and word *m* of its best sentence if one excludes the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
+    if any(told.stem == word.stem for word in tokens):
+        return None
+    if said.number and told.number:
+        sides = (tokens[n : n + 2], found[m : m + 2])
+        ours, theirs = (" ".join(w.surface for w in s if w.content or w is s[0]) for s in sides)
+        return None if _numbers_compatible(aligned, n, m) else WordChange(ours, theirs)
     if said.number or told.number:
-        return said.number and told.number
-    if {said.stem, told.stem} & _FORBIDDING and {said.stem, told.stem} & _FREEING:
-        behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
-        return len(behind) > 1 and all(map(denies, behind))
-    one, other = said.surface.lower(), told.surface.lower()
-    denied = said.content and any(one == p + other or other == p + one for p in _DENYING)
-    if denied or said.stem in _OPPOSITES.get(told.stem, ()):
-        return bool(_negations(tokens)) == bool(_negations(found))
-    return said.stem in _BEYOND.get(told.stem, ())
-
-
-def _names_differ(aligned: Aligned, n: int, m: int) -> bool:
-    """Return whether two names differ; a shorter or longer form of a name is the same name."""
-    said, told = aligned.tokens[n], aligned.found[m]
-    if not (n and said.capital and told.capital) or said.stem in aligned.passages.index:
-        return False
+        return None
+    if said.stem in _EXCLUDED.get(told.stem, ()):  # a denial on one side turns opposites round
+        ours_denied, theirs_denied = (
+            any(denies(word) for word in side if word not in {said, told})
+            for side in (tokens, found)
+        )
+        return WordChange(said.surface, told.surface) if ours_denied == theirs_denied else None
+    # a shorter or longer form of a name is the same name
     one, other = said.surface.lower(), told.surface.lower()
     acronym = said.surface.isupper() or told.surface.isupper()
-    whole = "".join(word.surface for word in aligned.found).lower()
-    return not (acronym or one[:3] == other[:3] or one in whole)
+    names = (
+        names and n and said.capital and told.capital and said.stem not in aligned.passages.index
+    )
+    if not names or acronym or one[:3] == other[:3]:
+        return None
+    whole = "".join(word.surface for word in found).lower()
+    return None if one in whole else WordChange(said.surface, told.surface)
 
 
 def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
-    """Return whether numbers stand for different things, or one within the bound of the other."""
+    """Return whether numbers are one number, or one is within the bound of the other."""
     tokens, found = aligned.tokens, aligned.found
-    said, told = tokens[n].surface, found[m].surface
-    parts = re.split(r"[.,]", said)  # "1, 000" in a passage that was taken apart
-    torn = len(parts) > 1 and any(word.number and word.surface in parts for word in found)
-    decimals = [n.rstrip("0").rstrip(".") if "." in n else n for n in (said, told)]
-    same = decimals[0] == decimals[1]  # 2.500 may be 2,500 or 2.5
-    in_list = m == 0 and found[1:] and found[1].surface[:1].isupper()
-    labelled = n > 0 and tokens[n - 1].stem in listed("labels")
-    if same or torn or in_list or labelled or bool(_RANK.match(said)) != bool(_RANK.match(told)):
+    parts = tokens[n].surface.replace(".", ",").split(",")  # "1, 000" in a passage is torn
+    if len(parts) > 1 and any(word.surface in parts for word in found if word.number):
         return True
     try:  # a plain number or a time of day
         one, two = (
@@ -209,7 +172,7 @@ def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
         )
     except ValueError:
         return True
-    if one == two or (len(said) == len("2008") and said.endswith(told)):
+    if one == two or tokens[n].surface[2:] == found[m].surface:
         return True  # 2007-08
     near = [
         {word.stem for word in side[max(place - _HEDGE, 0) : place]}
@@ -227,27 +190,25 @@ def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
 # --- a denial, and two words that change places ---
 
 
-def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Iterator[WordChange]:
-    """Yield denials on one side of words that agree."""
-    weights, passages, mine = aligned.weights, aligned.passages, _negations(said)
-    if not (mine or _negations(told)):
-        return
+def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> WordChange | None:
+    """Return the denial that one side has between words that agree."""
+    passages, weights, mine = aligned.passages, aligned.weights, _negations(said)
     helping = [word for word in said if word.stem in listed("helping")]  # "need" has weight
     if aligned.share([*mine, *helping]) < _COPIED_WHOLLY:
-        return
+        return None
     turns = [n for n, word in enumerate(told) if n and word.stem in listed("turns")]
     for a, b in pairwise((0, *turns, len(told))):  # the clause that holds all of the claim
         held = sum(weights.get(each, 0.0) for each in {word.stem for word in told[a:b]})
         if held >= _COPIED_WHOLLY * sum(weights.values()):
             told = told[a:b]
             break
-
-    def denies_alike(number: int) -> bool:
-        other = number != aligned.evidence[0]
-        return other and bool(_negations(passages.words[number])) == bool(mine)
-
-    if len(mine) + len(_negations(told)) != 1 or _told_by(aligned, _TELLS, denies_alike):
-        return
+    theirs = _negations(told)
+    if len(mine) + len(theirs) != 1 or _told_by(
+        aligned,
+        _TELLS,
+        lambda n: n != aligned.evidence[0] and bool(_negations(passages.words[n])) == bool(mine),
+    ):
+        return None
     for here, there in _gaps(said, told):
         differing = [*said[here.start : here.stop], *told[there.start : there.stop]]
         around = said[max(here.start - 1, 0) : here.stop + 1]
@@ -260,7 +221,8 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Ite
         ):
             sides = around, told[max(there.start - 1, 0) : there.stop + 1]
             ours, theirs = (" ".join(word.surface for word in side) for side in sides)
-            yield WordChange(ours, theirs)
+            return WordChange(ours, theirs)
+    return None
 
 
 def _negations(side: Sequence[Word]) -> list[Word]:
@@ -271,16 +233,14 @@ def _negations(side: Sequence[Word]) -> list[Word]:
         word
         for n, word in enumerate(side)
         if denies(word)
-        and (
-            word.surface != "No" or (n == 0 and any(w.content and not w.capital for w in side[1:2]))
-        )
+        and (word.surface != "No" or any(w.content and not w.capital for w in side[n + 1 : n + 2]))
     ]
 
 
-def _swapped(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Iterator[WordChange]:
-    """Yield two informative words that have changed places while what links them stays."""
+def _swapped(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> WordChange | None:
+    """Return two informative words that have changed places while what links them stays."""
     if aligned.shares[0] < _COPIED_WHOLLY:
-        return
+        return None
     mine, theirs = [word.stem for word in said], [word.stem for word in told]
     there = {
         place: theirs.index(word.stem)
@@ -302,7 +262,8 @@ def _swapped(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> It
         linked = any(word.content for word in link) or (ranges and len(link) == 1)
         if linked and not alike and stems == [word.stem for word in links]:
             a, b = said[one].surface, said[other].surface
-            yield WordChange(f"{a} … {b}", f"{b} … {a}")
+            return WordChange(f"{a} … {b}", f"{b} … {a}")
+    return None
 
 
 # --- what a sentence names and does not state ---

@@ -26,7 +26,13 @@ from monitor.scoring.language import (
     stem,
     words,
 )
-from monitor.scoring.local.changes import WordChange, changed_details, changed_word, surely
+from monitor.scoring.local.changes import (
+    WordChange,
+    can_be_exchanged,
+    changed_details,
+    changed_word,
+    surely,
+)
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
     PREFIX,
@@ -280,8 +286,9 @@ def _numbers(aligned: Aligned) -> Iterator[WordChange]:
             for m, word in enumerate(told)
             if m and word.number and told[m - 1].stem in beside and f": {word.surface}" in text
         ]
-        if len(same) == 1 and (change := changed_word(aligned, n, same[0])):
-            yield surely(aligned, change)
+        if len(same) == 1 and can_be_exchanged(aligned, n):
+            change = changed_word(aligned, n, same[0])
+            yield from (surely(aligned, change),) if change else ()
 
 
 def _hours(aligned: Aligned) -> Iterator[WordChange]:
