@@ -229,7 +229,9 @@ _IN_BRACKETS = 4  #: the first of them
 _JOINING = re.compile(rf"^{language()['linking']['opening']}\s?[,:–]\s", re.IGNORECASE)
 #: "No, it costs 20 dollars." denies the question, and then states something.
 _YES_OR_NO = re.compile(
-    r"^(?:yes|yeah|yep|no|nope|ja|nein|oui|non|s[ií]|sim|não|nee)\s?[,:;–—]\s(?=\S)", re.IGNORECASE
+    rf"^\W*(?:unfortunately |leider )?(?:{language()['conversation']['plain_yes_no']}|not|nee)"
+    r"(?:\s?[,:;–—]\s(?=\S)|\W*$)",
+    re.IGNORECASE,
 )
 
 

@@ -43,9 +43,10 @@ RELEVANCE_FEATURES = (
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
-_MOST_TALK = 10  # words
+_MOST_TALK = 10  # words of small talk, and of a brief request
 _FEW_COMMON = 2  # common words that do not show a language
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
+_KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
@@ -62,7 +63,7 @@ class Settled(NamedTuple):
 
 ELSEWHERE = "The passages speak of it elsewhere."
 YES_NO = "It answers yes or no."
-UNCLEAR = Settled(None, "unclear_reference")
+INSTRUCTION, UNCLEAR = Settled(None, "instruction"), Settled(None, "unclear_reference")
 
 
 def relevance_features(
@@ -116,16 +117,19 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
     if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
-        if asks_translation(task) or is_in_another_language(output, reading.passages):
-            return Settled(None, "instruction")
-        return _judge_transformed_text(query, output, taken)
+        translates = asks_translation(task) or is_in_another_language(
+            f"{query} {output}", reading.passages
+        )
+        return INSTRUCTION if translates else _judge_transformed_text(query, output, taken)
     retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
     if (creates := pattern("create", r"(?:{})\b").match(task)) or retold:
         certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
-        return None if certain else Settled(None, "instruction")
+        return None if certain else INSTRUCTION
     if _bare_yes_or_no(plain, output):
         return Settled(DOES_AT_LEAST, YES_NO)
-    return None if relevance is None else _judge_by_type(plain, output, reading, relevance)
+    judged = None if relevance is None else _judge_by_type(plain, output, reading, relevance)
+    doubtful = judged is None and relevance is not None and relevance < _EVEN
+    return UNCLEAR if doubtful and _speaks_of_else(query, taken, reading.passages) else judged
 
 
 def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Settled:
@@ -134,10 +138,53 @@ def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Sett
         own, said = ({w.stem for w in words(text) if w.content} for text in (query, output))
         taken = [len(said & own) / len(said)] if said and len(own) >= _OWN_TEXT else []
     if not taken or _NOT_TAKEN < max(taken) < _TAKEN:
-        return Settled(None, "instruction")
+        return INSTRUCTION
     if max(taken) >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
+
+
+def _speaks_of_else(query: str, taken: Sequence[float], passages: Passages) -> bool:
+    """
+    Return whether a request hardly has a word of its passages: shared words cannot tell of it.
+
+    Of a question they can, unless its answer is taken from the passages.
+    """
+    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
+    known = sum(
+        weight
+        for stem, weight in asked.items()
+        if stem in passages.index or stem[:PREFIX] in passages.prefixes
+    )
+    if not len(passages) or known >= _KNOWN * sum(asked.values()):
+        return False
+    return not _is_question(query) or max(taken, default=0.0) >= _TAKEN
+
+
+def _is_question(query: str) -> bool:
+    """Return whether *query* asks, and does not only ask to do something."""
+    if pattern("polite", r"[\s¿¡]*(?:{})\b").match(query):
+        return False
+    asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
+    return (
+        any(mark in query for mark in "?\uff1f\u061f") or asks is not None or asks_yes_or_no(query)
+    )
+
+
+def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
+    """
+    Return whether *output* is not meant to be in the words of its passages.
+
+    It is in another language, a translation, or something new that a brief request without a
+    question asks for. *skipped* is why relevance is skipped, "" if it is not.
+    """
+    if is_in_another_language(f"{query} {output}", reading.passages):
+        return True
+    if skipped not in {INSTRUCTION.reason, UNCLEAR.reason}:
+        return False
+    taken = max((claim.values[0] for claim in reading.claims), default=0.0)
+    brief = len(words(query)) <= _MOST_TALK
+    return asks_translation(query) or (taken < _TAKEN and brief and not _is_question(query))
 
 
 def is_in_another_language(output: str, passages: Passages) -> bool:

@@ -43,10 +43,10 @@ from monitor.scoring.local.reading import (
 from monitor.scoring.local.relevance import (
     ELSEWHERE,
     RELEVANCE_FEATURES,
+    UNCLEAR,
     YES_NO,
     Settled,
-    asks_translation,
-    is_in_another_language,
+    in_other_words,
     lacks_reason,
     named,
     names_anything,
@@ -66,7 +66,7 @@ _SUPPORTED = 0.5
 #: Share of a question from which on passages count as holding its answer, and surely so.
 _HELD = 0.6
 #: Requests of which earlier turns may say what they are about.
-_FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE})
+_FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE, UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
@@ -158,17 +158,15 @@ class LocalJudge:
         wrong = _wrong_refusal(reading, query) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
-        # of the words of another language nothing is found in the passages
-        translated = relevance is None and reason == "instruction" and asks_translation(query)
-        if claims and groundedness is not None and groundedness < self._pass_score:
-            translated = translated or is_in_another_language(output, reading.passages)
+        fails = bool(claims) and groundedness is not None and groundedness < self._pass_score
+        skipped = reason if relevance is None else ""
         return Judgement(
-            readable=not translated,
+            readable=not (fails and in_other_words(query, output, reading, skipped)),
             claims=claims,
             groundedness=groundedness,
             relevance=relevance,
             relevance_reason=reason,
-            relevance_skipped=reason if relevance is None else "",
+            relevance_skipped=skipped,
             declined_rightly=declines and wrong is None and relevance is not None,
             claims_not_judged=reading.not_judged,
             duration_ms=(time.perf_counter() - started) * 1000,

@@ -93,6 +93,10 @@ def test_groundedness_is_skipped_when_answer_and_passages_are_of_two_languages(
          "terse_answer"),
         ("List all ingredients", "Flour, eggs and milk", ["Pancakes: flour, eggs and milk."],
          "instruction"),
+        ("Can you boil that down?", "Buses may use the bridge, cars may not.", ARTICLE,
+         "unclear_reference"),
+        ("Saca todos los nombres.", "El puente y los autobuses llenos",
+         ["En el puente hay autobuses llenos."], "unclear_reference"),
     ],
 )  # fmt: skip
 def test_relevance_is_skipped_for_a_supported_answer_to_a_vague_question(
@@ -121,6 +125,26 @@ def test_small_talk_and_self_descriptions_get_no_score(query, output):
     record = {"query": query, "contexts": ARTICLE, "output": output}
     [found] = evaluate([record])
     assert [each.score for each in found] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Label the urgency: low, medium or high", "Medium: it can wait until tomorrow."),
+        ("Mega, vielen lieben Dank dir!", "Melde dich gern, wenn noch etwas ist."),
+    ],
+)
+def test_answer_that_needs_no_passage_gets_no_score(query, output):
+    [found] = evaluate([{"query": query, "contexts": ARTICLE, "output": output}])
+    assert [each.reason for each in found] == ["unsupported_text", "unclear_reference"]
+
+
+@pytest.mark.parametrize("output", ["Sí.", "Non.", "Unfortunately not.", "Ja!"])
+def test_bare_yes_or_no_states_nothing_to_check(output):
+    [[found]] = evaluate(
+        [{"query": "May buses use it?", "contexts": ARTICLE, "output": output}], ["groundedness"]
+    )
+    assert found.score is None
 
 
 def test_statement_after_a_courtesy_phrase_is_checked():
