@@ -150,10 +150,8 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     # a shorter or longer form of a name is the same name
     one, other = said.surface.lower(), told.surface.lower()
     acronym = said.surface.isupper() or told.surface.isupper()
-    names = (
-        names and n and said.capital and told.capital and said.stem not in aligned.passages.index
-    )
-    if not names or acronym or one[:3] == other[:3]:
+    both = n > 0 and said.capital and told.capital and said.stem not in aligned.passages.index
+    if not (names and both) or acronym or one[:3] == other[:3]:
         return None
     whole = "".join(word.surface for word in found).lower()
     return None if one in whole else WordChange(said.surface, told.surface)
@@ -220,8 +218,8 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
             and beside.isdisjoint({"if", "only", "just", "mer", "yet"})
         ):
             sides = around, told[max(there.start - 1, 0) : there.stop + 1]
-            ours, theirs = (" ".join(word.surface for word in side) for side in sides)
-            return WordChange(ours, theirs)
+            our_words, their_words = (" ".join(w.surface for w in side) for side in sides)
+            return WordChange(our_words, their_words)
     return None
 
 

@@ -155,7 +155,7 @@ class LocalJudge:
         claims, groundedness = self._groundedness(reading)
         declines = groundedness is None and len(reading.passages) > 0
         declines = declines and any(each.refuses for each in reading.sentences)
-        wrong = _wrong_refusal(reading, query) if declines and query else None
+        wrong = _wrong_refusal(reading, interaction) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
         fails = bool(claims) and groundedness is not None and groundedness < self._pass_score
@@ -294,14 +294,16 @@ def _claim(
     )
 
 
-def _wrong_refusal(reading: Reading, query: str) -> Claim | None:
+def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
-    passages = reading.passages
-    asked = Aligned(named(query), passages)
-    told = " ".join(passages.sentences[number][1] for number in asked.evidence)
-    found = [word for number in asked.evidence for word in passages.words[number]]
+    passages, query = reading.passages, interaction.query or ""
+    asked_before = [turn.content for turn in interaction.history if turn.role == "user"][-1:]
+    asked = Aligned(named(" ".join((*asked_before, query))), passages)
+    evidence = asked.evidence[: 1 if asked_before else None]
+    told = " ".join(passages.sentences[number][1] for number in evidence)
+    found = [word for number in evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
-    held = asked.shares[1]
+    held = asked.shares[0 if asked_before else 1]
     if held < _HELD or type_of_answer(query, told, found)[1] or lacks_reason(query, told):
         return None
     text = next(each.text for each in reading.sentences if each.refuses)
