@@ -297,13 +297,16 @@ def _claim(
 def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages, query = reading.passages, interaction.query or ""
-    asked_before = [turn.content for turn in interaction.history if turn.role == "user"][-1:]
-    asked = Aligned(named(" ".join((*asked_before, query))), passages)
-    evidence = asked.evidence[: 1 if asked_before else None]
+    asked = Aligned(named(query), passages)
+    evidence, held = asked.evidence, asked.shares[1]
+    if before := [turn.content for turn in interaction.history if turn.role == "user"][-1:]:
+        # the sentence that holds what is different this time must hold the question before as well
+        both = Aligned(named(f"{before[0]} {query}"), passages)
+        evidence = asked.evidence[:1]
+        held = min([asked.shares[0], *(both.share(sentence=number) for number in evidence)])
     told = " ".join(passages.sentences[number][1] for number in evidence)
     found = [word for number in evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
-    held = asked.shares[0 if asked_before else 1]
     if held < _HELD or type_of_answer(query, told, found)[1] or lacks_reason(query, told):
         return None
     text = next(each.text for each in reading.sentences if each.refuses)

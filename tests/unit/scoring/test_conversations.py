@@ -154,6 +154,33 @@ def test_answer_passes_when_it_is_from_the_sentence_that_the_question_is_about(
     assert verdict(query, output, said, WALL) == expected
 
 
+ROUTERS = [
+    "The Hearth router supports Wi-Fi 6 and has four LAN ports.",
+    "The Hearth Mini is a repeater for rooms with a weak signal and has one LAN port.",
+    "The Hearth Duo fits into a socket.",
+]
+PORTS = ["How many LAN ports does the Hearth router have?", "Four."]
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("And the Mini?", "The Hearth Mini has four LAN ports.", "fail"),
+        ("And the Mini?", "The Hearth Mini has one LAN port.", "pass"),
+        ("And the Mini?", "I don't have that information.", "fail"),
+        (
+            "And the Duo?",
+            "The information does not say how many LAN ports it has.",
+            "right_refusal",
+        ),
+    ],
+)
+def test_answer_about_another_item_needs_what_the_passages_say_of_that_item(
+    query, output, expected
+):
+    assert verdict(query, output, PORTS, ROUTERS) == expected
+
+
 def test_answer_that_repeats_the_one_before_fails():
     said = ["When was the wall finished?", "It was finished in 1961."]
     assert verdict("And what happened next?", "In 1961.", said, WALL) == "fail"

@@ -55,6 +55,29 @@ def test_short_refusal_has_no_statement(answer):
     assert not is_checkable(answer)
 
 
-@pytest.mark.parametrize("answer", ["Unknown soldiers lie here.", "Not specified models sell."])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "L'annonce ne mentionne pas de salaire.",
+        "Le texte ne dit rien du prix.",
+        "Les documents n'indiquent aucune date.",
+        "No encuentro en los documentos el horario de los viernes.",
+        "No he encontrado ese dato en el material.",
+    ],
+)
+def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(answer):
+    assert is_refusal(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Unknown soldiers lie here.",
+        "Not specified models sell.",
+        "Il ne contient pas de gluten.",
+        "Elle ne dit pas bonjour.",
+        "La receta no precisa horno.",
+    ],
+)
 def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
     assert not is_refusal(answer)
