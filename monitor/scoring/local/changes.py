@@ -63,8 +63,9 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
-    found = list[WordChange]()
-    if any(can_be_exchanged(aligned, n) for n in range(len(said))):  # few can; aligning is slower
+    held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
+    new = [n for n, word in enumerate(said) if word.stem not in held]
+    if any(can_be_exchanged(aligned, n) for n in new):  # few can, and aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     other = None if found else _denied(aligned, said, told) or _swapped(aligned, said, told)
     found += [other] if other else []
@@ -191,6 +192,8 @@ def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
 def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> WordChange | None:
     """Return the denial that one side has between words that agree."""
     passages, weights, mine = aligned.passages, aligned.weights, _negations(said)
+    if not (mine or _negations(told)):
+        return None
     helping = [word for word in said if word.stem in listed("helping")]  # "need" has weight
     if aligned.share([*mine, *helping]) < _COPIED_WHOLLY:
         return None

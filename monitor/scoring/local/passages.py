@@ -233,6 +233,7 @@ ALIGNMENT_FEATURES = (
     "name_conflict",  # a name is absent from what is otherwise covered
 )
 _MOST_COMPARED = 40  # numbers, and names, of one claim: a bound on time
+_NOTHING = 1e-9  # what rounding leaves of a sum
 _UNIT = 3  # words from a number to what it counts
 
 #: Writes a claim in the words of the passages.
@@ -247,6 +248,7 @@ class Aligned:
         #: written as the passages write them
         self.tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
         self.weights = passages.weigh(self.tokens)  #: information of every content stem
+        self.total = sum(self.weights.values())
         #: at most two sentences, best first; the share of the information in one, and in both
         self.evidence, self.shares = passages.best(self.weights)
         #: words of the best sentence
@@ -258,13 +260,14 @@ class Aligned:
 
     def share(self, without: Sequence[Word] = (), sentence: int | None = None) -> float:
         """Return the share of the claim, *without* some words, in its best sentence or another."""
-        if not without and sentence is None:
-            return self.shares[0]
         held = self.passages.stems[self.evidence[0] if sentence is None else sentence]
-        left_out = {word.stem for word in without}
-        rest = [(each, weight) for each, weight in self.weights.items() if each not in left_out]
-        told = sum([weight for each, weight in rest if each in held])
-        return told / (sum([weight for _, weight in rest]) or 1.0)
+        total, told = self.total, self.shares[0] * self.total
+        if sentence is not None:
+            told = sum([weight for each, weight in self.weights.items() if each in held])
+        for each in self.weights.keys() & {word.stem for word in without}:
+            total -= self.weights[each]
+            told -= self.weights[each] if each in held else 0.0
+        return told / total if total > _NOTHING else 0.0
 
     def missing(self) -> tuple[str, ...]:
         """Return the informative words that no passage holds, as the claim writes them."""
@@ -277,16 +280,16 @@ class Aligned:
 
         *query* holds the stems of the question: a number that it names is not made up.
         """
-        tokens, passages, weights, two = self.tokens, self.passages, self.weights, self.shares[1]
-        index, stems = passages.index, [word.stem for word in tokens]
+        index, two, stems = self.passages.index, self.shares[1], [w.stem for w in self.tokens]
+        known = [each in index for each in stems]
         run = novel = 0
-        for word in tokens:
+        for word, is_known in zip(self.tokens, known, strict=True):
             if word.content:
-                run = 0 if word.stem in index else run + 1
+                run = 0 if is_known else run + 1
                 novel = max(novel, run)
         told = set[tuple[str, str]]()
         for number in self.evidence:
-            told.update(pairwise([word.stem for word in passages.words[number][:_MOST_WORDS]]))
+            told.update(pairwise([word.stem for word in self.passages.words[number][:_MOST_WORDS]]))
         squares = length = 0
         for pair in (*pairwise(stems), None):
             if pair in told:
@@ -294,20 +297,17 @@ class Aligned:
             elif length:
                 squares += (length + 1) ** 2
                 length = 0
-        copied = math.sqrt(squares) / max(len(tokens), 1)
-        if len(tokens) == 1:
-            copied = float(stems[0] in index)
-        numbers = [n for n, word in enumerate(tokens) if word.number][:_MOST_COMPARED]
-        names = [n for n, word in enumerate(tokens) if word.capital][:_MOST_COMPARED]
-        made_up = [stems[n] not in index and stems[n] not in query for n in numbers]
-        absent = [stems[n] not in index for n in names if n]
+        copied = math.sqrt(squares) / max(len(stems), 1) if len(stems) != 1 else float(known[0])
+        numbers = [n for n, word in enumerate(self.tokens) if word.number][:_MOST_COMPARED]
+        names = [n for n, word in enumerate(self.tokens) if word.capital][:_MOST_COMPARED]
+        made_up = [not known[n] and stems[n] not in query for n in numbers]
+        absent = [not known[n] for n in names if n]
+        held = sum([weight for each, weight in self.weights.items() if each in index])
         return [
-            sum([w for each, w in weights.items() if each in index]) / sum(weights.values())
-            if weights
-            else 1.0,
+            held / self.total if self.weights else 1.0,
             two,
             math.log1p(novel),
-            math.log(max(len(tokens), 1)),
+            math.log(max(len(stems), 1)),
             copied,
             sum(made_up) / max(len(made_up), 1),
             float(sum(self._counts_nothing(n) for n in numbers)),
@@ -333,6 +333,8 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     what they have in no form stays.
     """
     tokens, known = words(plain_times(claim), passages.language), passages.index
+    if known.keys() >= {word.stem for word in tokens}:
+        return tokens
     found: list[Word] = []
     new = False
     for one in tokens:

@@ -103,7 +103,8 @@ def read(
     asked_for = (query or "")[:MOST_QUERY_CHARS]
     in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH
     passages, found = Passages(contexts, in_language), split_sentences(output)
-    unstated, attributes = headings_and_code(output), read_attributes(passages)
+    marked = any(mark in output for mark in "#*`~")
+    unstated, attributes = headings_and_code(output) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
@@ -144,12 +145,10 @@ def read_claim(
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
     absent = len(aligned.missing()) >= fewest
     if absent:
-        long, bound = (
-            [s for s in weights if len(s) >= PREFIX - 1],
-            ABSENT_BELOW * sum(weights.values()),
-        )
-        absent = sum([weights[s] for s in long if s in passages.index]) < bound and (
-            sum([weights[s] for s in long if s[:PREFIX] in passages.prefixes]) < bound
+        long = [(each, weight) for each, weight in weights.items() if len(each) >= PREFIX - 1]
+        bound = ABSENT_BELOW * aligned.total
+        absent = sum([w for each, w in long if each in passages.index]) < bound and (
+            sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
         )
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changed_details(aligned), absent)
 

@@ -194,20 +194,19 @@ class LocalJudge:
         claims: list[Claim] = []
         for text, refuses, claim in reading.sentences:
             if claim is None:
-                reason = "declines to answer" if refuses else "states nothing to check"
-                claims.append(_claim(text, ClaimVerdict.NO_CLAIM, 0.0, reason))
+                why = "declines to answer" if refuses else "states nothing to check"
+                no_claim = ClaimVerdict.NO_CLAIM
+                claims.append(Claim(text=text, verdict=no_claim, support=0.0, reason=why))
                 continue
             support = next(shifted)
-            parts = split_statements(text) if support < self._pass_score else (text,)
-            if len(parts) == 1:
-                claims.append(self._verdict(text, claim, support))
-                continue
-            # The least supported statement has the support of the sentence, and the others stand
-            # above it as the model of a claim says.
-            judged = [reading.read_part(each) for each in parts]
-            if not claim.changes:  # a piece alone is nearer to what it does not copy
-                judged = [part._replace(changes=()) for part in judged]
-            above = _shifted_to(self._supports(judged, reading.kind), support)
+            parts, judged, above = (text,), [claim], [support]
+            if support < self._pass_score and len(split := split_statements(text)) > 1:
+                # The least supported statement has the support of the sentence, and the others
+                # stand above it as the model of a claim says.
+                parts, judged = split, [reading.read_part(each) for each in split]
+                if not claim.changes:  # a piece alone is nearer to what it does not copy
+                    judged = [part._replace(changes=()) for part in judged]
+                above = _shifted_to(self._supports(judged, reading.kind), support)
             claims += map(self._verdict, parts, judged, above)
         return tuple(claims), groundedness
 
@@ -230,23 +229,20 @@ class LocalJudge:
 
     def _verdict(self, text: str, claim: ReadClaim, support: float) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
-        aligned = claim.aligned
-        passes = support >= self._pass_score
+        passes, share = support >= self._pass_score, percent(claim.aligned.shares[1], 0)
         verdict = ClaimVerdict.SUPPORTED if passes else ClaimVerdict.NOT_FOUND
+        reason = f"{share} of its information is in the nearest sentences"
         if claim.changes and not passes:
             said, told, certain = claim.changes[0]
             otherwise = "says otherwise" if certain else "does not state it"
             reason = f'it says "{said}", the passage "{told}"'
             reason = reason if said else f"the passage {otherwise}: {told}"
             verdict = ClaimVerdict.CONTRADICTED if certain else verdict
-            return _claim(text, verdict, support, reason, aligned)
-        share = percent(aligned.shares[1], 0)
-        reason = f"{share} of its information is in the nearest sentences"
-        if not passes and (missing := aligned.missing()):
+        elif not passes and (missing := claim.aligned.missing()):
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
             if len(missing) > _MAX_NAMED:
                 reason += f" and {len(missing) - _MAX_NAMED} more"
-        return _claim(text, verdict, support, reason, aligned)
+        return _claim(text, verdict, support, reason, claim.aligned)
 
 
 def probability_cap(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
@@ -279,11 +275,9 @@ def _shifted_to(supports: Sequence[float], least: float) -> list[float]:
     return [probability(each + odds[0] - min(odds[1:])) for each in odds[1:]]
 
 
-def _claim(
-    text: str, verdict: ClaimVerdict, support: float, reason: str, beside: Aligned | None = None
-) -> Claim:
+def _claim(text: str, verdict: ClaimVerdict, support: float, reason: str, at: Aligned) -> Claim:
     """Return a claim with its nearest sentence."""
-    index, quote = beside.best_sentence() if beside else (None, None)
+    index, quote = at.best_sentence()
     return Claim(
         text=text,
         verdict=verdict,
