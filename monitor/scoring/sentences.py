@@ -103,6 +103,8 @@ _LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 def headings_and_code(text: str) -> frozenset[str]:
     """Return the sentences of *text* that are Markdown headings (the last line is none) or code."""
+    if not any(mark in text for mark in "#*`~"):
+        return frozenset()
     lines = text.rstrip().splitlines()
     found: list[str] = []
     fenced = False

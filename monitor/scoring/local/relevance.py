@@ -21,7 +21,6 @@ from monitor.scoring.language import (
     common_words,
     language,
     language_of,
-    light,
     listed,
     words,
 )
@@ -48,9 +47,6 @@ _FEW_COMMON = 2  # common words that do not show a language
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
 _EVEN = 0.5  # below it words speak against an answer
-_FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
-_BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
-_OWN_TEXT = 12  # content words of a request that brings its text along
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
@@ -97,14 +93,6 @@ def relevance_features(
     ]
 
 
-def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool:
-    """Return whether an output adds no word to a query that leaves no choice between its own."""
-    known = {word.stem for word in asked}
-    if any(word.content and word.stem not in known for word in said):
-        return False
-    return not (asks_yes_or_no(query) or "or" in query.lower().split())
-
-
 def settle(query: str, output: str, reading: Reading, relevance: float | None) -> Settled | None:
     """
     Judge an answer to a request of these kinds; None for any other *query*.
@@ -115,50 +103,41 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     if _is_small_talk(plain):
         return Settled(None, "small_talk")
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
-    taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
-    if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
-        translates = asks_translation(task) or is_in_another_language(
-            f"{query} {output}", reading.passages
-        )
-        return INSTRUCTION if translates else _judge_transformed_text(query, output, taken)
-    retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
-    if (creates := pattern("create", r"(?:{})\b").match(task)) or retold:
-        certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
-        return None if certain else INSTRUCTION
-    if _bare_yes_or_no(plain, output):
-        return Settled(DOES_AT_LEAST, YES_NO)
-    judged = None if relevance is None else _judge_by_type(plain, output, reading, relevance)
+    taken = max((claim.values[0] for claim in reading.claims), default=None)  # of the passages
+    if pattern("transform", r"(?:{})\b").match(task):
+        if asks_translation(task) or is_in_another_language(query, output, reading.passages):
+            return INSTRUCTION
+        return _judge_transformed_text(taken)
+    if pattern("create", r"(?:{})\b").match(task):
+        return None if (relevance or 0.0) >= DOES_AT_LEAST else INSTRUCTION
+    judged = _judge_by_type(plain, output, taken or 0.0, relevance)
     doubtful = judged is None and relevance is not None and relevance < _EVEN
-    return UNCLEAR if doubtful and _speaks_of_else(query, taken, reading.passages) else judged
+    return UNCLEAR if doubtful and _speaks_of_else(query, reading) else judged
 
 
-def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Settled:
-    """Judge a summary or another form of a text: of the passages, else of the request itself."""
-    if not taken:
-        own, said = ({w.stem for w in words(text) if w.content} for text in (query, output))
-        taken = [len(said & own) / len(said)] if said and len(own) >= _OWN_TEXT else []
-    if not taken or _NOT_TAKEN < max(taken) < _TAKEN:
+def _judge_transformed_text(taken: float | None) -> Settled:
+    """Judge a summary or another form of a text."""
+    if taken is None or _NOT_TAKEN < taken < _TAKEN:
         return INSTRUCTION
-    if max(taken) >= _TAKEN:
+    if taken >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _speaks_of_else(query: str, taken: Sequence[float], passages: Passages) -> bool:
+def _speaks_of_else(query: str, reading: Reading) -> bool:
     """
     Return whether a request hardly has a word of its passages: shared words cannot tell of it.
 
-    Of a question they can, unless its answer is taken from the passages.
+    Of a question they can, unless its answer is taken from the passages or states nothing.
     """
+    passages, claims = reading.passages, reading.claims
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
-    known = sum(
-        weight
-        for stem, weight in asked.items()
-        if stem in passages.index or stem[:PREFIX] in passages.prefixes
-    )
-    if not len(passages) or known >= _KNOWN * sum(asked.values()):
+    known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
+    if not len(passages) or sum(map(asked.__getitem__, known)) >= _KNOWN * sum(asked.values()):
         return False
-    return not _is_question(query) or max(taken, default=0.0) >= _TAKEN
+    states_nothing = not claims and not any(each.refuses for each in reading.sentences)
+    taken = max((claim.values[0] for claim in claims), default=0.0) >= _TAKEN
+    return states_nothing or taken or not _is_question(query)
 
 
 def _is_question(query: str) -> bool:
@@ -178,7 +157,7 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     It is in another language, a translation, or something new that a brief request without a
     question asks for. *skipped* is why relevance is skipped, "" if it is not.
     """
-    if is_in_another_language(f"{query} {output}", reading.passages):
+    if is_in_another_language(query, output, reading.passages):
         return True
     if skipped not in {INSTRUCTION.reason, UNCLEAR.reason}:
         return False
@@ -187,26 +166,17 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     return asks_translation(query) or (taken < _TAKEN and brief and not _is_question(query))
 
 
-def is_in_another_language(output: str, passages: Passages) -> bool:
-    """Return whether *output* and the passages are surely of two languages."""
+def is_in_another_language(query: str, output: str, passages: Passages) -> bool:
+    """Return whether *query* and *output* are surely of another language than the passages."""
     theirs = language_of(" ".join([text for _, text in passages.sentences]))
-    counts = common_words(output)
+    counts = common_words(f"{query} {output}")
     most = max(counts.values())
     return theirs is not None and most > max(_FEW_COMMON, 2 * counts[theirs])
 
 
 def asks_translation(query: str) -> bool:
     """Return whether *query* wants a text in other words than those of its passages."""
-    beginning = " ".join(query.split()[:_BARE])
-    return pattern("translate").search(beginning) is not None or _names_language(query)
-
-
-def _names_language(query: str) -> bool:
-    """Return whether *query* asks nothing, and wants the answer in a language that it names."""
-    beginning = " ".join(query.split()[:_BARE])
-    polite = pattern("polite", r"[\s¿]*(?:{})\b").match(beginning)
-    asks = pattern("wh").match(beginning) or (query.rstrip().endswith("?") and not polite)
-    return not asks and pattern("in_language").search(beginning) is not None
+    return pattern("translate").search(" ".join(query.split()[:_BARE])) is not None
 
 
 def _is_small_talk(query: str) -> bool:
@@ -228,31 +198,27 @@ def _bare_yes_or_no(query: str, output: str) -> bool:
     return not beyond and not asks_what
 
 
-def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
+def _judge_by_type(
+    query: str, output: str, taken: float, relevance: float | None
+) -> Settled | None:
     """Judge by the kind of thing that is asked for: yes or no, or a figure such as a price."""
-    said = words(output)
-    asked = {word.stem for word in words(query) if word.content}
-    told = {word.stem for claim in reading.claims for word in claim.aligned.found}
-    begun = {stem[:_BEGUN] for stem in told}
-    new = [word for word in said if word.content and word.stem not in asked]
-    terse = 0 < len(new) <= len(said) <= _TERSE and all(w.stem[:_BEGUN] in begun for w in new)
+    asked, said = words(query), words(output)
+    if [word.stem for word in asked] == [word.stem for word in said]:
+        return Settled(0.0, "It repeats the question.")
+    if _bare_yes_or_no(query, output):
+        return Settled(DOES_AT_LEAST, YES_NO)
+    if relevance is None:
+        return None
     kind = figure_asked(query)
-    if kind is not None:
-        has = has_figure(kind, output)
-        if has is False:
-            lacks = f"It lacks the {kind} that is asked for."
-            return Settled(min(relevance, _NO_FIGURE), lacks)
-        if has and terse and not asked.isdisjoint(told) and relevance < DOES_AT_LEAST:
-            return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
-    else:
-        has = None
-    if only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output):
-        taken = max((claim.values[0] for claim in reading.claims), default=0.0)
-        if taken >= _TAKEN and relevance < DOES_AT_LEAST:
-            return Settled(DOES_AT_LEAST, YES_NO)
-    vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
-    brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
-    return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
+    has = has_figure(kind, output) if kind else None
+    if has is False:
+        return Settled(min(relevance, _NO_FIGURE), f"It lacks the {kind} that is asked for.")
+    yes_or_no = only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output)
+    if yes_or_no and taken >= _TAKEN:
+        return Settled(max(relevance, DOES_AT_LEAST), YES_NO)
+    vague = taken >= _TAKEN and sum(word.content for word in asked) <= 1
+    terse = (has or vague) and len(said) <= _TERSE and relevance < _EVEN
+    return Settled(None, "terse_answer") if terse else None
 
 
 # --- the kind of thing that is asked for ---
@@ -264,7 +230,6 @@ _MOST_CHARS = 5_000
 _FEW_WORDS = 3  # of a question for a figure that names nothing else
 # "until 1,500 euros" is not a point in time, nor is "bis zu 10 Geräte".
 _MOMENT = r"\b(?:{})\b(?!\s(?:zu |à |a )?[\d.,]+\s?(?:euro|dollar|pound|[%€]|k?g\b|k?m\b|[A-ZÄÖÜ]))"
-_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
 _UNIT_LETTERS = 4
 _UNIT = re.compile(r"\s?(%|[^\W\d_]+)")
 _LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
@@ -304,10 +269,7 @@ def asks_yes_or_no(query: str) -> bool:
 
 def only_yes_or_no_is_asked(query: str) -> bool:
     """Return whether *query*, of any language, is a question without a word that asks for more."""
-    asked = re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
-    # "was" means "what" in German, and "where was" asks for a place
-    plain = pattern("english_was").sub(lambda found: re.sub(r"(?i)\bwas\b", " ", found[0]), asked)
-    return query.rstrip().endswith("?") and not pattern("wh").search(plain)
+    return query.rstrip().endswith("?") and not pattern("wh").search(query)
 
 
 def begins_with_yes_or_no(output: str) -> bool:
@@ -400,7 +362,7 @@ def _figures(text: str) -> Iterator[tuple[str, str]]:
     """
     Yield the kind of each figure of *text*, and its unit if it is written in digits.
 
-    A kind is money, time, clock, length, weight, year or plain.
+    A kind is money, time, clock, length, weight or plain.
     """
     for found in pattern("number_words").finditer(text):
         before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
@@ -414,14 +376,11 @@ def _figures(text: str) -> Iterator[tuple[str, str]]:
             kind = next((unit for unit in known if _unit(unit).match(behind)), "plain")
             if kind == "time" and pattern("clock_before", r"\b{}\s$").search(before):
                 kind = "clock"  # "at 18 h"
-            elif kind == "plain" and _YEAR.fullmatch(found[0].rstrip(".,")):
-                kind = "year" if pattern("year_before", r"\b(?:{})\s$").search(before) else kind
         if kind == "plain" and word and pattern("articles", r"(?:{})\Z").match(found[0]):
             continue
         unit = kind
-        if kind in {"plain", "year"} and word:
-            unit = "date" if pattern("moments").match(word[1]) else word[1].lower()[:_UNIT_LETTERS]
-            unit = "" if word[1].lower() in light() else unit
+        if kind == "plain" and word:
+            unit = word[1].lower()[:_UNIT_LETTERS]
         yield kind, unit if found[0][0].isdigit() and unit != "plain" else ""
 
 
