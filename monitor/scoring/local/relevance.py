@@ -44,10 +44,9 @@ DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words of small talk, and of a brief request
 _FEW_COMMON = 2  # common words that do not show a language
-_BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
+_TERSE = 12  # words of an answer that is a number or a name
 _KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
 _EVEN = 0.5  # below it words speak against an answer
-_NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
 class Settled(NamedTuple):
@@ -105,18 +104,22 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
     taken = max((claim.values[0] for claim in reading.claims), default=None)  # of the passages
     if pattern("transform", r"(?:{})\b").match(task):
-        if asks_translation(task) or is_in_another_language(query, output, reading.passages):
-            return INSTRUCTION
-        return _judge_transformed_text(taken)
+        return _judge_transformed_text(query, output, reading.passages, taken)
     if pattern("create", r"(?:{})\b").match(task):
         return None if (relevance or 0.0) >= DOES_AT_LEAST else INSTRUCTION
     judged = _judge_by_type(plain, output, taken or 0.0, relevance)
     doubtful = judged is None and relevance is not None and relevance < _EVEN
-    return UNCLEAR if doubtful and _speaks_of_else(query, reading) else judged
+    return (
+        UNCLEAR if doubtful and _speaks_of_else(query, taken or 0.0, reading.passages) else judged
+    )
 
 
-def _judge_transformed_text(taken: float | None) -> Settled:
-    """Judge a summary or another form of a text."""
+def _judge_transformed_text(
+    query: str, output: str, passages: Passages, taken: float | None
+) -> Settled:
+    """Judge a summary or another form of a text; a translation cannot be compared with it."""
+    if pattern("translate").search(query) or is_in_another_language(query, output, passages):
+        return INSTRUCTION
     if taken is None or _NOT_TAKEN < taken < _TAKEN:
         return INSTRUCTION
     if taken >= _TAKEN:
@@ -124,30 +127,23 @@ def _judge_transformed_text(taken: float | None) -> Settled:
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _speaks_of_else(query: str, reading: Reading) -> bool:
+def _speaks_of_else(query: str, taken: float, passages: Passages) -> bool:
     """
     Return whether a request hardly has a word of its passages: shared words cannot tell of it.
 
-    Of a question they can, unless its answer is taken from the passages or states nothing.
+    Of a question they can, unless its answer is taken from the passages.
     """
-    passages, claims = reading.passages, reading.claims
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
     known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
     if not len(passages) or sum(map(asked.__getitem__, known)) >= _KNOWN * sum(asked.values()):
         return False
-    states_nothing = not claims and not any(each.refuses for each in reading.sentences)
-    taken = max((claim.values[0] for claim in claims), default=0.0) >= _TAKEN
-    return states_nothing or taken or not _is_question(query)
+    return taken >= _TAKEN or not _is_question(query)
 
 
 def _is_question(query: str) -> bool:
-    """Return whether *query* asks, and does not only ask to do something."""
-    if pattern("polite", r"[\s¿¡]*(?:{})\b").match(query):
-        return False
-    asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
-    return (
-        any(mark in query for mark in "?\uff1f\u061f") or asks is not None or asks_yes_or_no(query)
-    )
+    """Return whether *query* has a question mark, or begins with a question word."""
+    marked = any(mark in query for mark in "?\uff1f\u061f")
+    return marked or bool(pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query))
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
@@ -163,7 +159,8 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
         return False
     taken = max((claim.values[0] for claim in reading.claims), default=0.0)
     brief = len(words(query)) <= _MOST_TALK
-    return asks_translation(query) or (taken < _TAKEN and brief and not _is_question(query))
+    new = skipped == INSTRUCTION.reason or (brief and not _is_question(query))
+    return (new and taken < _TAKEN) or pattern("translate").search(query) is not None
 
 
 def is_in_another_language(query: str, output: str, passages: Passages) -> bool:
@@ -172,11 +169,6 @@ def is_in_another_language(query: str, output: str, passages: Passages) -> bool:
     counts = common_words(f"{query} {output}")
     most = max(counts.values())
     return theirs is not None and most > max(_FEW_COMMON, 2 * counts[theirs])
-
-
-def asks_translation(query: str) -> bool:
-    """Return whether *query* wants a text in other words than those of its passages."""
-    return pattern("translate").search(" ".join(query.split()[:_BARE])) is not None
 
 
 def _is_small_talk(query: str) -> bool:
@@ -189,13 +181,10 @@ def _is_small_talk(query: str) -> bool:
 
 def _bare_yes_or_no(query: str, output: str) -> bool:
     """Return whether *output* says yes or no and nothing else, to a question of that kind."""
-    said, known = words(output), {word.stem for word in words(query)}
-    if len(said) > _BARE or not query.endswith("?") or not begins_with_yes_or_no(output):
-        return False
-    bare = pattern("plain_yes_no", YES_OR_NO).sub("", output)
-    beyond = [w for w in words(bare) if w.content and w.stem not in known]
     asks_what = pattern("wh").search(query) and not asks_yes_or_no(query)
-    return not beyond and not asks_what
+    if asks_what or not query.endswith("?") or not begins_with_yes_or_no(output):
+        return False
+    return not any(w.content for w in words(pattern("plain_yes_no", YES_OR_NO).sub("", output)))
 
 
 def _judge_by_type(
@@ -212,7 +201,7 @@ def _judge_by_type(
     kind = figure_asked(query)
     has = has_figure(kind, output) if kind else None
     if has is False:
-        return Settled(min(relevance, _NO_FIGURE), f"It lacks the {kind} that is asked for.")
+        return Settled(min(relevance, DOES_NOT_AT_MOST), f"It lacks the {kind} that is asked for.")
     yes_or_no = only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output)
     if yes_or_no and taken >= _TAKEN:
         return Settled(max(relevance, DOES_AT_LEAST), YES_NO)
@@ -246,14 +235,12 @@ def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
 
 
 def named(query: str) -> str:
-    """Return *query* without what asks for a figure and names nothing: "how long ... take"."""
+    """Return *query* without what asks for a figure and names nothing: "how long"."""
     query = query[:MOST_QUERY_CHARS]
     for _, asks, _ in _figures_asked():
         found = asks.search(query)
         if found and len(found[0].split()) <= _FEW_WORDS:
-            return pattern("amounts_to").sub(
-                " ", query[: found.start()] + " " + query[found.end() :]
-            )
+            return query[: found.start()] + " " + query[found.end() :]
     return query
 
 
@@ -283,11 +270,10 @@ def lacks_reason(query: str, told: str) -> bool:
 
 
 def lacks_place(query: str, output: str) -> bool:
-    """Return whether *query* asks where, and *output* has no name and nothing that locates."""
+    """Return whether *query* asks where, and *output* has nothing that locates."""
     said = words(output[:_MOST_CHARS])
     return (
         len(said) >= _LEAST_SAID
-        and not any(word.capital for word in said[1:])
         and pattern("asks_place", _BEGINNING + r"\b").match(query) is not None
         and not pattern("locates").search(output)
     )
@@ -300,8 +286,7 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
     elif pattern("asks_number").search(query):
         fits = any(word.number for word in said)
     else:
-        says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
-        return float(says is not None and asks_yes_or_no(query)), 0.0
+        return float(asks_yes_or_no(query) and begins_with_yes_or_no(output)), 0.0
     return float(fits), float(not fits)
 
 

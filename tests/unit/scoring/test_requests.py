@@ -93,7 +93,7 @@ def test_groundedness_is_skipped_when_answer_and_passages_are_of_two_languages(
          "terse_answer"),
         ("List all ingredients", "Flour, eggs and milk", ["Pancakes: flour, eggs and milk."],
          "unclear_reference"),
-        ("Can you boil it down to one sentence?", "Buses may use the bridge, cars may not.", ARTICLE,
+        ("Can you boil it down to one sentence?", "Buses may use it, cars may not.", ARTICLE,
          "unclear_reference"),
         ("Saca todos los nombres.", "El puente y los autobuses llenos",
          ["En el puente hay autobuses llenos."], "unclear_reference"),
