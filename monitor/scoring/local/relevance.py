@@ -108,22 +108,21 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     if pattern("create", r"(?:{})\b").match(task):
         return None if (relevance or 0.0) >= DOES_AT_LEAST else INSTRUCTION
     judged = _judge_by_type(plain, output, taken or 0.0, relevance)
-    doubtful = judged is None and relevance is not None and relevance < _EVEN
-    return (
-        UNCLEAR if doubtful and _speaks_of_else(query, taken or 0.0, reading.passages) else judged
-    )
+    if judged is None and relevance is not None and relevance < _EVEN:
+        return UNCLEAR if _speaks_of_else(query, taken or 0.0, reading.passages) else None
+    return judged
 
 
 def _judge_transformed_text(
     query: str, output: str, passages: Passages, taken: float | None
 ) -> Settled:
     """Judge a summary or another form of a text; a translation cannot be compared with it."""
-    if pattern("translate").search(query) or is_in_another_language(query, output, passages):
-        return INSTRUCTION
-    if taken is None or _NOT_TAKEN < taken < _TAKEN:
+    if taken is None or _NOT_TAKEN < taken < _TAKEN or pattern("translate").search(query):
         return INSTRUCTION
     if taken >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
+    if is_in_another_language(query, output, passages):
+        return INSTRUCTION
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
@@ -143,7 +142,7 @@ def _speaks_of_else(query: str, taken: float, passages: Passages) -> bool:
 def _is_question(query: str) -> bool:
     """Return whether *query* has a question mark, or begins with a question word."""
     marked = any(mark in query for mark in "?\uff1f\u061f")
-    return marked or bool(pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query))
+    return marked or bool(pattern("wh", r"\W*(?:{})\b").match(query))
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
@@ -219,7 +218,6 @@ _MOST_CHARS = 5_000
 _FEW_WORDS = 3  # of a question for a figure that names nothing else
 # "until 1,500 euros" is not a point in time, nor is "bis zu 10 Geräte".
 _MOMENT = r"\b(?:{})\b(?!\s(?:zu |à |a )?[\d.,]+\s?(?:euro|dollar|pound|[%€]|k?g\b|k?m\b|[A-ZÄÖÜ]))"
-_UNIT_LETTERS = 4
 _UNIT = re.compile(r"\s?(%|[^\W\d_]+)")
 _LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
 #: What "how many" asks for when a unit stands behind it.
@@ -237,7 +235,7 @@ def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
 def named(query: str) -> str:
     """Return *query* without what asks for a figure and names nothing: "how long"."""
     query = query[:MOST_QUERY_CHARS]
-    for _, asks, _ in _figures_asked():
+    for asks in _figures_asked().values():
         found = asks.search(query)
         if found and len(found[0].split()) <= _FEW_WORDS:
             return query[: found.start()] + " " + query[found.end() :]
@@ -291,20 +289,15 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
 
 
 @cache
-def _figures_asked() -> tuple[tuple[str, re.Pattern[str], frozenset[str]], ...]:
-    return tuple(
-        (
-            kind,
-            re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE),
-            frozenset(each["figures"]),
-        )
-        for kind, each in language()["figures_asked"].items()
-    )
+def _figures_asked() -> dict[str, re.Pattern[str]]:
+    """Return the ways to ask for each kind of figure; the first that matches decides."""
+    kinds = language()["figures_asked"].items()
+    return {k: re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE) for k, each in kinds}
 
 
 def figure_asked(query: str) -> str | None:
     """Return the kind of figure that *query* asks for, such as "price", or None."""
-    for kind, asks, _ in _figures_asked():
+    for kind, asks in _figures_asked().items():
         if found := asks.search(query):
             noun = query[found.end() :][:_BEHIND].lstrip()
             counted = _COUNTED.items() if kind == "number" else ()
@@ -319,27 +312,22 @@ def has_figure(kind: str, output: str) -> bool | None:
     A figure of another kind does not answer. Without any figure only "how many" is not answered:
     "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
     """
-    fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
     said = {found for found, _ in _figures(output[:_MOST_CHARS])}
     is_moment = kind == "moment" and pattern("moments", _MOMENT).search(output)
-    if is_moment or not fitting.isdisjoint(said):
+    if is_moment or not said.isdisjoint(language()["figures_asked"][kind]["figures"]):
         return True
     return None if says_instead(kind, output) or (not said and kind != "number") else False
 
 
 def says_instead(kind: str, output: str) -> bool:
     """Return whether *output* has words that may stand for a figure of that kind."""
-    others = {
-        "price": "no_price",
-        "duration": "moments",
-        "moment": "conditions",
-        "frequency": "frequency",
-    }
-    return any(pattern(each).search(output) for each in ("instead", others.get(kind, "instead")))
+    others = {"price": "no_price", "duration": "moments", "moment": "conditions"}
+    names = ("instead", others.get(kind, "instead"))
+    return any(pattern(each).search(output) for each in names)
 
 
 def units(text: str) -> frozenset[str]:
-    """Return what stands behind the figures of *text*: a kind of figure, or how a word begins."""
+    """Return what stands behind the figures of *text*: a kind of figure, or a word."""
     return frozenset(unit for _, unit in _figures(text[:_MOST_CHARS]) if unit)
 
 
@@ -352,9 +340,7 @@ def _figures(text: str) -> Iterator[tuple[str, str]]:
     for found in pattern("number_words").finditer(text):
         before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
         word = _UNIT.match(behind)
-        if ":" in found[0].rstrip(":"):
-            kind = "clock"
-        elif pattern("money", r"(?:{})\s?$").search(before):
+        if pattern("money", r"(?:{})\s?$").search(before):
             kind = "money"
         else:
             known = ("money", "clock", "time", "length", "weight")
@@ -363,9 +349,7 @@ def _figures(text: str) -> Iterator[tuple[str, str]]:
                 kind = "clock"  # "at 18 h"
         if kind == "plain" and word and pattern("articles", r"(?:{})\Z").match(found[0]):
             continue
-        unit = kind
-        if kind == "plain" and word:
-            unit = word[1].lower()[:_UNIT_LETTERS]
+        unit = word[1].lower() if kind == "plain" and word else kind
         yield kind, unit if found[0][0].isdigit() and unit != "plain" else ""
 
 
