@@ -196,11 +196,11 @@ class LocalJudge:
                 claims.append(Claim(text=text, verdict=no_claim, support=0.0, reason=why))
                 continue
             support = next(shifted)
-            parts, judged, above = (text,), [claim], [support]
+            parts, judged, above = [text], [claim], [support]
             if support < self._pass_score and len(split := split_statements(text)) > 1:
                 # The least supported statement has the support of the sentence, and the others
                 # stand above it as the model of a claim says.
-                parts, judged = split, [reading.read_part(each) for each in split]
+                parts, judged = [*split], [reading.read_part(each) for each in split]
                 if not claim.changes:  # a piece alone is nearer to what it does not copy
                     judged = [part._replace(changes=()) for part in judged]
                 above = _shifted_to(self._supports(judged, reading.kind), support)
