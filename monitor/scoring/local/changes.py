@@ -26,7 +26,7 @@ _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
 # The same without what was exchanged: for a number, a word, a denial or roles, certainty.
 _COPIED_NUMBER, _COPIED, _COPIED_WHOLLY, _COPIED_SURELY = 0.4, 0.6, 0.9, 0.99
 _TELLS = 0.7  # least share of the best sentence's share that makes another sentence tell it too
-_LONGEST, _BESIDE = 3, 4  # words that are exchanged for each other; that agree beside them
+_LONGEST = 3  # words that are exchanged for each other
 _CLOSE, _HEDGE = 0.06, 4  # a number so near a word such as "about", so many words before it
 #: By stem of what a passage says, the stems of what then is not so.
 _EXCLUDED = defaultdict[str, set[str]](set)
@@ -92,14 +92,12 @@ def _gaps(said: Sequence[Word], told: Sequence[Word]) -> list[tuple[range, range
 
 
 def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
-    """Yield the words of a gap that exclude each other, beside informative words that agree."""
-    said = aligned.tokens
-    beside = (*said[max(here.start - _BESIDE, 0) : here.start], *said[here.stop :][:_BESIDE])
-    if len(here) > _LONGEST or not any(word.content for word in beside):
+    """Yield the words of a gap that exclude each other, beside words that agree."""
+    if len(here) > _LONGEST:
         return
     # Where the sentence says more than the claim, what stands next to agreeing words counts.
     pairs = {*zip(here, there, strict=False)} if here.start else set()
-    if here.stop < len(said):
+    if here.stop < len(aligned.tokens):
         pairs |= {*zip(here[::-1], there[::-1], strict=False)}
     for n, m in sorted(pairs):
         if can_be_exchanged(aligned, n) and (
@@ -134,28 +132,22 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     """Return word *n* of a claim and word *m* of its best sentence if one excludes the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
-    if any(told.stem == word.stem for word in tokens):
+    if any(told.stem == word.stem for word in tokens) or said.number != told.number:
         return None
-    if said.number and told.number:
+    ours, theirs = said.surface, told.surface
+    if said.number:
         sides = (tokens[n : n + 2], found[m : m + 2])
         ours, theirs = (" ".join(w.surface for w in s if w.content or w is s[0]) for s in sides)
-        return None if _numbers_compatible(aligned, n, m) else WordChange(ours, theirs)
-    if said.number or told.number:
-        return None
-    if said.stem in _EXCLUDED.get(told.stem, ()):  # a denial on one side turns opposites round
-        ours_denied, theirs_denied = (
-            any(denies(word) for word in side if word not in {said, told})
-            for side in (tokens, found)
-        )
-        return WordChange(said.surface, told.surface) if ours_denied == theirs_denied else None
-    # a shorter or longer form of a name is the same name
-    one, other = said.surface.lower(), told.surface.lower()
-    acronym = said.surface.isupper() or told.surface.isupper()
-    both = n > 0 and said.capital and told.capital and said.stem not in aligned.passages.index
-    if not (names and both) or acronym or one[:3] == other[:3]:
-        return None
-    whole = "".join(word.surface for word in found).lower()
-    return None if one in whole else WordChange(said.surface, told.surface)
+        excluded = not _numbers_compatible(aligned, n, m)
+    elif said.stem in _EXCLUDED.get(told.stem, ()):  # a denial on one side turns opposites round
+        rest = ([word for word in side if word not in {said, told}] for side in (tokens, found))
+        excluded = len({any(map(denies, side)) for side in rest}) == 1
+    else:  # a shorter or longer form of a name is the same name
+        names = names and n > 0 and said.capital and told.capital
+        alike = ours.isupper() or theirs.isupper() or ours[:3].lower() == theirs[:3].lower()
+        whole = "".join([word.surface for word in found]).lower()
+        excluded = names and not alike and ours.lower() not in whole
+    return WordChange(ours, theirs) if excluded else None
 
 
 def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
@@ -216,7 +208,6 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
         beside = {word.stem for word in (*around, *told[there.stop : there.stop + 1])}
         if (
             any(map(denies, differing))
-            and here.stop < len(said)  # at its end the sentence may deny something else
             and all(denies(word) or word.stem in listed("helping") for word in differing)
             and beside.isdisjoint({"if", "only", "just", "mer", "yet"})
         ):

@@ -35,12 +35,12 @@ class Passages:
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
         self.stems: list[frozenset[str]] = []  #: of these, each once
-        self.records: list[Any] = []  #: the passages that are JSON
+        self.has_records = False  #: whether a passage is JSON
         self.index = index = defaultdict[str, list[int]](list)  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
-            record, read = read_one(context, language)
-            self.records += [record] if record is not None else []
+            is_record, read = read_one(context, language)
+            self.has_records |= is_record
             for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
                 place = len(self.words)
                 for stem in stems:
@@ -121,22 +121,21 @@ class Passages:
         return whole.replace(" ", "").replace("-", "").lower()
 
 
-ReadPassage = tuple[Any, tuple[tuple[str, tuple[Word, ...], frozenset[str]], ...]]
+ReadPassage = tuple[bool, tuple[tuple[str, tuple[Word, ...], frozenset[str]], ...]]
 
 
 def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     """
-    Return what a passage is as JSON, or None, and its sentences with their words and stems.
+    Return whether a passage is JSON, and its sentences with their words and stems.
 
     Of one that is JSON every line is an object; times are in one form.
     """
-    record = read_json(text)
-    flat = text if record is None else "\n".join(_lines(record))
+    flat = flatten(text)
     sentences = split_sentences(flat.replace("\0", " "))
     plain = plain_times("\0".join(sentences)).split("\0")
     tokens = words_of(plain, language) if sentences else []
     stems = [frozenset([word.stem for word in each]) for each in tokens]
-    return record, tuple(zip(sentences, tokens, stems, strict=True))
+    return flat is not text, tuple(zip(sentences, tokens, stems, strict=True))
 
 
 #: What one app retrieves it often retrieves again.
@@ -177,19 +176,13 @@ _SAID = {None: "not known", True: "yes", False: "no"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def read_json(context: str) -> Any:
-    """Return the object or list that a passage in JSON is; None when it is not JSON."""
+def flatten(context: str) -> str:
+    """Return a passage that is JSON with a line for every object in it; others as they are."""
     text = context.strip()
     with contextlib.suppress(ValueError, RecursionError):
         if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
-            return json.loads(text)
-    return None
-
-
-def flatten(context: str) -> str:
-    """Return a passage that is JSON with a line for every object in it; others as they are."""
-    record = read_json(context)
-    return context if record is None else "\n".join(_lines(record))
+            return "\n".join(_lines(json.loads(text)))
+    return context
 
 
 @lru_cache(maxsize=4096)

@@ -118,7 +118,7 @@ def read(
         states = text not in unstated and is_checkable(text)
         claim = read_part(text) if states and len(passages) else None
         sentences.append(ReadSentence(text, not states and is_refusal(text), claim))
-    kind = "record" if passages.records else "answer"
+    kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not (query or "").strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
@@ -140,7 +140,7 @@ def read_claim(
     """
     aligned = Aligned(claim, passages, rewrite)
     figures, weights = aligned.figures(query), aligned.weights
-    if passages.records:  # a record tells the same in other words: nothing is absent
+    if passages.has_records:  # a record tells the same in other words: nothing is absent
         values, changes = compare(aligned, attributes)
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
     absent = len(aligned.missing()) >= fewest
@@ -197,7 +197,7 @@ def read_attributes(passages: Passages) -> list[Attribute]:
     """Return everything of that kind that the records of one interaction hold."""
     items = (
         (key, line.partition(":")[0] if _NESTED.match(line) else "", yes, no)
-        for _, line in (passages.sentences if passages.records else ())
+        for _, line in (passages.sentences if passages.has_records else ())
         for key, yes, no in _ITEM.findall(line)
     )
     chosen: dict[tuple[str, str], set[bool | None]] = {}
