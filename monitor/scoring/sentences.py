@@ -97,8 +97,7 @@ _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
-_CHARS_READ, _LONGEST_TERSE = 2_000, 40  # of any sentence; of one that declines in a word or two
-_LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
+_CHARS_READ = 2_000  # of any sentence
 
 
 def headings_and_code(text: str) -> frozenset[str]:
@@ -124,10 +123,9 @@ def is_checkable(sentence: str) -> bool:
     if sentence.endswith(("?", "？", ":")):
         return False
     said = without_mentions(sentence[:_CHARS_READ])
-    tokens = words(said)
-    if not any(word.content for word in tokens) or is_refusal(sentence):
+    if not any(word.content for word in words(said)) or is_refusal(sentence):
         return False
-    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
+    return not _only_talks(said)
 
 
 def _only_talks(said: str) -> bool:
@@ -144,17 +142,9 @@ _REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals
 _REFUSAL = re.compile("|".join(_REFUSALS.values()), re.IGNORECASE)
 # All of these begin a word; to say so once keeps the engine from trying each at every letter.
 _ENGLISH_REFUSAL = re.compile(rf"\b(?:{_REFUSALS['English']})", re.IGNORECASE)
-#: Sentences that decline in a word or two.
-_TERSE = re.compile(
-    r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
-    r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
-    re.IGNORECASE,
-)
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 #: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
 _BUT = re.compile(language()["linking"]["but"], re.IGNORECASE)
-#: What leads to a statement within the same sentence.
-_BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
 
 
 def is_refusal(sentence: str) -> bool:
@@ -165,15 +155,13 @@ def is_refusal(sentence: str) -> bool:
     states something. The turns of phrase are those of fifteen languages besides English; in others
     a refusal is read as a statement, which the passages then do not hold.
     """
-    if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
-        return True
     if sentence.isascii() or not _FOREIGN_LETTER.search(sentence):
         lower = sentence.lower()
         hinted = any(map(lower.__contains__, _HINTS["refusing"]))
         english = hinted and _ENGLISH_REFUSAL.search(sentence)
         if not english and not any(map(lower.__contains__, _HINTS["refusing_elsewhere"])):
             return False
-    if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
+    if not _REFUSAL.search(sentence):
         return False
     parts = [part for part in _BUT.split(sentence) if has_words(part)]
     return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
