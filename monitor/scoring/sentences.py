@@ -176,10 +176,7 @@ _NUMBER = r"\.?\s?#?\d{1,3}"
 _NUMBERS = (
     rf"{_NUMBER}(?:(?:\s?[,;&–-]\s?|\s(?:and|or|to)\s)(?:{_NUMBERED}\s?)?#?\d{{1,3}}){{0,20}}"
 )
-_WHICH = (
-    r"(?:(?:the|these|this|those|that|your|all|both|given|provided|above|available|retrieved"
-    r"|supplied|following|structured|relevant|short|input|context|search)\s)"
-)
+_WHICH = r"(?:(?:the|these|this|your|given|provided|available|retrieved|structured|context)\s)"
 #: "the given passages", "the information provided in the passages", "passages 1 and 2".
 _NAMED = (
     rf"(?:{_NUMBERED}{_NUMBERS}|{_WHICH}{{1,3}}{_TEXTS}(?:{_NUMBERS})?"
