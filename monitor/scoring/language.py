@@ -13,7 +13,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -128,7 +128,7 @@ class Word(NamedTuple):
         root = stem(lower)
         if language != ENGLISH:
             content = content and lower not in light() and lower not in COMMON_WORDS[language]
-            root = _stemmer(language)(lower)
+            root = _stem_in(language, lower)
         capital = content and surface[0].isupper()
         return cls(root, content, number=False, capital=capital, surface=surface)
 
@@ -194,6 +194,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
 _kept = lru_cache(maxsize=1024)(words_of)
 
 
+_STEMMED = frozenset(snowballstemmer.algorithms())
 _READ_TO_KNOW, _FEWEST_COMMON, _MORE_COMMON = 4_000, 2, 1.5
 
 
@@ -221,12 +222,12 @@ def language_of(text: str) -> str | None:
     return most if counts[most] >= _FEWEST_COMMON else None
 
 
-@cache
-def _stemmer(language: str) -> Callable[[str], str]:
-    """Return what takes the endings off words of *language*; words of some stay as they are."""
-    if language.lower() not in snowballstemmer.algorithms():
-        return str
-    stemmed: Callable[[str], str] = snowballstemmer.stemmer(language.lower()).stemWord
+def _stem_in(language: str, word: str) -> str:
+    """Return *word*, in lower case, without its endings in *language*, if they are known."""
+    if language.lower() not in _STEMMED or len(word) > _LONGEST_KEPT:
+        return word
+    # A stemmer keeps its word while it works: each call needs one of its own.
+    stemmed: str = snowballstemmer.stemmer(language.lower()).stemWord(word)
     return stemmed
 
 

@@ -1,12 +1,20 @@
 """The local judge reads more languages than the one its coefficients come from."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from monitor.scoring.language import ENGLISH, language, language_of, stem, words
+from monitor.scoring.language import (
+    ENGLISH,
+    _words_of_language,
+    language,
+    language_of,
+    stem,
+    words,
+)
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.testing import make_interaction
 
@@ -173,6 +181,21 @@ def test_english_contractions_are_not_split_as_articles(text):
     assert words(text)[0].stem != words(text.split("'")[1])[0].stem
 
 
+SYLLABLES = [
+    "ver",
+    "be",
+    "auf",
+    "mit",
+    "an",
+    "ein",
+    "hand",
+    "wort",
+    "buch",
+    "tag",
+    "licht",
+    "wasser",
+]
+ENDINGS = ["en", "er", "es", "ung", "ungen", "lich", "lichkeit", "heit"]
 FUNCTION_WORDS = {
     "German": "Dort war man wegen des Regens.",
     "French": "Dans ce cas, il n'est pas de Lyon.",
@@ -201,6 +224,17 @@ def test_word_that_means_something_in_english_only_carries_no_information(name):
 )
 def test_forms_of_a_word_have_one_stem_in_its_language(name, one, other):
     assert words(one, name)[0].stem == words(other, name)[0].stem
+
+
+def test_words_of_several_threads_do_not_mix():
+    forms = [f"{one}{other}{end}" for one in SYLLABLES for other in SYLLABLES for end in ENDINGS]
+
+    def stems(_):
+        _words_of_language("German").clear()
+        return [word.stem for form in forms for word in words(form, "German")]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(map(tuple, pool.map(stems, range(16))))) == 1
 
 
 @pytest.mark.parametrize(
