@@ -48,6 +48,21 @@ def test_statements_are_split_only_where_unambiguous(sentence, statements):
 
 
 @pytest.mark.parametrize(
+    ("sentence", "states"),
+    [
+        ("We apologise for the delay.", False),
+        ("Wir bitten Sie um Ihr Verständnis.", False),
+        ("Nous vous prions de nous excuser pour ce contretemps.", False),
+        ("Lamentamos las molestias.", False),
+        ("We apologise for the delay of order 17 until Friday.", True),
+        ("Wir entschuldigen uns für die Lieferung am 9. Mai.", True),
+    ],
+)
+def test_phrases_of_a_letter_state_nothing_but_the_facts_in_them_do(sentence, states):
+    assert is_checkable(sentence) is states
+
+
+@pytest.mark.parametrize(
     "answer", ["UNANSWERABLE", "Unknown.", "Not specified.", "No answer found.", "N/A"]
 )
 def test_short_refusal_has_no_statement(answer):
