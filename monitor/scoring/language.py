@@ -201,9 +201,7 @@ _READ_TO_KNOW, _FEWEST_COMMON, _MORE_COMMON = 4_000, 2, 1.5
 def common_words(text: str) -> dict[str, int]:
     """Return how many of the most common words of each language *text* has."""
     said = Counter(_PLAIN_WORD.findall(text[:_READ_TO_KNOW].lower()))
-    return {
-        name: sum(map(said.__getitem__, each & said.keys())) for name, each in COMMON_WORDS.items()
-    }
+    return {name: sum(map(said.__getitem__, each)) for name, each in COMMON_WORDS.items()}
 
 
 def language_of(text: str) -> str | None:

@@ -97,13 +97,12 @@ _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
-_CHARS_READ = 2_000  # of any sentence
+_CHARS_READ, _LONGEST_TERSE = 2_000, 40  # of any sentence; of one that declines in a word or two
+_LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
 def headings_and_code(text: str) -> frozenset[str]:
     """Return the sentences of *text* that are Markdown headings (the last line is none) or code."""
-    if not any(mark in text for mark in "#*`~"):
-        return frozenset()
     lines = text.rstrip().splitlines()
     found: list[str] = []
     fenced = False
@@ -123,9 +122,10 @@ def is_checkable(sentence: str) -> bool:
     if sentence.endswith(("?", "？", ":")):
         return False
     said = without_mentions(sentence[:_CHARS_READ])
-    if not any(word.content for word in words(said)) or is_refusal(sentence):
+    tokens = words(said)
+    if not any(word.content for word in tokens) or is_refusal(sentence):
         return False
-    return not _only_talks(said)
+    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
 
 
 def _only_talks(said: str) -> bool:
@@ -142,9 +142,17 @@ _REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals
 _REFUSAL = re.compile("|".join(_REFUSALS.values()), re.IGNORECASE)
 # All of these begin a word; to say so once keeps the engine from trying each at every letter.
 _ENGLISH_REFUSAL = re.compile(rf"\b(?:{_REFUSALS['English']})", re.IGNORECASE)
+#: Sentences that decline in a word or two.
+_TERSE = re.compile(
+    r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
+    r"|not (?:known|specified|stated|given|mentioned|provided|available|found|answerable))\W*",
+    re.IGNORECASE,
+)
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 #: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
 _BUT = re.compile(language()["linking"]["but"], re.IGNORECASE)
+#: What leads to a statement within the same sentence.
+_BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
 
 
 def is_refusal(sentence: str) -> bool:
@@ -155,13 +163,15 @@ def is_refusal(sentence: str) -> bool:
     states something. The turns of phrase are those of fifteen languages besides English; in others
     a refusal is read as a statement, which the passages then do not hold.
     """
+    if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
+        return True
     if sentence.isascii() or not _FOREIGN_LETTER.search(sentence):
         lower = sentence.lower()
         hinted = any(map(lower.__contains__, _HINTS["refusing"]))
         english = hinted and _ENGLISH_REFUSAL.search(sentence)
         if not english and not any(map(lower.__contains__, _HINTS["refusing_elsewhere"])):
             return False
-    if not _REFUSAL.search(sentence):
+    if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
         return False
     parts = [part for part in _BUT.split(sentence) if has_words(part)]
     return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
@@ -176,7 +186,10 @@ _NUMBER = r"\.?\s?#?\d{1,3}"
 _NUMBERS = (
     rf"{_NUMBER}(?:(?:\s?[,;&–-]\s?|\s(?:and|or|to)\s)(?:{_NUMBERED}\s?)?#?\d{{1,3}}){{0,20}}"
 )
-_WHICH = r"(?:(?:the|these|this|your|given|provided|available|retrieved|structured|context)\s)"
+_WHICH = (
+    r"(?:(?:the|these|this|those|that|your|all|both|given|provided|above|available|retrieved"
+    r"|supplied|following|structured|relevant|short|input|context|search)\s)"
+)
 #: "the given passages", "the information provided in the passages", "passages 1 and 2".
 _NAMED = (
     rf"(?:{_NUMBERED}{_NUMBERS}|{_WHICH}{{1,3}}{_TEXTS}(?:{_NUMBERS})?"

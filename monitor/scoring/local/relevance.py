@@ -21,6 +21,7 @@ from monitor.scoring.language import (
     common_words,
     language,
     language_of,
+    light,
     listed,
     words,
 )
@@ -44,9 +45,13 @@ DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _MOST_TALK = 10  # words of small talk, and of a brief request
 _FEW_COMMON = 2  # common words that do not show a language
-_TERSE = 12  # words of an answer that is a number or a name
+_BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
 _EVEN = 0.5  # below it words speak against an answer
+_FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
+_BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
+_OWN_TEXT = 12  # content words of a request that brings its text along
+_NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
 class Settled(NamedTuple):
@@ -92,6 +97,14 @@ def relevance_features(
     ]
 
 
+def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool:
+    """Return whether an output adds no word to a query that leaves no choice between its own."""
+    known = {word.stem for word in asked}
+    if any(word.content and word.stem not in known for word in said):
+        return False
+    return not (asks_yes_or_no(query) or "or" in query.lower().split())
+
+
 def settle(query: str, output: str, reading: Reading, relevance: float | None) -> Settled | None:
     """
     Judge an answer to a request of these kinds; None for any other *query*.
@@ -102,47 +115,60 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     if _is_small_talk(plain):
         return Settled(None, "small_talk")
     task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
-    taken = max((claim.values[0] for claim in reading.claims), default=None)  # of the passages
-    if pattern("transform", r"(?:{})\b").match(task):
-        return _judge_transformed_text(query, output, reading.passages, taken)
-    if pattern("create", r"(?:{})\b").match(task):
-        return None if (relevance or 0.0) >= DOES_AT_LEAST else INSTRUCTION
-    judged = _judge_by_type(plain, output, taken or 0.0, relevance)
-    if judged is None and relevance is not None and relevance < _EVEN:
-        return UNCLEAR if _speaks_of_else(query, taken or 0.0, reading.passages) else None
-    return judged
+    taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
+    if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
+        translates = asks_translation(task) or is_in_another_language(
+            f"{query} {output}", reading.passages
+        )
+        return INSTRUCTION if translates else _judge_transformed_text(query, output, taken)
+    retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
+    if (creates := pattern("create", r"(?:{})\b").match(task)) or retold:
+        certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
+        return None if certain else INSTRUCTION
+    if _bare_yes_or_no(plain, output):
+        return Settled(DOES_AT_LEAST, YES_NO)
+    judged = None if relevance is None else _judge_by_type(plain, output, reading, relevance)
+    doubtful = judged is None and relevance is not None and relevance < _EVEN
+    return UNCLEAR if doubtful and _speaks_of_else(query, taken, reading.passages) else judged
 
 
-def _judge_transformed_text(
-    query: str, output: str, passages: Passages, taken: float | None
-) -> Settled:
-    """Judge a summary or another form of a text; a translation cannot be compared with it."""
-    if taken is None or _NOT_TAKEN < taken < _TAKEN or pattern("translate").search(query):
+def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Settled:
+    """Judge a summary or another form of a text: of the passages, else of the request itself."""
+    if not taken:
+        own, said = ({w.stem for w in words(text) if w.content} for text in (query, output))
+        taken = [len(said & own) / len(said)] if said and len(own) >= _OWN_TEXT else []
+    if not taken or _NOT_TAKEN < max(taken) < _TAKEN:
         return INSTRUCTION
-    if taken >= _TAKEN:
+    if max(taken) >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
-    if is_in_another_language(query, output, passages):
-        return INSTRUCTION
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _speaks_of_else(query: str, taken: float, passages: Passages) -> bool:
+def _speaks_of_else(query: str, taken: Sequence[float], passages: Passages) -> bool:
     """
     Return whether a request hardly has a word of its passages: shared words cannot tell of it.
 
     Of a question they can, unless its answer is taken from the passages.
     """
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
-    known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
-    if not len(passages) or sum(map(asked.__getitem__, known)) >= _KNOWN * sum(asked.values()):
+    known = sum(
+        weight
+        for stem, weight in asked.items()
+        if stem in passages.index or stem[:PREFIX] in passages.prefixes
+    )
+    if not len(passages) or known >= _KNOWN * sum(asked.values()):
         return False
-    return taken >= _TAKEN or not _is_question(query)
+    return not _is_question(query) or max(taken, default=0.0) >= _TAKEN
 
 
 def _is_question(query: str) -> bool:
-    """Return whether *query* has a question mark, or begins with a question word."""
-    marked = any(mark in query for mark in "?\uff1f\u061f")
-    return marked or bool(pattern("wh", r"\W*(?:{})\b").match(query))
+    """Return whether *query* asks, and does not only ask to do something."""
+    if pattern("polite", r"[\s¿¡]*(?:{})\b").match(query):
+        return False
+    asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
+    return (
+        any(mark in query for mark in "?\uff1f\u061f") or asks is not None or asks_yes_or_no(query)
+    )
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
@@ -152,22 +178,35 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     It is in another language, a translation, or something new that a brief request without a
     question asks for. *skipped* is why relevance is skipped, "" if it is not.
     """
-    if is_in_another_language(query, output, reading.passages):
+    if is_in_another_language(f"{query} {output}", reading.passages):
         return True
     if skipped not in {INSTRUCTION.reason, UNCLEAR.reason}:
         return False
     taken = max((claim.values[0] for claim in reading.claims), default=0.0)
     brief = len(words(query)) <= _MOST_TALK
-    new = skipped == INSTRUCTION.reason or (brief and not _is_question(query))
-    return (new and taken < _TAKEN) or pattern("translate").search(query) is not None
+    return asks_translation(query) or (taken < _TAKEN and brief and not _is_question(query))
 
 
-def is_in_another_language(query: str, output: str, passages: Passages) -> bool:
-    """Return whether *query* and *output* are surely of another language than the passages."""
+def is_in_another_language(output: str, passages: Passages) -> bool:
+    """Return whether *output* and the passages are surely of two languages."""
     theirs = language_of(" ".join([text for _, text in passages.sentences]))
-    counts = common_words(f"{query} {output}")
+    counts = common_words(output)
     most = max(counts.values())
     return theirs is not None and most > max(_FEW_COMMON, 2 * counts[theirs])
+
+
+def asks_translation(query: str) -> bool:
+    """Return whether *query* wants a text in other words than those of its passages."""
+    beginning = " ".join(query.split()[:_BARE])
+    return pattern("translate").search(beginning) is not None or _names_language(query)
+
+
+def _names_language(query: str) -> bool:
+    """Return whether *query* asks nothing, and wants the answer in a language that it names."""
+    beginning = " ".join(query.split()[:_BARE])
+    polite = pattern("polite", r"[\s¿]*(?:{})\b").match(beginning)
+    asks = pattern("wh").match(beginning) or (query.rstrip().endswith("?") and not polite)
+    return not asks and pattern("in_language").search(beginning) is not None
 
 
 def _is_small_talk(query: str) -> bool:
@@ -180,33 +219,40 @@ def _is_small_talk(query: str) -> bool:
 
 def _bare_yes_or_no(query: str, output: str) -> bool:
     """Return whether *output* says yes or no and nothing else, to a question of that kind."""
-    asks_what = pattern("wh").search(query) and not asks_yes_or_no(query)
-    if asks_what or not query.endswith("?") or not begins_with_yes_or_no(output):
+    said, known = words(output), {word.stem for word in words(query)}
+    if len(said) > _BARE or not query.endswith("?") or not begins_with_yes_or_no(output):
         return False
-    return not any(w.content for w in words(pattern("plain_yes_no", YES_OR_NO).sub("", output)))
+    bare = pattern("plain_yes_no", YES_OR_NO).sub("", output)
+    beyond = [w for w in words(bare) if w.content and w.stem not in known]
+    asks_what = pattern("wh").search(query) and not asks_yes_or_no(query)
+    return not beyond and not asks_what
 
 
-def _judge_by_type(
-    query: str, output: str, taken: float, relevance: float | None
-) -> Settled | None:
+def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
     """Judge by the kind of thing that is asked for: yes or no, or a figure such as a price."""
-    asked, said = words(query), words(output)
-    if [word.stem for word in asked] == [word.stem for word in said]:
-        return Settled(0.0, "It repeats the question.")
-    if _bare_yes_or_no(query, output):
-        return Settled(DOES_AT_LEAST, YES_NO)
-    if relevance is None:
-        return None
+    said = words(output)
+    asked = {word.stem for word in words(query) if word.content}
+    told = {word.stem for claim in reading.claims for word in claim.aligned.found}
+    begun = {stem[:_BEGUN] for stem in told}
+    new = [word for word in said if word.content and word.stem not in asked]
+    terse = 0 < len(new) <= len(said) <= _TERSE and all(w.stem[:_BEGUN] in begun for w in new)
     kind = figure_asked(query)
-    has = has_figure(kind, output) if kind else None
-    if has is False:
-        return Settled(min(relevance, DOES_NOT_AT_MOST), f"It lacks the {kind} that is asked for.")
-    yes_or_no = only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output)
-    if yes_or_no and taken >= _TAKEN:
-        return Settled(max(relevance, DOES_AT_LEAST), YES_NO)
-    vague = taken >= _TAKEN and sum(word.content for word in asked) <= 1
-    terse = (has or vague) and len(said) <= _TERSE and relevance < _EVEN
-    return Settled(None, "terse_answer") if terse else None
+    if kind is not None:
+        has = has_figure(kind, output)
+        if has is False:
+            lacks = f"It lacks the {kind} that is asked for."
+            return Settled(min(relevance, _NO_FIGURE), lacks)
+        if has and terse and not asked.isdisjoint(told) and relevance < DOES_AT_LEAST:
+            return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
+    else:
+        has = None
+    if only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output):
+        taken = max((claim.values[0] for claim in reading.claims), default=0.0)
+        if taken >= _TAKEN and relevance < DOES_AT_LEAST:
+            return Settled(DOES_AT_LEAST, YES_NO)
+    vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
+    brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
+    return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
 
 
 # --- the kind of thing that is asked for ---
@@ -218,6 +264,8 @@ _MOST_CHARS = 5_000
 _FEW_WORDS = 3  # of a question for a figure that names nothing else
 # "until 1,500 euros" is not a point in time, nor is "bis zu 10 Geräte".
 _MOMENT = r"\b(?:{})\b(?!\s(?:zu |à |a )?[\d.,]+\s?(?:euro|dollar|pound|[%€]|k?g\b|k?m\b|[A-ZÄÖÜ]))"
+_YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
+_UNIT_LETTERS = 4
 _UNIT = re.compile(r"\s?(%|[^\W\d_]+)")
 _LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
 #: What "how many" asks for when a unit stands behind it.
@@ -233,12 +281,14 @@ def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
 
 
 def named(query: str) -> str:
-    """Return *query* without what asks for a figure and names nothing: "how long"."""
+    """Return *query* without what asks for a figure and names nothing: "how long ... take"."""
     query = query[:MOST_QUERY_CHARS]
-    for asks in _figures_asked().values():
+    for _, asks, _ in _figures_asked():
         found = asks.search(query)
         if found and len(found[0].split()) <= _FEW_WORDS:
-            return query[: found.start()] + " " + query[found.end() :]
+            return pattern("amounts_to").sub(
+                " ", query[: found.start()] + " " + query[found.end() :]
+            )
     return query
 
 
@@ -254,7 +304,10 @@ def asks_yes_or_no(query: str) -> bool:
 
 def only_yes_or_no_is_asked(query: str) -> bool:
     """Return whether *query*, of any language, is a question without a word that asks for more."""
-    return query.rstrip().endswith("?") and not pattern("wh").search(query)
+    asked = re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
+    # "was" means "what" in German, and "where was" asks for a place
+    plain = pattern("english_was").sub(lambda found: re.sub(r"(?i)\bwas\b", " ", found[0]), asked)
+    return query.rstrip().endswith("?") and not pattern("wh").search(plain)
 
 
 def begins_with_yes_or_no(output: str) -> bool:
@@ -268,10 +321,11 @@ def lacks_reason(query: str, told: str) -> bool:
 
 
 def lacks_place(query: str, output: str) -> bool:
-    """Return whether *query* asks where, and *output* has nothing that locates."""
+    """Return whether *query* asks where, and *output* has no name and nothing that locates."""
     said = words(output[:_MOST_CHARS])
     return (
         len(said) >= _LEAST_SAID
+        and not any(word.capital for word in said[1:])
         and pattern("asks_place", _BEGINNING + r"\b").match(query) is not None
         and not pattern("locates").search(output)
     )
@@ -284,20 +338,26 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
     elif pattern("asks_number").search(query):
         fits = any(word.number for word in said)
     else:
-        return float(asks_yes_or_no(query) and begins_with_yes_or_no(output)), 0.0
+        says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
+        return float(says is not None and asks_yes_or_no(query)), 0.0
     return float(fits), float(not fits)
 
 
 @cache
-def _figures_asked() -> dict[str, re.Pattern[str]]:
-    """Return the ways to ask for each kind of figure; the first that matches decides."""
-    kinds = language()["figures_asked"].items()
-    return {k: re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE) for k, each in kinds}
+def _figures_asked() -> tuple[tuple[str, re.Pattern[str], frozenset[str]], ...]:
+    return tuple(
+        (
+            kind,
+            re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE),
+            frozenset(each["figures"]),
+        )
+        for kind, each in language()["figures_asked"].items()
+    )
 
 
 def figure_asked(query: str) -> str | None:
     """Return the kind of figure that *query* asks for, such as "price", or None."""
-    for kind, asks in _figures_asked().items():
+    for kind, asks, _ in _figures_asked():
         if found := asks.search(query):
             noun = query[found.end() :][:_BEHIND].lstrip()
             counted = _COUNTED.items() if kind == "number" else ()
@@ -312,22 +372,27 @@ def has_figure(kind: str, output: str) -> bool | None:
     A figure of another kind does not answer. Without any figure only "how many" is not answered:
     "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
     """
+    fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
     said = {found for found, _ in _figures(output[:_MOST_CHARS])}
     is_moment = kind == "moment" and pattern("moments", _MOMENT).search(output)
-    if is_moment or not said.isdisjoint(language()["figures_asked"][kind]["figures"]):
+    if is_moment or not fitting.isdisjoint(said):
         return True
     return None if says_instead(kind, output) or (not said and kind != "number") else False
 
 
 def says_instead(kind: str, output: str) -> bool:
     """Return whether *output* has words that may stand for a figure of that kind."""
-    others = {"price": "no_price", "duration": "moments", "moment": "conditions"}
-    names = ("instead", others.get(kind, "instead"))
-    return any(pattern(each).search(output) for each in names)
+    others = {
+        "price": "no_price",
+        "duration": "moments",
+        "moment": "conditions",
+        "frequency": "frequency",
+    }
+    return any(pattern(each).search(output) for each in ("instead", others.get(kind, "instead")))
 
 
 def units(text: str) -> frozenset[str]:
-    """Return what stands behind the figures of *text*: a kind of figure, or a word."""
+    """Return what stands behind the figures of *text*: a kind of figure, or how a word begins."""
     return frozenset(unit for _, unit in _figures(text[:_MOST_CHARS]) if unit)
 
 
@@ -335,21 +400,28 @@ def _figures(text: str) -> Iterator[tuple[str, str]]:
     """
     Yield the kind of each figure of *text*, and its unit if it is written in digits.
 
-    A kind is money, time, clock, length, weight or plain.
+    A kind is money, time, clock, length, weight, year or plain.
     """
     for found in pattern("number_words").finditer(text):
         before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
         word = _UNIT.match(behind)
-        if pattern("money", r"(?:{})\s?$").search(before):
+        if ":" in found[0].rstrip(":"):
+            kind = "clock"
+        elif pattern("money", r"(?:{})\s?$").search(before):
             kind = "money"
         else:
             known = ("money", "clock", "time", "length", "weight")
             kind = next((unit for unit in known if _unit(unit).match(behind)), "plain")
             if kind == "time" and pattern("clock_before", r"\b{}\s$").search(before):
                 kind = "clock"  # "at 18 h"
+            elif kind == "plain" and _YEAR.fullmatch(found[0].rstrip(".,")):
+                kind = "year" if pattern("year_before", r"\b(?:{})\s$").search(before) else kind
         if kind == "plain" and word and pattern("articles", r"(?:{})\Z").match(found[0]):
             continue
-        unit = word[1].lower() if kind == "plain" and word else kind
+        unit = kind
+        if kind in {"plain", "year"} and word:
+            unit = "date" if pattern("moments").match(word[1]) else word[1].lower()[:_UNIT_LETTERS]
+            unit = "" if word[1].lower() in light() else unit
         yield kind, unit if found[0][0].isdigit() and unit != "plain" else ""
 
 

@@ -24,6 +24,7 @@ from monitor.scoring.language import (
     has_words,
     language,
     language_of,
+    words,
 )
 from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
@@ -31,6 +32,7 @@ from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     CLAIM_FEATURES,
     FEWEST_MISSING,
+    MOST_QUERY_CHARS,
     RECORD_FEATURES,
     ReadClaim,
     Reading,
@@ -48,6 +50,7 @@ from monitor.scoring.local.relevance import (
     lacks_reason,
     named,
     names_anything,
+    only_echoes,
     relevance_features,
     settle,
     type_of_answer,
@@ -311,6 +314,8 @@ def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) 
     """Judge by the words that query, output and passages share, as *model* weighs them."""
     if not names_anything(query):
         return Settled(None, "nothing_asked")
+    if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
+        return Settled(0.0, "It adds nothing to the question.")
     values = relevance_features(query, output, reading.sentences, reading.passages)
     score = probability(model.log_odds(values))
     named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
