@@ -12,7 +12,6 @@ import html
 import re
 import tomllib
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
@@ -128,7 +127,7 @@ class Word(NamedTuple):
         root = stem(lower)
         if language != ENGLISH:
             content = content and lower not in light() and lower not in COMMON_WORDS[language]
-            root = _stem_in(language, lower)
+            root = root if root in _listed() else _stem_in(language, lower)
         capital = content and surface[0].isupper()
         return cls(root, content, number=False, capital=capital, surface=surface)
 
@@ -195,13 +194,18 @@ _kept = lru_cache(maxsize=1024)(words_of)
 
 
 _STEMMED = frozenset(snowballstemmer.algorithms())
-_READ_TO_KNOW, _FEWEST_COMMON, _MORE_COMMON = 4_000, 2, 1.5
+_READ_TO_KNOW, _FEWEST_COMMON, _MORE_COMMON = 4_000, 3, 1.5
+_SURELY_ENGLISH = 2  # times that a text has "the"; one may be a quotation
 
 
 def common_words(text: str) -> dict[str, int]:
-    """Return how many of the most common words of each language *text* has."""
-    said = Counter(_PLAIN_WORD.findall(text[:_READ_TO_KNOW].lower()))
-    return {name: sum(map(said.__getitem__, each)) for name, each in COMMON_WORDS.items()}
+    """
+    Return how many of the most common words of each language *text* has, each counted once.
+
+    Words with a capital do not count: they are mostly names, such as "La Jolla".
+    """
+    said = {*_PLAIN_WORD.findall(canonical(text[:_READ_TO_KNOW]))}
+    return {name: len(each & said) for name, each in COMMON_WORDS.items()}
 
 
 def language_of(text: str) -> str | None:
@@ -211,13 +215,28 @@ def language_of(text: str) -> str | None:
     Words that mean nothing in one language mean something in another ("war", "son"), and stems
     are those of one language: all texts of an interaction are read in the same one.
     """
-    if " the " in text[:_READ_TO_KNOW]:
+    if text.count(" the ", 0, _READ_TO_KNOW) >= _SURELY_ENGLISH:
         return ENGLISH
     counts = common_words(text)
     most = max(counts, key=counts.__getitem__)
     if counts[most] < _MORE_COMMON * counts[ENGLISH]:
         most = ENGLISH
     return most if counts[most] >= _FEWEST_COMMON else None
+
+
+@cache
+def _listed() -> frozenset[str]:
+    """Return the stems of all words that rules know by name, in any language."""
+    found: list[str] = []
+    tables: list[Any] = [language()["lists"], language()["exclusive"]]
+    while tables:
+        each = tables.pop()
+        if isinstance(each, str):
+            found += re.split(r"[\s=,]+", each)
+        else:
+            tables += each.values() if isinstance(each, dict) else each
+            found += each.keys() if isinstance(each, dict) else ()
+    return frozenset(map(stem, found))
 
 
 def _stem_in(language: str, word: str) -> str:

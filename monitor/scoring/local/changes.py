@@ -37,7 +37,10 @@ for _group in language()["exclusive"]["groups"].split(","):
             _EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     _EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
-_EXCHANGED = frozenset[str]().union(*_EXCLUDED.values())
+#: Before "not", one forbids and the other frees.
+_FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"]["denied"])
+_EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _FORBIDDING, _FREEING)
+_DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
 _UNSTATED = re.compile(rf"\b(?:{'|'.join(_KINDS)})\b", re.IGNORECASE)
@@ -116,6 +119,7 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
     if said.stem in passages.stems[aligned.evidence[0]] or not (
         said.number
         or said.stem in _EXCHANGED
+        or said.surface.lower().startswith(_DENYING)
         or (n and said.capital and said.stem not in aligned.passages.index)
     ):
         return False
@@ -139,7 +143,12 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         sides = (tokens[n : n + 2], found[m : m + 2])
         ours, theirs = (" ".join(w.surface for w in s if w.content or w is s[0]) for s in sides)
         excluded = not _numbers_compatible(aligned, n, m)
-    elif said.stem in _EXCLUDED.get(told.stem, ()):  # a denial on one side turns opposites round
+    elif {said.stem, told.stem} & _FORBIDDING and {said.stem, told.stem} & _FREEING:
+        behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
+        excluded = len(behind) > 1 and all(map(denies, behind))
+    elif said.stem in _EXCLUDED.get(told.stem, ()) or (
+        said.content and ours.lower() in {each + theirs.lower() for each in _DENYING}
+    ):  # a denial on one side turns opposites round
         rest = ([word for word in side if word not in {said, told}] for side in (tokens, found))
         excluded = len({any(map(denies, side)) for side in rest}) == 1
     else:  # a shorter or longer form of a name is the same name
@@ -219,8 +228,6 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
 
 def _negations(side: Sequence[Word]) -> list[Word]:
     """Return the words that deny; a "No" that answers a question or begins a name does not."""
-    if listed("negations").isdisjoint([word.stem for word in side]):
-        return []
     return [
         word
         for n, word in enumerate(side)

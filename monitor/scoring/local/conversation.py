@@ -197,18 +197,23 @@ def follow(
         next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
         for role in ("user", "assistant")
     )
-    leans = not own or pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None
+    only_differs = not own or leans(query)
     kind = figure_asked(query)
-    same = leans and kind is None and not pattern("wh").search(query)
+    same = only_differs and kind is None and not pattern("wh").search(query)
     same = same and pattern("wh").search(before) is not None
     asked_before = units(answered) if same else frozenset[str]()
-    question = FollowUp(query, own, item, before, answered, leans, kind, asked_before)
+    question = FollowUp(query, own, item, before, answered, only_differs, kind, asked_before)
     found = _judge(question, output, reading)
     if alone.reason == YES_NO and found.reason != DENIED.reason:
         return None
     if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
     return found._replace(relevance=max(alone.relevance or 0.0, DOES_AT_LEAST))
+
+
+def leans(query: str) -> bool:
+    """Return whether a question only names what is different this time: "And the Mini?"."""
+    return pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None
 
 
 def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:

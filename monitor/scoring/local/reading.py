@@ -204,13 +204,14 @@ def read_attributes(passages: Passages) -> list[Attribute]:
     for key, around, yes, no in islice(items, _MOST_ATTRIBUTES):
         chosen.setdefault((key, around), set()).add(True if yes else False if no else None)
     counts = Counter(word for key in {key for key, _ in chosen} for word in {*_parts(key)})
-    general, found = listed("general"), []
+    general, found, in_language = listed("general"), [], passages.language
     for (key, around), values in chosen.items():
         # words that many keys share do not name any of them
-        rare = tuple([p for p in _parts(key) if counts[p] == 1 and _ways((p,))[1] - general])
+        alone = [part for part in _parts(key) if counts[part] == 1]
+        rare = tuple([part for part in alone if _ways((part,), in_language)[1] - general])
         if own := rare or _parts(key):
-            group = _ways(_parts(around))[0] - general
-            found.append(Attribute(key, _ways(own), group, frozenset(values)))
+            group = _ways(_parts(around), in_language)[0] - general
+            found.append(Attribute(key, _ways(own, in_language), group, frozenset(values)))
     return found
 
 
@@ -221,9 +222,13 @@ def _parts(key: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _ways(parts: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+def _ways(parts: tuple[str, ...], in_language: str) -> tuple[frozenset[str], ...]:
     """Return the stems of words, apart and written as one."""
-    return frozenset(map(stem, parts)), frozenset({stem("".join(parts))})
+    apart, as_one = (
+        frozenset([Word.read(part, in_language).stem for part in each if part])
+        for each in (parts, ("".join(parts),))
+    )
+    return apart, as_one
 
 
 def compare(

@@ -114,7 +114,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     plain = query.strip().strip("¿¡").strip()
     if _is_small_talk(plain):
         return Settled(None, "small_talk")
-    task = pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", plain)
+    task = _task(query)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
     if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
         translates = asks_translation(task) or is_in_another_language(
@@ -129,7 +129,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
         return Settled(DOES_AT_LEAST, YES_NO)
     judged = None if relevance is None else _judge_by_type(plain, output, reading, relevance)
     doubtful = judged is None and relevance is not None and relevance < _EVEN
-    return UNCLEAR if doubtful and _speaks_of_else(query, taken, reading.passages) else judged
+    return UNCLEAR if doubtful and _works_on_text(query, reading.passages) else judged
 
 
 def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Settled:
@@ -144,53 +144,49 @@ def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Sett
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _speaks_of_else(query: str, taken: Sequence[float], passages: Passages) -> bool:
-    """
-    Return whether a request hardly has a word of its passages: shared words cannot tell of it.
-
-    Of a question they can, unless its answer is taken from the passages.
-    """
+def _works_on_text(query: str, passages: Passages) -> bool:
+    """Return whether a request, not a question, names the text, and shares no subject with it."""
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
     known = sum(
         weight
         for stem, weight in asked.items()
         if stem in passages.index or stem[:PREFIX] in passages.prefixes
     )
-    if not len(passages) or known >= _KNOWN * sum(asked.values()):
+    polite = pattern("polite", r"[\s¿¡]*(?:{})\b").match(query)
+    asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query) or "?" in query
+    if len(passages) == 0 or known >= _KNOWN * sum(asked.values()) or (asks and not polite):
         return False
-    return not _is_question(query) or max(taken, default=0.0) >= _TAKEN
-
-
-def _is_question(query: str) -> bool:
-    """Return whether *query* asks, and does not only ask to do something."""
-    if pattern("polite", r"[\s¿¡]*(?:{})\b").match(query):
-        return False
-    asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
-    return (
-        any(mark in query for mark in "?\uff1f\u061f") or asks is not None or asks_yes_or_no(query)
-    )
+    return pattern("handed_over").search(query) is not None
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
     """
     Return whether *output* is not meant to be in the words of its passages.
 
-    It is in another language, a translation, or something new that a brief request without a
-    question asks for. *skipped* is why relevance is skipped, "" if it is not.
+    It is in another language, a translation, or a label or something new that a brief request asks
+    for, of which no statement is changed or from nowhere. *skipped* is why relevance is skipped.
     """
     if is_in_another_language(f"{query} {output}", reading.passages):
         return True
-    if skipped not in {INSTRUCTION.reason, UNCLEAR.reason}:
+    if skipped != INSTRUCTION.reason or asks_translation(query):
+        return skipped == INSTRUCTION.reason
+    if not pattern("create", r"(?:{})\b").match(_task(query)):
         return False
     taken = max((claim.values[0] for claim in reading.claims), default=0.0)
+    made_up = any(claim.absent or claim.changes for claim in reading.claims)
     brief = len(words(query)) <= _MOST_TALK
-    return asks_translation(query) or (taken < _TAKEN and brief and not _is_question(query))
+    return len(words(output)) <= _FEW_SAID or (brief and taken < _TAKEN and not made_up)
+
+
+def _task(query: str) -> str:
+    """Return *query* without the words that make a request polite."""
+    return pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", query.strip().strip("¿¡").strip())
 
 
 def is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether *output* and the passages are surely of two languages."""
     theirs = language_of(" ".join([text for _, text in passages.sentences]))
-    counts = common_words(output)
+    counts = common_words(output.lower())
     most = max(counts.values())
     return theirs is not None and most > max(_FEW_COMMON, 2 * counts[theirs])
 

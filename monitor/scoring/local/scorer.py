@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
+from importlib import metadata, resources
 from operator import mul
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -26,7 +26,7 @@ from monitor.scoring.language import (
     language_of,
     words,
 )
-from monitor.scoring.local.conversation import follow
+from monitor.scoring.local.conversation import follow, leans
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
@@ -132,7 +132,8 @@ class LocalJudge:
             for name in ("relevance", "relevance_alone")
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
-        shaping = json.dumps([data, language(), rules], sort_keys=True)
+        stemmers = metadata.version("snowballstemmer")
+        shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
         self.version = f"local-14-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
@@ -174,7 +175,7 @@ class LocalJudge:
 
     def support(self, passage: str, claims: Sequence[str]) -> list[float]:
         """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
-        passages = Passages([passage], language_of(" ".join((passage, *claims))) or ENGLISH)
+        passages = Passages([passage], language_of(passage) or ENGLISH)
         return self._supports([read_claim(c, passages, rewrite=self._rewrite) for c in claims])
 
     def close(self) -> None:
@@ -293,7 +294,8 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     passages, query = reading.passages, interaction.query or ""
     asked = Aligned(named(query), passages)
     evidence, held = asked.evidence, asked.shares[1]
-    if before := [turn.content for turn in interaction.history if turn.role == "user"][-1:]:
+    before = [turn.content for turn in interaction.history if turn.role == "user"][-1:]
+    if before and leans(query):
         # the sentence that holds what is different this time must hold the question before as well
         both = Aligned(named(f"{before[0]} {query}"), passages)
         evidence = asked.evidence[:1]

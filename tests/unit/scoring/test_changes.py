@@ -194,6 +194,16 @@ PAIRS = {  # a passage, what it says, and the same with one detail changed
         (LETTER, "You need not sign for the delivery.", "You need to sign for the delivery."),
         ("Guests must show a pass.", "Guests must show a pass.", "Guests need not show a pass."),
         (
+            "Visitors must not switch off their phones in the hall.",
+            "Visitors must not switch off their phones in the hall.",
+            "Visitors need not switch off their phones in the hall.",
+        ),
+        (
+            "Staff need not tell the office before they work from home.",
+            "Staff need not tell the office before they work from home.",
+            "Staff must not tell the office before they work from home.",
+        ),
+        (
             BAKERY,
             "Cakes can be ordered until noon on Friday.",
             "Cakes cannot be ordered until noon on Friday.",

@@ -95,7 +95,7 @@ def test_groundedness_is_skipped_when_answer_and_passages_are_of_two_languages(
          "instruction"),
         ("Can you boil that down?", "Buses may use the bridge, cars may not.", ARTICLE,
          "unclear_reference"),
-        ("Saca todos los nombres.", "El puente y los autobuses llenos",
+        ("Saca todos los nombres del texto.", "El puente y los autobuses llenos",
          ["En el puente hay autobuses llenos."], "unclear_reference"),
     ],
 )  # fmt: skip
@@ -130,13 +130,27 @@ def test_small_talk_and_self_descriptions_get_no_score(query, output):
 @pytest.mark.parametrize(
     ("query", "output"),
     [
-        ("Label the urgency: low, medium or high", "Medium: it can wait until tomorrow."),
+        ("Label the urgency: low, medium or high", "Medium"),
         ("Mega, vielen lieben Dank dir!", "Melde dich gern, wenn noch etwas ist."),
     ],
 )
 def test_answer_that_needs_no_passage_gets_no_score(query, output):
     [found] = evaluate([{"query": query, "contexts": ARTICLE, "output": output}])
-    assert [each.reason for each in found] == ["unsupported_text", "unclear_reference"]
+    assert [each.score for each in found] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("parental leave deadline", "Applications close on 15 April and need two signed forms."),
+        ("How long do refunds take?", "Employees get thirty days of paid leave every year."),
+        ("Draft an email on refunds", "A refund costs a fee of 90 euros, says the tax office."),
+        ("Summarize this article", "An earthquake destroyed forty houses in Lisbon overnight."),
+    ],
+)
+def test_invented_answer_fails_whatever_the_passages_are_about(query, output):
+    [found] = evaluate([{"query": query, "contexts": ARTICLE, "output": output}])
+    assert found[0].score < 0.2
 
 
 @pytest.mark.parametrize("output", ["Sí.", "Non.", "Unfortunately not.", "Ja!"])
