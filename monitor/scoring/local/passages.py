@@ -103,8 +103,11 @@ class Passages:
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
         for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
-            if word[at:] in self.index and not self.apart(
-                words(word[:at], self.language)[0].stem, word[at:], 1
+            tail = word[at:]
+            if self.language != ENGLISH:
+                tail = Word.read(tail, self.language).stem
+            if tail in self.index and not self.apart(
+                words(word[:at], self.language)[0].stem, tail, 1
             ):
                 return at
         return 0
@@ -342,7 +345,9 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
                 if joined.content and joined.stem in known:
                     found[-1], new = joined, False
                     continue
-        at = passages.parts_at(one.stem) if new and not one.number else 0
-        found += words(f"{one.surface[:at]} {one.surface[at:]}") if at else (one,)
+        part = one.stem if passages.language == ENGLISH else one.surface.lower()
+        at = passages.parts_at(part) if new and not one.number else 0
+        parts = f"{one.surface[:at]} {one.surface[at:]}"
+        found += words(parts, passages.language) if at else (one,)
         new = new and not at
     return tuple(found)

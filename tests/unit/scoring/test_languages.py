@@ -277,6 +277,10 @@ def test_text_is_english_unless_another_language_shows(text, found):
             "Die Behandlung mit dem Mittel dauert nicht mehr als zwei Wochen.",
             "Die Behandlung dauert 2 Wochen.",
         ),
+        (
+            "Die Reise Versicherungen und die Garten Möbel sind nicht mehr im Angebot.",
+            "Die Reiseversicherungen und die Gartenmöbel sind nicht mehr im Angebot.",
+        ),
         ("Sin pasar de cuatro al día, y con la comida.", "En total son 4 al día."),
     ],
 )
