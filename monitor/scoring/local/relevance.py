@@ -128,8 +128,8 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     if _bare_yes_or_no(plain, output):
         return Settled(DOES_AT_LEAST, YES_NO)
     judged = None if relevance is None else _judge_by_type(plain, output, reading, relevance)
-    doubtful = judged is None and relevance is not None and relevance < _EVEN
-    return UNCLEAR if doubtful and _works_on_text(query, reading.passages) else judged
+    doubtful = judged is None and relevance is not None and 0.0 < relevance < _EVEN  # no echo
+    return UNCLEAR if doubtful and _cannot_be_compared(query, reading) else judged
 
 
 def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Settled:
@@ -144,19 +144,26 @@ def _judge_transformed_text(query: str, output: str, taken: list[float]) -> Sett
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _works_on_text(query: str, passages: Passages) -> bool:
-    """Return whether a request, not a question, names the text, and shares no subject with it."""
+def _cannot_be_compared(query: str, reading: Reading) -> bool:
+    """
+    Return whether a request hardly has a word of its passages, so that words cannot tell of it.
+
+    It names the text and is no question, or what it gets states nothing and declines nothing.
+    """
+    passages, sentences = reading.passages, reading.sentences
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
     known = sum(
         weight
         for stem, weight in asked.items()
         if stem in passages.index or stem[:PREFIX] in passages.prefixes
     )
+    if len(passages) == 0 or known >= _KNOWN * sum(asked.values()):
+        return False
+    if not any(each.claim or each.refuses for each in sentences):
+        return True
     polite = pattern("polite", r"[\s¿¡]*(?:{})\b").match(query)
     asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query) or "?" in query
-    if len(passages) == 0 or known >= _KNOWN * sum(asked.values()) or (asks and not polite):
-        return False
-    return pattern("handed_over").search(query) is not None
+    return (polite or not asks) and pattern("handed_over").search(query) is not None
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
@@ -166,13 +173,13 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     It is in another language, a translation, or a label or something new that a brief request asks
     for, of which no statement is changed or from nowhere. *skipped* is why relevance is skipped.
     """
-    if is_in_another_language(f"{query} {output}", reading.passages):
+    taken = max((claim.values[0] for claim in reading.claims), default=0.0)
+    if taken < _TAKEN and is_in_another_language(f"{query} {output}", reading.passages):
         return True
     if skipped != INSTRUCTION.reason or asks_translation(query):
         return skipped == INSTRUCTION.reason
     if not pattern("create", r"(?:{})\b").match(_task(query)):
         return False
-    taken = max((claim.values[0] for claim in reading.claims), default=0.0)
     made_up = any(claim.absent or claim.changes for claim in reading.claims)
     brief = len(words(query)) <= _MOST_TALK
     return len(words(output)) <= _FEW_SAID or (brief and taken < _TAKEN and not made_up)
