@@ -148,7 +148,7 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
     """
     Return whether a request hardly has a word of its passages, so that words cannot tell of it.
 
-    It names the text and is no question, or what it gets states nothing and declines nothing.
+    It names the text and asks nothing, or what it gets states nothing and declines nothing.
     """
     passages, sentences = reading.passages, reading.sentences
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
