@@ -233,8 +233,8 @@ def _bare_yes_or_no(query: str, output: str) -> bool:
 
 def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
     """Judge by the kind of thing that is asked for: yes or no, or a figure such as a price."""
-    said = words(output)
-    asked = {word.stem for word in words(query) if word.content}
+    said, request = (words(text, reading.passages.language) for text in (output, query))
+    asked = {word.stem for word in request if word.content}
     told = {word.stem for claim in reading.claims for word in claim.aligned.found}
     begun = {stem[:_BEGUN] for stem in told}
     new = [word for word in said if word.content and word.stem not in asked]
@@ -286,7 +286,7 @@ def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
 def named(query: str) -> str:
     """Return *query* without what asks for a figure and names nothing: "how long ... take"."""
     query = query[:MOST_QUERY_CHARS]
-    for _, asks, _ in _figures_asked():
+    for asks in _figures_asked().values():
         found = asks.search(query)
         if found and len(found[0].split()) <= _FEW_WORDS:
             return pattern("amounts_to").sub(
@@ -347,20 +347,15 @@ def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float
 
 
 @cache
-def _figures_asked() -> tuple[tuple[str, re.Pattern[str], frozenset[str]], ...]:
-    return tuple(
-        (
-            kind,
-            re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE),
-            frozenset(each["figures"]),
-        )
-        for kind, each in language()["figures_asked"].items()
-    )
+def _figures_asked() -> dict[str, re.Pattern[str]]:
+    """Return the ways to ask for each kind of figure; the first that matches decides."""
+    kinds = language()["figures_asked"].items()
+    return {k: re.compile(_BEGINNING.format(each["asked"]), re.IGNORECASE) for k, each in kinds}
 
 
 def figure_asked(query: str) -> str | None:
     """Return the kind of figure that *query* asks for, such as "price", or None."""
-    for kind, asks, _ in _figures_asked():
+    for kind, asks in _figures_asked().items():
         if found := asks.search(query):
             noun = query[found.end() :][:_BEHIND].lstrip()
             counted = _COUNTED.items() if kind == "number" else ()
@@ -375,10 +370,10 @@ def has_figure(kind: str, output: str) -> bool | None:
     A figure of another kind does not answer. Without any figure only "how many" is not answered:
     "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
     """
-    fitting = next(figures for name, _, figures in _figures_asked() if name == kind)
+    fitting = language()["figures_asked"][kind]["figures"]
     said = {found for found, _ in _figures(output[:_MOST_CHARS])}
     is_moment = kind == "moment" and pattern("moments", _MOMENT).search(output)
-    if is_moment or not fitting.isdisjoint(said):
+    if is_moment or not said.isdisjoint(fitting):
         return True
     return None if says_instead(kind, output) or (not said and kind != "number") else False
 
