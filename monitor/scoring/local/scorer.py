@@ -323,7 +323,10 @@ def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) 
     named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
     if named["refusal"] >= 1:
         return Settled(score, "It declines to answer.")
-    reason = f"It takes up {percent(named['query_covered_near'], 0)} of what the question names"
+    covered, near = named["query_covered_near"], named["passages_on_query"]
+    reason = f"It takes up {percent(covered, 0)} of what the question names"
+    if near > covered:
+        reason += f"; {percent(near, 0)} of its other words are in sentences about that"
     reason += ", without the kind of thing that is asked for." if named["type_misses"] else "."
     return Settled(score, reason)
 

@@ -121,6 +121,16 @@ def test_refusal_is_wrong_when_the_passages_have_the_answer(judge):
     assert judgement.relevance < 0.5
 
 
+def test_reason_of_a_relevant_answer_in_other_words_names_where_they_are_from(judge):
+    passage = "The server stopped on Monday since the disk was full. Tickets cost 9 euros."
+    judgement = look(judge, "A full disk.", passage, query="Why did the server stop?")
+    assert judgement.relevance > 0.7
+    assert judgement.relevance_reason == (
+        "It takes up 0 % of what the question names;"
+        " 100 % of its other words are in sentences about that."
+    )
+
+
 def test_refusal_without_a_question_has_no_claim(judge):
     judgement = look(judge, "I don't know.", REFUND, query=None)
     assert METRICS["groundedness"].read(judgement, None, None).skipped == "no_claim"
