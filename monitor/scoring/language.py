@@ -89,7 +89,7 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
 #: "50 000" is one number; the mark between its groups is a space by now, narrow ones as well.
 _SPACED_THOUSANDS = re.compile(r"\d(?<![\d.,:].)\d{0,2}(?: \d{3})+(?![.:]?\d)")
 _LONG_NUMBER = 15
-#: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a process.
+#: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a language.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
 _LONGEST_TEXT_KEPT = 500
 

@@ -147,7 +147,11 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
         excluded = len(behind) > 1 and all(map(denies, behind))
     elif said.stem in _EXCLUDED.get(told.stem, ()) or (
-        said.content and ours.lower() in {each + theirs.lower() for each in _DENYING}
+        said.content
+        and any(
+            ours.lower() == each + theirs.lower() or theirs.lower() == each + ours.lower()
+            for each in _DENYING
+        )
     ):  # a denial on one side turns opposites round
         rest = ([word for word in side if word not in {said, told}] for side in (tokens, found))
         excluded = len({any(map(denies, side)) for side in rest}) == 1

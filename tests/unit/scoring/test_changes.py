@@ -421,6 +421,13 @@ def test_reason_names_both_details_when_one_is_changed(judge):
     assert claim.support <= CONTRADICTED_AT_MOST
 
 
+@pytest.mark.parametrize(("said", "told"), [("insured", "uninsured"), ("uninsured", "insured")])
+def test_word_and_its_denial_contradict_each_other_either_way(judge, said, told):
+    sentence = "Most of the parcels are {} on the way."
+    claim, _ = judged(judge, sentence.format(said), sentence.format(told))
+    assert claim.verdict is ClaimVerdict.CONTRADICTED
+
+
 def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
     fine = "The bakery in Mill Lane sells 14 kinds of bread. It was founded by Agnes Holt."
     good, bad = (
