@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-import snowballstemmer
+import Stemmer
 
 
 @cache
@@ -42,6 +42,7 @@ _FOREIGN_NUMBERS = {
     name: {word: str(n) for n, word in enumerate(each.split(), start=2) if word != "-"}
     for name, each in language()["numbers"]["foreign"].items()
 }
+_SHORTENED = dict(zip(*[iter(language()["lists"]["shortened"].split())] * 2, strict=True))
 _ENGLISH_WORDS = frozenset(language()["stop_words"][ENGLISH].split())
 #: The words that a language is known by; of others, those that English does not have.
 COMMON_WORDS = {ENGLISH: _ENGLISH_WORDS} | {
@@ -119,6 +120,8 @@ class Word(NamedTuple):
             plain = number.lstrip("0")[:_LONG_NUMBER] or "0"
             return cls(plain, content=True, number=True, capital=False, surface=surface)
         lower = surface.lower().removesuffix("'s")
+        if language == ENGLISH:  # "Sun" is a day where "sun" is not
+            lower = (_SHORTENED.get(surface) or _SHORTENED.get(lower) or lower).lower()
         if elided := _ELIDED.match(lower):
             lower = lower[elided.end() :]
         if figure := _NUMBER_WORDS.get(lower) or _FOREIGN_NUMBERS.get(language, {}).get(lower):
@@ -193,7 +196,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
 _kept = lru_cache(maxsize=1024)(words_of)
 
 
-_STEMMED = frozenset(snowballstemmer.algorithms())
+_STEMMED = frozenset(Stemmer.algorithms())
 _READ_TO_KNOW, _FEWEST_COMMON, _MORE_COMMON = 4_000, 3, 1.5
 _SURELY_ENGLISH = 2  # times that a text has "the"; one may be a quotation
 
@@ -243,8 +246,8 @@ def _stem_in(language: str, word: str) -> str:
     """Return *word*, in lower case, without its endings in *language*, if they are known."""
     if language.lower() not in _STEMMED or len(word) > _LONGEST_KEPT:
         return word
-    # A stemmer keeps its word while it works: each call needs one of its own.
-    stemmed: str = snowballstemmer.stemmer(language.lower()).stemWord(word)
+    # A stemmer keeps its word while it works: each call needs one of its own, without a cache.
+    stemmed: str = Stemmer.Stemmer(language.lower(), 0).stemWord(word)
     return stemmed
 
 
@@ -282,54 +285,30 @@ def _normalised(form: str, text: str) -> str:
     return unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
 
-_ENDINGS = {
-    "ization": "iz", "isation": "iz", "ational": "at", "fulness": "ful", "ations": "at",
-    "ation": "at", "ments": "ment", "iness": "y", "ising": "iz", "izing": "iz", "ating": "at",
-    "ised": "iz", "ized": "iz", "ises": "iz", "izes": "iz", "sses": "ss", "ated": "at",
-    "ates": "at", "ise": "iz", "ize": "iz", "ies": "y", "ied": "y", "ily": "y", "ate": "at",
-    "ing": "", "ed": "", "ly": "", "es": "", "s": "", "e": "",
-}  # fmt: skip
-#: What makes another kind of word: "removal" and "removing" are compared alike.
-_DERIVING = re.compile(
-    "(?:ability|ibility|ically|ement|ment|ness|abl|ibl|ical|anc|enc|ity|iv|ion|ism|ist|ous|ful|al"
-    "|ic|or|er|ant|ent)$"
-)
-_MAY_BE_BRITISH = re.compile("our|[tb]re|ogue|alys")
+_MAY_BE_BRITISH = re.compile("our|[tb]re|ogue|alys|is(?:[ei]|at)")
 _BRITISH = (
     (re.compile(r"(?<=\w\w)our(?=$|s$|ed$|ing$|able|ite)"), "or"),
     (re.compile(r"(?<=\w\w)([tb])re(?=s?$)"), r"\1er"),
     (re.compile(r"(?<=\w\w)ogue(?=s?$)"), "og"),
     (re.compile(r"(?<=al)ys(?=e|ing)"), "yz"),
+    (re.compile(r"(?<=\w\w\w)is(?=(?:e(?:[dsr]|ly)?|ing|ations?)$)"), "iz"),
 )
-_SHORTEST_STEM, _SHORTEST_ROOT, _LONG, _LONGEST_ENDING = 3, 5, 6, 7
-_TRIED = re.compile(r"([^aeiou]{2})ie[ds]")
+_SHORTEST_STEMMED, _LONG = 4, 6
 
 
 def stem(word: str) -> str:
     """
-    Return *word*, in lower case, without its English endings.
+    Return *word*, in lower case, without its English endings (Snowball), in American spelling.
 
     Words of other languages mostly stay as they are. The result is not a word of its own, and
     now and then two words share one ("import" and "important").
     """
-    if len(word) <= _SHORTEST_STEM or not word.isascii() or word.endswith(("ss", "us", "is")):
+    if not word.isascii() or (len(word) < _SHORTEST_STEMMED and word[-1:] != "y"):
         return word
-    if tried := _TRIED.fullmatch(word):
-        return f"{tried[1]}y"
-    if len(word) >= _LONG:
-        word = word.removesuffix("ly") if word.endswith("ely") else word
-        if _MAY_BE_BRITISH.search(word):
-            for british, american in _BRITISH:
-                word = british.sub(american, word)
-    for length in range(min(_LONGEST_ENDING, len(word) - _SHORTEST_STEM), 0, -1):
-        ending = word[-length:]
-        if ending in _ENDINGS:
-            word = word[:-length] + _ENDINGS[ending]
-            if ending in {"ing", "ed"} and word[-1] == word[-2] and word[-1] not in "lsz":
-                word = word[:-1]
-            break
-    root = _DERIVING.search(word, len(word) - _LONGEST_ENDING) if len(word) > _LONG else None
-    return word[: root.start()] if root and root.start() >= _SHORTEST_ROOT else word
+    if len(word) >= _LONG and _MAY_BE_BRITISH.search(word):
+        for british, american in _BRITISH:
+            word = british.sub(american, word)
+    return _stem_in(ENGLISH, word)
 
 
 @cache

@@ -9,6 +9,7 @@ those that state something, `without_mentions` leaves out where a sentence says 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from monitor.scoring.language import canonical, has_words, language, words
@@ -44,12 +45,15 @@ def split_sentences(text: str) -> tuple[str, ...]:
         start = 0
         for match in _END.finditer(bare):
             at, end = match.span()
-            if end == at + 1 and bare[at] == ".":
+            if bare[at] == "." and (end == at + 1 or bare[at + 1] == ")"):
                 before = bare[max(at - _LONGEST_WORD, 0) : at].rsplit(None, 1)
                 word = before[-1].lstrip("(\"'“‘").lower() if before else ""
                 goes_on = bare[end : end + _LONGEST_WORD].lstrip()[:1].islower()  # "approx. half"
                 initial = len(word) == 1 and word.isalpha() and word != "i"
-                if initial or word in _ABBREVIATIONS or (goes_on and len(word) <= _LONGEST_NAME):
+                short = initial or word in _ABBREVIATIONS
+                if (short and end == at + 1) or (
+                    goes_on and (short or end == at + 1) and len(word) <= _LONGEST_NAME
+                ):
                     continue
             sentences.append(bare[start:end].strip())
             start = end
@@ -93,6 +97,8 @@ _SMALL_TALK = re.compile(
 _AFTER_COMMA = re.compile(r"[,;!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
+_STATES = re.compile(r"\d|[.!?;,:]\s*$")
+_LONGEST_TITLE = 6  # words
 _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
@@ -114,7 +120,21 @@ def headings_and_code(text: str) -> frozenset[str]:
             found.append(line)
         elif number < len(lines) and (title := _HEADING.fullmatch(line)):
             found.append(title[1] or title[2])
+        elif _is_above_list(line, lines[number : number + 3]):
+            found.append(line)
     return frozenset(sentence for line in found for sentence in split_sentences(line))
+
+
+def _is_above_list(line: str, below: Sequence[str]) -> bool:
+    """Return whether *line* is a title of a few words above a list, such as "1. Timing"."""
+    own, under = _BULLET.match(line), _BULLET.match(next(filter(str.strip, below), ""))
+    title = line[own.end() :] if own else line
+    if under is None or len(title.split()) > _LONGEST_TITLE or _STATES.search(title):
+        return False
+    marks = [match[0] if match else "" for match in (own, under)]
+    indents = [len(each) - len(each.lstrip()) for each in marks]
+    numbered = [any(map(str.isdigit, each)) for each in marks]
+    return own is None or indents[0] < indents[1] or (numbered[0] and not numbered[1])
 
 
 def is_checkable(sentence: str) -> bool:

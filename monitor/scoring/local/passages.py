@@ -103,9 +103,7 @@ class Passages:
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
         for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
-            tail = word[at:]
-            if self.language != ENGLISH:
-                tail = Word.read(tail, self.language).stem
+            tail = Word.read(word[at:], self.language).stem
             if tail in self.index and not self.apart(
                 words(word[:at], self.language)[0].stem, tail, 1
             ):
@@ -345,8 +343,7 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
                 if joined.content and joined.stem in known:
                     found[-1], new = joined, False
                     continue
-        part = one.stem if passages.language == ENGLISH else one.surface.lower()
-        at = passages.parts_at(part) if new and not one.number else 0
+        at = passages.parts_at(one.surface.lower()) if new and not one.number else 0
         parts = f"{one.surface[:at]} {one.surface[at:]}"
         found += words(parts, passages.language) if at else (one,)
         new = new and not at

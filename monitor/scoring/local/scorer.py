@@ -33,13 +33,13 @@ from monitor.scoring.local.reading import (
     CLAIM_FEATURES,
     FEWEST_MISSING,
     MOST_QUERY_CHARS,
-    RECORD_FEATURES,
     ReadClaim,
     Reading,
     read,
     read_claim,
     script,
 )
+from monitor.scoring.local.records import RECORD_FEATURES
 from monitor.scoring.local.relevance import (
     ELSEWHERE,
     RELEVANCE_FEATURES,
@@ -132,9 +132,9 @@ class LocalJudge:
             for name in ("relevance", "relevance_alone")
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
-        stemmers = metadata.version("snowballstemmer")
+        stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-14-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-15-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from monitor.scoring.local.passages import Aligned, Passages
-from monitor.scoring.local.reading import RECORD_FEATURES, compare, read, read_attributes
+from monitor.scoring.local.reading import read
+from monitor.scoring.local.records import RECORD_FEATURES, compare, read_attributes
 
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 RECORD = json.dumps(
@@ -51,6 +52,46 @@ def test_claim_conflicts_when_the_record_says_the_opposite(claim, conflict):
     values, changes = compared(claim)
     assert values["attributes_conflict"] == 1
     assert [change.told for change in changes] == [conflict]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Parking: Garage (false), Street (true).",
+        "Parking (garage) is not available, and the street has parking.",
+        "There is no garage, lot or outdoor seating.",
+        "It has WiFi, but outdoor seating and garage parking are not offered.",
+        "While WiFi is free, outdoor seating is not available.",
+        "Outdoor seating: not available.",
+        "It does not have outdoor seating, and there is WiFi.",
+        "The street has parking rather than a garage.",
+    ],
+)
+def test_denial_holds_for_its_clause_and_its_list(claim):
+    values, changes = compared(claim)
+    assert values["attributes_agree"] >= 1
+    assert (values["attributes_conflict"], changes) == (0, ())
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Restaurant reservations are not specified.",
+        "There is no information on restaurant reservations.",
+        "Restaurant reservations: none.",
+        "No hours or restaurant reservations are listed.",
+        "Parking on the street is possible; restaurant reservations (null).",
+    ],
+)
+def test_claim_agrees_when_it_says_that_the_record_is_silent(claim):
+    values, _ = compared(claim)
+    assert values["attributes_agree"] >= 1
+    assert values["attributes_unknown"] == 0
+
+
+def test_claim_conflicts_when_it_calls_silent_what_the_record_says():
+    assert compared("Outdoor seating is unspecified.")[0]["attributes_conflict"] == 0
+    assert compared("WiFi is not specified.")[0]["attributes_conflict"] == 1
 
 
 def test_claim_is_unknown_when_the_record_lacks_the_attribute():

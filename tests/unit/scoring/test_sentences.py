@@ -4,7 +4,13 @@ import unicodedata
 
 import pytest
 
-from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences, split_statements
+from monitor.scoring.sentences import (
+    headings_and_code,
+    is_checkable,
+    is_refusal,
+    split_sentences,
+    split_statements,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,31 @@ def test_sentences_are_split_in_every_punctuation_case(text, expected):
 def test_sentences_are_equal_when_only_the_unicode_form_differs():
     text = "Le café a été rénové. Il est à côté!"
     assert split_sentences(unicodedata.normalize("NFD", text)) == split_sentences(text)
+
+
+def test_stop_in_brackets_ends_no_sentence_when_it_goes_on_in_lower_case():
+    text = "No amenities (parking, Wi-Fi, etc.) are listed. (It is small.) We liked it."
+    assert split_sentences(text)[0] == "No amenities (parking, Wi-Fi, etc.) are listed."
+    assert len(split_sentences(text)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        (
+            "1. Timing and site\n   - Plant in May\n2. Care\n   - Water it",
+            {"Timing and site", "Care"},
+        ),
+        ("Software path\n1. Open it\n2. Tap reset", {"Software path"}),
+        ("Method A\n\n- Boil\n- Peel", {"Method A"}),
+        ("- Boil\n- Peel", set()),
+        ("It costs 20 euros\n- Pay at once", set()),
+        ("Refunds take a week.\n- Wait", set()),
+        ("Everything that you have to know of the plan\n- Wait", set()),
+    ],
+)
+def test_line_of_a_few_words_above_a_list_is_its_title(text, titles):
+    assert headings_and_code(text) == titles
 
 
 @pytest.mark.parametrize(
@@ -73,6 +104,19 @@ def test_short_refusal_has_no_statement(answer):
 @pytest.mark.parametrize(
     "answer",
     [
+        "None of the passages explain how to do it.",
+        "There are no specific instructions for the new version.",
+        "The documents do not explicitly describe it.",
+        "It does not mention the price.",
+    ],
+)
+def test_answer_that_the_sources_are_silent_is_a_refusal(answer):
+    assert is_refusal(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
         "L'annonce ne mentionne pas de salaire.",
         "Le texte ne dit rien du prix.",
         "Les documents n'indiquent aucune date.",
@@ -89,6 +133,8 @@ def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(an
     [
         "Unknown soldiers lie here.",
         "Not specified models sell.",
+        "There are no steps at the entrance.",
+        "None of the rooms has a bath.",
         "Il ne contient pas de gluten.",
         "Elle ne dit pas bonjour.",
         "La receta no precisa horno.",

@@ -1,0 +1,241 @@
+"""
+Compare a claim with records, which say yes, no or nothing of what their keys name.
+
+`read_attributes` gives these keys, `compare` what a claim says of them, and of the numbers and the
+opening hours beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from monitor.scoring.language import Word, denials, denies, language, listed, stem, words
+from monitor.scoring.local.changes import WordChange, can_be_exchanged, changed_word, surely
+from monitor.scoring.local.passages import Aligned, Passages, as_written
+
+#: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
+RECORD_FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
+
+_MOST_ATTRIBUTES = 2_000
+#: A line with what is nested in a key, and what a line says yes, no or nothing to.
+_NESTED = re.compile(r"[^:;]+: [^;]+: ")
+_ITEM = re.compile(
+    r"(?:^|[;:] )([^:;]+): (?:(yes|true|free|paid)|(no|none|false)|not known)(?=;|$)", re.IGNORECASE
+)
+_WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
+_EVERY_DAY = {stem("daily"), stem("day")}
+_FROM_TO = 2  # days, or times: one, or from one to another
+
+
+class Attribute(NamedTuple):
+    """A key of the passages that says yes, no or nothing, and the ways of naming it."""
+
+    name: str
+    ways: tuple[frozenset[str], ...]  #: stems; all of one way must stand in a claim
+    group: frozenset[str]  #: stems of the key around it, such as parking around street
+    values: frozenset[bool | None]  #: more than one where passages differ
+
+
+def read_attributes(passages: Passages) -> list[Attribute]:
+    """Return everything of that kind that the records of one interaction hold."""
+    items = (
+        (key, line.partition(":")[0] if _NESTED.match(line) else "", yes, no)
+        for _, line in (passages.sentences if passages.has_records else ())
+        for key, yes, no in _ITEM.findall(line)
+    )
+    chosen: dict[tuple[str, str], set[bool | None]] = {}
+    for key, around, yes, no in islice(items, _MOST_ATTRIBUTES):
+        chosen.setdefault((key, around), set()).add(True if yes else False if no else None)
+    counts = Counter(word for key in {key for key, _ in chosen} for word in {*_parts(key)})
+    general, found, in_language = listed("general"), [], passages.language
+    for (key, around), values in chosen.items():
+        # words that many keys share do not name any of them
+        alone = [part for part in _parts(key) if counts[part] == 1]
+        rare = tuple([part for part in alone if _ways((part,), in_language)[1] - general])
+        if own := rare or _parts(key):
+            group = _ways(_parts(around), in_language)[0] - general
+            found.append(Attribute(key, _ways(own, in_language), group, frozenset(values)))
+    return found
+
+
+@lru_cache(maxsize=1024)  # an app's records have the same keys
+def _parts(key: str) -> tuple[str, ...]:
+    """Return the words of a key, in lower case."""
+    return tuple(word.surface.lower() for word in words(key))
+
+
+@lru_cache(maxsize=1024)
+def _ways(parts: tuple[str, ...], in_language: str) -> tuple[frozenset[str], ...]:
+    """Return the stems of words, apart and written as one."""
+    apart, as_one = (
+        frozenset([Word.read(part, in_language).stem for part in each if part])
+        for each in (parts, ("".join(parts),))
+    )
+    return apart, as_one
+
+
+def compare(
+    aligned: Aligned, attributes: Sequence[Attribute]
+) -> tuple[tuple[float, ...], tuple[WordChange, ...]]:
+    """Return the ``RECORD_FEATURES`` of a claim about records, and what it surely changes."""
+    stems = {word.stem for word in aligned.tokens}
+    found = Counter[str]()
+    certain: list[tuple[WordChange, bool]] = []
+    scopes: list[Scope] = []
+    for attribute in attributes:
+        apart, as_one = attribute.ways
+        way = apart if apart <= stems else as_one
+        if not way <= stems:
+            continue
+        scopes = scopes or read_scopes(aligned)
+        scope = next((each for each in scopes if way <= each.stems), scopes[-1])
+        at = [place for place, word in enumerate(scope.tokens) if word.stem in way]
+        elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
+        is_name = any(scope.tokens[place].capital for place in at)  # such as an address' street
+        named = not attribute.group or not attribute.group.isdisjoint(stems)
+        if not named and (elsewhere or is_name):
+            continue
+        said = not scope.denies(at)
+        if said in attribute.values or (None in attribute.values and scope.says_nothing):
+            found["agree"] += 1
+        elif (not said) in attribute.values:
+            found["conflict"] += 1
+            denying = said and any(denies(w, (*_DENIALS, "undoing")) for w in scope.tokens)
+            if named and (not denying if said else "," not in aligned.text):
+                told = f"{attribute.name}: {'no' if said else 'yes'}"
+                certain.append((WordChange("", told), said))
+        elif not (said and elsewhere):
+            found["unknown"] += 1
+    values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
+    changes = {change.said: change for change in (*_numbers(aligned), *_hours(aligned))}
+    # of several attributes it may be another that a claim denies
+    plain = [change for change, said in certain if said or sum(values) == 1]
+    return values, (*changes.values(), *plain)
+
+
+# --- what a claim denies ---
+
+_MOST_CHARS = 5_000  # of a claim: a bound on time
+_BEFORE, _AFTER = 8, 5  # words in which a denial counts for an attribute, twice as many in a list
+_DENIALS = ("negations", "lacking")  # of what stands behind them
+_TURNS = frozenset({"but", "however"})
+_BREAKS = _TURNS | {"although", "though", "while"}
+_VERBS = denials(("verbs",))
+_UNDOES = denials(("undoing",))
+_OFFERED = [[each] for each in ("accepted", "allowed", "available", "offered", "provided")]
+#: Where another clause begins, within which nothing is denied that stands before it.
+_CLAUSE = re.compile(
+    r";|\s[–—-]\s|(?<=[a-z])\.\s|,?\s(?:but|however|although|though|while|whereas)\s"
+    r"|,\s(?:and\s)?(?=(?:it|they|there|we|which|(?:the|its|their)\s\w+\s(?:is|are|has|does))\s)"
+)
+_IN_BRACKETS = re.compile(r"\([^()]*\)")
+#: "Parking & payment: ...", and "garage (no)", "Garage: not available"
+_TITLE = re.compile(r"^[^:;]{1,60} (?:and|&) [^:;]{1,60}:\s")
+_SAID_BEHIND = re.compile(
+    r"\s\((?:no|false|not (?:available|offered|provided|accepted))\)"
+    r"|:\*?\s(?:(?:no|false)(?=[;,.]|$)|not\b)",
+    re.IGNORECASE,
+)
+_NAMED_SILENT = (
+    r"(?:specif|list|mention|provid|describ|stat|indicat|avail|given|detail|not(?:e|ed)\b|disclos)"
+)
+#: How a claim says that the record says nothing.
+_SAYS_NOTHING = re.compile(
+    r"\b(?:none|null|n/a|unspecified|unclear|unknown|(?:not|n't) (?:\w+ )?(?:known|clear|"
+    rf"{_NAMED_SILENT}\w*)|no\b[^;]{{0,120}}\s{_NAMED_SILENT}\w*"
+    r"|(?:no|without|lacks?) (?:\w+ ){0,2}(?:information|info|data|details?|mention|indication"
+    r"|specifics|specified))\b|\b(?:is|are|was|were)(?: not)?\W*$",
+    re.IGNORECASE,
+)
+
+
+class Scope(NamedTuple):
+    """A part of a claim within which its denials hold."""
+
+    tokens: Sequence[Word]
+    stems: frozenset[str]
+    items: Sequence[int]  #: of each word, what number it has between commas
+    says_nothing: bool  #: it says that something is not specified
+
+    def denies(self, places: Sequence[int]) -> bool:
+        """Return whether a denial holds for one of the words at *places*."""
+        said = [word.surface.lower() for word in self.tokens]
+        is_list = not {"or", "nor"}.isdisjoint(said)
+        reach = 2 * _BEFORE if is_list else _BEFORE
+        for place in places:
+            for n in range(place - 1, max(place - reach, 0) - 1, -1):
+                joined = said[n] == "and" and not _VERBS.isdisjoint(said[n:place])
+                if said[n] in _TURNS or joined or said[n - 1 : n + 1] == ["other", "than"]:
+                    break
+                carried = is_list or said[n] != "no" or self.items[n] == self.items[place]
+                if carried and denies(self.tokens[n], _DENIALS):
+                    return True
+            for n in range(place + 1, min(place + 1 + 2 * _AFTER, len(said))):
+                joined = said[n] == "and" or self.items[n] != self.items[n - 1]
+                if said[n] in _BREAKS or (joined and not _VERBS.isdisjoint(said[:n])):
+                    break
+                linked = (
+                    said[n - 1] in _VERBS or said[n - 1] == "as" or said[n + 1 : n + 2] in _OFFERED
+                )
+                if linked and (said[n] in _UNDOES or denies(self.tokens[n])):
+                    return True
+                if said[n] in _UNDOES and self.items[n] == self.items[place]:
+                    return True
+        return False
+
+
+def read_scopes(aligned: Aligned) -> list[Scope]:
+    """Return the clauses of a claim, each without what is in brackets and then with it."""
+    text = _TITLE.sub("", aligned.text[:_MOST_CHARS])
+    found = []
+    for part in (*_CLAUSE.split(text), text):
+        says_nothing = _SAYS_NOTHING.search(part) is not None
+        plain = _SAID_BEHIND.sub(" false", part)
+        whole = _IN_BRACKETS.sub(lambda match: match[0].replace(",", " "), plain)
+        for each in dict.fromkeys((_IN_BRACKETS.sub(" ", plain), whole)):
+            items = [as_written(item, aligned.passages) for item in each.split(",")]
+            tokens = [word for item in items for word in item]
+            at = [n for n, item in enumerate(items) for _ in item]
+            stems = frozenset([word.stem for word in tokens])
+            found.append(Scope(tokens, stems, at, says_nothing))
+    return found
+
+
+# --- numbers and hours ---
+
+
+def _numbers(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare numbers with the one that the best line of a record has behind the same key."""
+    said, told, text = aligned.tokens, aligned.found, aligned.best_sentence()[1] or ""
+    for n in [n for n, word in enumerate(said) if word.number]:
+        beside = {word.stem for word in said[max(n - 2, 0) : n + 2]}
+        same = [
+            m
+            for m, word in enumerate(told)
+            if m and word.number and told[m - 1].stem in beside and f": {word.surface}" in text
+        ]
+        if len(same) == 1 and can_be_exchanged(aligned, n):
+            change = changed_word(aligned, n, same[0])
+            yield from (surely(aligned, change),) if change else ()
+
+
+def _hours(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare the hours of a claim with those that the lines of its evidence have for its days."""
+    stems = [word.stem for word in aligned.tokens]
+    times, days = [each for each in stems if ":" in each], [each for each in stems if each in _WEEK]
+    if len(times) != _FROM_TO or not listed("hedged_hours").isdisjoint(stems):
+        return
+    days = days if days or _EVERY_DAY.isdisjoint(stems) else _WEEK
+    for number in aligned.evidence if len(days) <= _FROM_TO or days is _WEEK else ():
+        told = [word.stem for word in aligned.passages.words[number]]
+        known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in days}
+        hours = [
+            each for each in known.values() if each[0] != each[1] and all(":" in t for t in each)
+        ]
+        if hours and times not in hours:
+            yield WordChange(" to ".join(times), " to ".join(hours[0]))
