@@ -81,6 +81,7 @@ _IRREGULAR_NOT = (("can't", "can not"), ("Can't", "Can not"), ("CAN'T", "CAN NOT
                   ("won't", "will not"), ("Won't", "Will not"), ("WON'T", "WILL NOT"))  # fmt: skip
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
+_CONTRACTED = ("'d", "'re", "'ve", "'ll", "'m")  # "they're" carries no more than "they"
 #: "U.S.", "p.m.", "F.E.A.R."
 _DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
 _MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
@@ -127,6 +128,7 @@ class Word(NamedTuple):
         if figure := _NUMBER_WORDS.get(lower) or _FOREIGN_NUMBERS.get(language, {}).get(lower):
             return cls(figure, content=True, number=True, capital=False, surface=surface)
         content = lower not in STOP_WORDS and not (len(lower) == 1 and lower.isascii())
+        content = content and not lower.endswith(_CONTRACTED)
         root = stem(lower)
         if language != ENGLISH:
             content = content and lower not in light() and lower not in COMMON_WORDS[language]

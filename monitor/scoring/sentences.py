@@ -94,7 +94,7 @@ def split_statements(sentence: str) -> tuple[str, ...]:
 _SMALL_TALK = re.compile(
     r"[¡¿\s]*(?:{})(?!\w)".format("|".join(language()["courtesies"].values())), re.IGNORECASE
 )
-_AFTER_COMMA = re.compile(r"[,;!–]\s+(.*)", re.DOTALL)
+_AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _STATES = re.compile(r"\d|[.!?;,:]\s*$")

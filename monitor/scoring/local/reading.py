@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,6 +40,10 @@ MOST_QUERY_CHARS = 40_000
 #: Below this share of its information in the passages, word beginnings included, a claim with
 #: so many new words is from nowhere.
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
+#: "2 × 9.80 = 19.60"
+CALCULATION = re.compile(
+    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·=]\s?[^\w\n]{0,3}\d"
+)
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
@@ -131,7 +136,8 @@ def read_claim(
         absent = sum([w for each, w in long if each in passages.index]) < bound and (
             sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
         )
-    return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changed_details(aligned), absent)
+    changes = () if CALCULATION.search(claim) else changed_details(aligned)
+    return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
 
 
 def script(text: str) -> str | None:

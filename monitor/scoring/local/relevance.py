@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from monitor.scoring.language import (
+    ENGLISH,
     Word,
     common_words,
     language,
@@ -26,7 +27,7 @@ from monitor.scoring.language import (
     words,
 )
 from monitor.scoring.local.passages import PREFIX, Passages
-from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
+from monitor.scoring.local.reading import CALCULATION, MOST_QUERY_CHARS, Reading, ReadSentence
 
 RELEVANCE_FEATURES = (
     "query_covered",  # share of the query's information that the answer takes up
@@ -170,19 +171,46 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     """
     Return whether *output* is not meant to be in the words of its passages.
 
-    It is in another language, a translation, or a label or something new that a brief request asks
-    for, of which no statement is changed or from nowhere. *skipped* is why relevance is skipped.
+    It is in another language, a translation, a calculation, or a label or a text of its own that a
+    request asks for, of which no figure or name is new and no statement changed. *skipped* is why
+    relevance is skipped.
     """
     taken = max((claim.values[0] for claim in reading.claims), default=0.0)
     if taken < _TAKEN and is_in_another_language(f"{query} {output}", reading.passages):
         return True
-    if skipped != INSTRUCTION.reason or asks_translation(query):
-        return skipped == INSTRUCTION.reason
-    if not pattern("create", r"(?:{})\b").match(_task(query)):
+    if skipped == INSTRUCTION.reason and asks_translation(query):
+        return True
+    if _computes(query, output, reading):
+        return True
+    changed = any(claim.changes for claim in reading.claims)
+    creates = pattern("create", r"(?:{})\b").match(_task(query))
+    brief = skipped == INSTRUCTION.reason and len(words(output)) <= _FEW_SAID
+    return creates is not None and (brief or not (changed or _brings_details(query, reading)))
+
+
+def _brings_details(query: str, reading: Reading) -> bool:
+    """Return whether an answer has a figure or a name that neither passages nor *query* have."""
+    known = reading.passages.index.keys() | {word.stem for word in words(query)}
+    english = reading.passages.language == ENGLISH  # nouns of other languages have capitals
+    return any(
+        word.stem not in known
+        and (word.number or (english and word.capital and not before.capital))
+        for claim in reading.claims
+        for before, word in pairwise(claim.aligned.tokens)
+    )
+
+
+def _computes(query: str, output: str, reading: Reading) -> bool:
+    """Return whether an answer has figures, and not only times, that it seems to compute."""
+    index, asked = reading.passages.index, words(query)
+    new = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number} - index.keys()
+    new = {each for each in new if ":" not in each}
+    own_case = any(word.number and word.stem not in index for word in asked)
+    new -= {word.stem for word in asked}
+    if any(not each.said[:1].isdigit() for claim in reading.claims for each in claim.changes):
         return False
-    made_up = any(claim.absent or claim.changes for claim in reading.claims)
-    brief = len(words(query)) <= _MOST_TALK
-    return len(words(output)) <= _FEW_SAID or (brief and taken < _TAKEN and not made_up)
+    shown = CALCULATION.search(output) or pattern("calculates").search(query)
+    return bool(new) and (own_case or shown is not None)
 
 
 def _task(query: str) -> str:

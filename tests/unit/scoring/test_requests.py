@@ -86,6 +86,54 @@ def test_groundedness_is_skipped_when_answer_and_passages_are_of_two_languages(
     assert found[0].score is None if reason else found[0].score < 0.5
 
 
+FERRY = ["A ticket for the ferry costs 9.80 euros, for children 4.90 euros.",
+         "The crossing to the island takes 55 minutes. Dogs travel free."]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("We are 2 adults. What does the ferry cost?", "2 × 9.80 = 19.60 euros for both of you."),
+        ("How much is the ferry for 2 adults in total?", "The ferry costs 19.60 euros in total."),
+        ("Wir sind 3 Leute, was kostet die Fähre?", "Die Fähre kostet dann 29,40 Euro."),
+        ("Draft a reply: Ms Lee asks for the price of the ferry.",
+         "Dear Ms Lee, many thanks. A ticket costs 9.80 euros. We look forward to meeting you."),
+        ("Explain the ferry to my daughter, she is 6.",
+         "A big boat swims over the water, and your puppy may come along for nothing."),
+    ],
+)  # fmt: skip
+def test_groundedness_is_skipped_when_an_answer_computes_or_writes_something_new(query, output):
+    [[found]] = evaluate([{"query": query, "contexts": FERRY, "output": output}], ["groundedness"])
+    assert found.reason == "unsupported_text"
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("What does the ferry cost?", "A ticket for the ferry costs 17 euros."),
+        ("When does the ferry at 8:00 arrive?", "The ferry at 8:00 arrives at 11:30."),
+        ("Can my daughter take the ferry alone?", "She needs a guardian until she is 14."),
+        ("Draft a reply about the price of the ferry.",
+         "Dear customer, a ticket for the ferry costs 23 euros. Best wishes"),
+    ],
+)  # fmt: skip
+def test_made_up_figure_fails_when_nothing_is_computed(query, output):
+    [[found]] = evaluate([{"query": query, "contexts": FERRY, "output": output}], ["groundedness"])
+    assert found.score < 0.5
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("Thanks for the tips, have a nice weekend!", "small_talk"),
+        ("Vielen Dank für die schnelle Antwort", "small_talk"),
+        ("Thanks for the tips, but what does the ferry cost?", ""),
+    ],
+)
+def test_thanks_are_small_talk_unless_a_question_follows(query, reason):
+    assert relevance(query=query, contexts=FERRY, output="My pleasure, enjoy!").reason == reason
+
+
 @pytest.mark.parametrize(
     ("query", "output", "contexts", "reason"),
     [

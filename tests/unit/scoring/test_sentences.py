@@ -85,6 +85,10 @@ def test_statements_are_split_only_where_unambiguous(sentence, statements):
         ("Wir bitten Sie um Ihr Verständnis.", False),
         ("Nous vous prions de nous excuser pour ce contretemps.", False),
         ("Lamentamos las molestias.", False),
+        ("I'd recommend asking the sales team.", False),
+        ("Fragen Sie am besten im Bürgerbüro nach.", False),
+        ("Te recomiendo consultarlo con Recursos Humanos.", False),
+        ("You can ask for a refund within 30 days, and it is paid in full after a week.", True),
         ("We apologise for the delay of order 17 until Friday.", True),
         ("Wir entschuldigen uns für die Lieferung am 9. Mai.", True),
     ],
@@ -108,6 +112,10 @@ def test_short_refusal_has_no_statement(answer):
         "There are no specific instructions for the new version.",
         "The documents do not explicitly describe it.",
         "It does not mention the price.",
+        "The manual I have here (two chapters) doesn't mention it, so I can't confirm that.",
+        "Sick leave isn't mentioned, so I'd rather not guess.",
+        "Dazu steht in den vorliegenden Unterlagen leider nichts.",
+        "El fragmento del manual que tengo no habla del permiso.",
     ],
 )
 def test_answer_that_the_sources_are_silent_is_a_refusal(answer):
