@@ -78,6 +78,33 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     return tuple({each.said: surely(aligned, each) for each in found}.values())
 
 
+def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, ...]:
+    """
+    Return a figure of a claim that neither passages nor *query* have, where the best sentence has
+    just one other with that unit. The claim need not copy it: it is not certain.
+    """
+    said, told, index = (
+        aligned.tokens[:_MOST_SAID],
+        aligned.found[:_MOST_TOLD],
+        aligned.passages.index,
+    )
+    stems = {word.stem for word in said}
+    for n, (figure, unit) in enumerate(pairwise(said)):
+        new = figure.number and figure.stem not in index and figure.stem not in query
+        if not (new and figure.surface[0].isdigit() and unit.content) or unit.number:
+            continue
+        others = [
+            m
+            for m, (one, u) in enumerate(pairwise(told))
+            if one.surface[0].isdigit() and u.stem == unit.stem
+        ]
+        known = len(others) != 1 or told[others[0]].stem in stems
+        if not (known or _numbers_compatible(aligned, n, others[0])):
+            pair = (f"{each.surface} {unit.surface}" for each in (figure, told[others[0]]))
+            return (WordChange(*pair, certain=False),)
+    return ()
+
+
 def surely(aligned: Aligned, change: WordChange) -> WordChange:
     """Return *change*, no longer certain where something else is not copied either."""
     copied = aligned.share(words(change.said, aligned.passages.language)) >= _COPIED_SURELY

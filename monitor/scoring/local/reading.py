@@ -15,7 +15,7 @@ from monitor.scoring.language import (
     language_of,
     words,
 )
-from monitor.scoring.local.changes import WordChange, changed_details
+from monitor.scoring.local.changes import WordChange, changed_details, other_figure
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
     PREFIX,
@@ -136,7 +136,8 @@ def read_claim(
         absent = sum([w for each, w in long if each in passages.index]) < bound and (
             sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
         )
-    changes = () if CALCULATION.search(claim) else changed_details(aligned)
+    changes = changed_details(aligned) or other_figure(aligned, query)
+    changes = () if changes and CALCULATION.search(claim) else changes
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
 
 

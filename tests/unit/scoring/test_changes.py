@@ -482,3 +482,26 @@ def test_claim_that_drops_an_exception_is_contradicted(judge, context, output):
 def test_version_changes_with_the_contradiction_rule(judge, monkeypatch):
     monkeypatch.setattr("monitor.scoring.local.scorer.CONTRADICTED_AT_MOST", 0.2)
     assert LocalJudge().version != judge.version
+
+
+DRILLS = ["The Vantro 300 has a torque of 45 Nm and weighs 1.4 kg.",
+          "The Vantro 400 has a torque of 62 Nm. It costs 119 euros."]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "claim", "change"),
+    [
+        (None, "With 68 Nm, the 400 is far stronger.", ("68 Nm", "62 Nm")),
+        (None, "You would have to pay 140 euros for it.", ("140 euros", "119 euros")),
+        (None, "With about 63 Nm, the 400 is far stronger.", None),
+        (None, "You would get it for 119 euros.", None),
+        ("Is it worth 140 euros?", "You would have to pay 140 euros for it.", None),
+        (None, "It came out in 2019 in three colours.", None),
+    ],
+)
+def test_figure_from_nowhere_is_a_change_when_the_sentence_has_one_with_its_unit(
+    query, claim, change
+):
+    [found] = read(query, DRILLS, claim).claims
+    assert [each[:2] for each in found.changes] == ([change] if change else [])
+    assert not any(each.certain for each in found.changes)
