@@ -17,7 +17,7 @@ from difflib import SequenceMatcher
 from itertools import combinations, pairwise, takewhile
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, denials, denies, language, listed, stem, words
+from monitor.scoring.language import Word, denials, denies, language, listed, stem, stem_of, words
 from monitor.scoring.local.passages import Aligned
 
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
@@ -40,6 +40,7 @@ for _said, _beyond in language()["exclusive"]["beyond"].items():
 #: Before "not", one forbids and the other frees.
 _FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"]["denied"])
 _EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _FORBIDDING, _FREEING)
+_NEGATIONS = listed("negations")
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
@@ -259,6 +260,8 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
 
 def _negations(side: Sequence[Word]) -> list[Word]:
     """Return the words that deny; a "No" that answers a question or begins a name does not."""
+    if _NEGATIONS.isdisjoint(map(stem_of, side)):
+        return []
     return [
         word
         for n, word in enumerate(side)

@@ -14,10 +14,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
-from monitor.scoring.language import ENGLISH, Word, words, words_of
+from monitor.scoring.language import ENGLISH, Word, stem_of, words, words_of
 from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
@@ -43,8 +43,8 @@ class Passages:
             self.has_records |= is_record
             for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
                 place = len(self.words)
-                for stem in stems:
-                    index[stem].append(place)
+                for holders in map(index.__getitem__, stems):
+                    holders.append(place)
                 self.sentences.append((number, sentence))
                 self.words.append(tokens)
                 self.stems.append(stems)
@@ -102,7 +102,7 @@ class Passages:
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        for at in range(len(word) - 1, 0, -1) if word in self.squeezed else ():
+        for at in range(len(word) - 1, 0, -1):
             tail = Word.read(word[at:], self.language).stem
             if tail in self.index and not self.apart(
                 words(word[:at], self.language)[0].stem, tail, 1
@@ -135,7 +135,7 @@ def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     sentences = split_sentences(flat.replace("\0", " "))
     plain = plain_times("\0".join(sentences)).split("\0")
     tokens = words_of(plain, language) if sentences else []
-    stems = [frozenset([word.stem for word in each]) for each in tokens]
+    stems = [frozenset(map(stem_of, each)) for each in tokens]
     return flat is not text, tuple(zip(sentences, tokens, stems, strict=True))
 
 
@@ -274,16 +274,17 @@ class Aligned:
 
         *query* holds the stems of the question: a number that it names is not made up.
         """
-        index, two, stems = self.passages.index, self.shares[1], [w.stem for w in self.tokens]
-        known = [each in index for each in stems]
+        index, two = self.passages.index, self.shares[1]
+        stems, contents, is_number, is_name, _ = [*zip(*self.tokens, strict=True)] or [()] * 5
+        known = [*map(index.__contains__, stems)]
         run = novel = 0
-        for word, is_known in zip(self.tokens, known, strict=True):
-            if word.content:
+        for content, is_known in zip(contents, known, strict=True):
+            if content:
                 run = 0 if is_known else run + 1
                 novel = max(novel, run)
         told = set[tuple[str, str]]()
         for number in self.evidence:
-            told.update(pairwise([word.stem for word in self.passages.words[number][:_MOST_WORDS]]))
+            told.update(pairwise(map(stem_of, self.passages.words[number][:_MOST_WORDS])))
         squares = length = 0
         for pair in (*pairwise(stems), None):
             if pair in told:
@@ -292,8 +293,9 @@ class Aligned:
                 squares += (length + 1) ** 2
                 length = 0
         copied = math.sqrt(squares) / max(len(stems), 1) if len(stems) != 1 else float(known[0])
-        numbers = [n for n, word in enumerate(self.tokens) if word.number][:_MOST_COMPARED]
-        names = [n for n, word in enumerate(self.tokens) if word.capital][:_MOST_COMPARED]
+        numbers, names = (
+            [*compress(range(len(stems)), each)][:_MOST_COMPARED] for each in (is_number, is_name)
+        )
         made_up = [not known[n] and stems[n] not in query for n in numbers]
         absent = [not known[n] for n in names if n]
         held = sum([weight for each, weight in self.weights.items() if each in index])
@@ -327,24 +329,23 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     what they have in no form stays.
     """
     tokens, known = words(plain_times(claim), passages.language), passages.index
-    if known.keys() >= {word.stem for word in tokens}:
+    new = [word.surface.lower() for word in tokens if word.stem not in known]
+    if not any(map(passages.squeezed.__contains__, new)):
         return tokens
     found: list[Word] = []
-    new = False
+    may_join = False
     for one in tokens:
-        before, new = new, one.stem not in known
-        if not (new or before):
-            found.append(one)
-            continue
-        if found:
+        before, may_join = may_join, one.stem not in known
+        may_join = may_join and one.surface.lower() in passages.squeezed
+        if found and (may_join or before):
             whole = found[-1].surface + one.surface
             if whole.isalpha() and whole.lower() in passages.squeezed:
                 joined = Word.read(whole, passages.language)
                 if joined.content and joined.stem in known:
-                    found[-1], new = joined, False
+                    found[-1], may_join = joined, False
                     continue
-        at = passages.parts_at(one.surface.lower()) if new and not one.number else 0
+        at = passages.parts_at(one.surface.lower()) if may_join and not one.number else 0
         parts = f"{one.surface[:at]} {one.surface[at:]}"
         found += words(parts, passages.language) if at else (one,)
-        new = new and not at
+        may_join = may_join and not at
     return tuple(found)

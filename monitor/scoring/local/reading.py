@@ -9,12 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from monitor.scoring.language import (
-    ENGLISH,
-    compatible,
-    language_of,
-    words,
-)
+from monitor.scoring.language import ENGLISH, compatible, language_of, read_ahead, words
 from monitor.scoring.local.changes import WordChange, changed_details, other_figure
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
@@ -99,6 +94,9 @@ def read(
     def read_part(text: str) -> ReadClaim:
         return read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
 
+    said = [without_mentions(text) for text in found[:MOST_SENTENCES]]
+    for each in {ENGLISH, in_language}:
+        read_ahead(said, each)
     sentences = []
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text)

@@ -193,7 +193,7 @@ def read_scopes(aligned: Aligned) -> list[Scope]:
     """Return the clauses of a claim, each without what is in brackets and then with it."""
     text = _TITLE.sub("", aligned.text[:_MOST_CHARS])
     found = []
-    for part in (*_CLAUSE.split(text), text):
+    for part in dict.fromkeys((*_CLAUSE.split(text), text)):
         says_nothing = _SAYS_NOTHING.search(part) is not None
         plain = _SAID_BEHIND.sub(" false", part)
         whole = _IN_BRACKETS.sub(lambda match: match[0].replace(",", " "), plain)
