@@ -35,6 +35,7 @@ class Passages:
         self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
         self.stems: list[frozenset[str]] = []  #: of these, each once
+        self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
         self.index = index = defaultdict[str, list[int]](list)  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
@@ -78,18 +79,26 @@ class Passages:
         shares = [0.0]
         left = [(index, w) for stem, w in weights.items() if (index := self.index.get(stem))]
         for _ in range(2):
-            held: defaultdict[int, float] = defaultdict(float)
+            held = [0.0] * len(self.words)
             for numbers, weight in left:
                 for number in numbers:
                     held[number] += weight
-            most = max(held.values(), default=0.0)
+            most = max(held, default=0.0)
             shares.append(shares[-1] + most / total)
-            if held:
-                equals = [number for number, weight in held.items() if weight == most]
-                found = min(equals, key=lambda n: (len(self.words[n]), self.sentences[n][1]))
+            if most:
+                found = held.index(most)
+                if held.count(most) > 1:
+                    equals = [number for number, weight in enumerate(held) if weight == most]
+                    found = min(equals, key=lambda n: (len(self.words[n]), self.sentences[n][1]))
                 evidence.append(found)
                 left = [each for each in left if found not in each[0]]
         return tuple(evidence), (shares[1], shares[2])
+
+    def pairs(self, number: int) -> set[tuple[str, str]]:
+        """Return the stems of a sentence that stand beside each other."""
+        if number not in self._pairs:
+            self._pairs[number] = {*pairwise(map(stem_of, self.words[number][:_MOST_WORDS]))}
+        return self._pairs[number]
 
     def apart(self, one: str, other: str, reach: int) -> bool:
         """Return whether *other* is nowhere among so many words behind *one*."""
@@ -149,7 +158,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _MAY_BE_TIME = re.compile(r"[0-9](?<![\d:].)\d?(?=:\d|\s?(?:[apAP]\.?[mM]|[oO]'))")  # fast
-_NAMED_TIME = re.compile(r"(?<!:)\b(?:noon|midday|midnight)\b", re.IGNORECASE)
+_NAMED_TIME = re.compile(r"[nmNM](?<![:\w].)(?i:(?<=n)oon|(?<=m)id(?:day|night))\b")  # fast
 
 
 def plain_times(text: str) -> str:
@@ -282,12 +291,10 @@ class Aligned:
             if content:
                 run = 0 if is_known else run + 1
                 novel = max(novel, run)
-        told = set[tuple[str, str]]()
-        for number in self.evidence:
-            told.update(pairwise(map(stem_of, self.passages.words[number][:_MOST_WORDS])))
+        one, other = (*map(self.passages.pairs, self.evidence), (), ())[:2]
         squares = length = 0
         for pair in (*pairwise(stems), None):
-            if pair in told:
+            if pair in one or pair in other:
                 length += 1
             elif length:
                 squares += (length + 1) ** 2

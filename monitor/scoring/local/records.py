@@ -44,8 +44,9 @@ class Attribute(NamedTuple):
 def read_attributes(passages: Passages) -> list[Attribute]:
     """Return everything of that kind that the records of one interaction hold."""
     items = (
-        (key, line.partition(":")[0] if _NESTED.match(line) else "", yes, no)
+        (key, around, yes, no)
         for _, line in (passages.sentences if passages.has_records else ())
+        for around in (line.partition(":")[0] if _NESTED.match(line) else "",)
         for key, yes, no in _ITEM.findall(line)
     )
     chosen: dict[tuple[str, str], set[bool | None]] = {}
