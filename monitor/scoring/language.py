@@ -165,7 +165,8 @@ _words_of_language = cache(_Words)
 
 def words(text: str, language: str = ENGLISH) -> tuple[Word, ...]:
     """Split *text* into words, the same for all ways of writing it in Unicode."""
-    read_ahead((text,), language)
+    if (text, language) not in _kept:
+        read_ahead((text,), language)
     return _kept.get((text, language)) or words_of((text,), language)[0]
 
 

@@ -58,7 +58,7 @@ def split_sentences(text: str) -> tuple[str, ...]:
             sentences.append(bare[start:end].strip())
             start = end
         sentences.append(bare[start:].strip())
-    return tuple(each for each in sentences if any(map(str.isalnum, each)))
+    return tuple([s for s in sentences if s[:1].isalnum() or any(map(str.isalnum, s))])
 
 
 #: Where one statement ends within a sentence: at a semicolon, or before a clause with a verb.

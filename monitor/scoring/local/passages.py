@@ -103,9 +103,9 @@ class Passages:
     def apart(self, one: str, other: str, reach: int) -> bool:
         """Return whether *other* is nowhere among so many words behind *one*."""
         for number in {*self.holders(one)}.intersection(self.holders(other)):
-            stems = [word.stem for word in self.words[number][:_MOST_WORDS]]
-            for at, stem in enumerate(stems):
-                if stem == one and other in stems[at + 1 : at + reach + 1]:
+            stems = [*map(stem_of, self.words[number][:_MOST_WORDS])]
+            for at in [n for n, stem in enumerate(stems) if stem == one]:
+                if other in stems[at + 1 : at + reach + 1]:
                     return False
         return True
 
@@ -286,23 +286,14 @@ class Aligned:
         index, two = self.passages.index, self.shares[1]
         stems, contents, is_number, is_name, _ = [*zip(*self.tokens, strict=True)] or [()] * 5
         known = [*map(index.__contains__, stems)]
-        run = novel = 0
-        for content, is_known in zip(contents, known, strict=True):
-            if content:
-                run = 0 if is_known else run + 1
-                novel = max(novel, run)
+        # as bytes, which are 1 where a word is known, runs are found many at once
+        novel = max(map(len, bytes(compress(known, contents)).split(b"\1")))
         one, other = (*map(self.passages.pairs, self.evidence), (), ())[:2]
-        squares = length = 0
-        for pair in (*pairwise(stems), None):
-            if pair in one or pair in other:
-                length += 1
-            elif length:
-                squares += (length + 1) ** 2
-                length = 0
-        copied = math.sqrt(squares) / max(len(stems), 1) if len(stems) != 1 else float(known[0])
-        numbers, names = (
-            [*compress(range(len(stems)), each)][:_MOST_COMPARED] for each in (is_number, is_name)
-        )
+        copied = bytes([pair in one or pair in other for pair in pairwise(stems)]).split(b"\0")
+        squares = sum([(len(run) + 1) ** 2 for run in copied if run])
+        runs = math.sqrt(squares) / max(len(stems), 1) if len(stems) != 1 else float(known[0])
+        numbers = [n for n, found in enumerate(is_number) if found][:_MOST_COMPARED]
+        names = [n for n, found in enumerate(is_name) if found][:_MOST_COMPARED]
         made_up = [not known[n] and stems[n] not in query for n in numbers]
         absent = [not known[n] for n in names if n]
         held = sum([weight for each, weight in self.weights.items() if each in index])
@@ -311,9 +302,9 @@ class Aligned:
             two,
             math.log1p(novel),
             math.log(max(len(stems), 1)),
-            copied,
+            runs,
             sum(made_up) / max(len(made_up), 1),
-            float(sum(self._counts_nothing(n) for n in numbers)),
+            float(sum(map(self._counts_nothing, numbers))),
             any(made_up) * two * two,
             sum(absent) / max(len(absent), 1),
             any(absent) * two * two,
@@ -337,7 +328,7 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     """
     tokens, known = words(plain_times(claim), passages.language), passages.index
     new = [word.surface.lower() for word in tokens if word.stem not in known]
-    if not any(map(passages.squeezed.__contains__, new)):
+    if not (new and any(map(passages.squeezed.__contains__, new))):
         return tokens
     found: list[Word] = []
     may_join = False

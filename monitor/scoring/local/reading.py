@@ -127,7 +127,7 @@ def read_claim(
     if passages.has_records:  # a record tells the same in other words: nothing is absent
         values, changes = compare(aligned, attributes)
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
-    absent = len(aligned.missing()) >= fewest
+    absent = len([each for each in weights if each not in passages.index]) >= fewest
     if absent:
         long = [(each, weight) for each, weight in weights.items() if len(each) >= PREFIX - 1]
         bound = ABSENT_BELOW * aligned.total
