@@ -101,8 +101,8 @@ def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, .
         ]
         known = len(others) != 1 or told[others[0]].stem in stems
         if not (known or _numbers_compatible(aligned, n, others[0])):
-            pair = (f"{each.surface} {unit.surface}" for each in (figure, told[others[0]]))
-            return (WordChange(*pair, certain=False),)
+            ours, theirs = (f"{w.surface} {unit.surface}" for w in (figure, told[others[0]]))
+            return (WordChange(ours, theirs, certain=False),)
     return ()
 
 

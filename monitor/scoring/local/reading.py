@@ -39,6 +39,7 @@ ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·=]\s?[^\w\n]{0,3}\d"
 )
+_NUMBERS_ABSENT = ALIGNMENT_FEATURES.index("numbers_absent")
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
@@ -134,7 +135,9 @@ def read_claim(
         absent = sum([w for each, w in long if each in passages.index]) < bound and (
             sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
         )
-    changes = changed_details(aligned) or other_figure(aligned, query)
+    changes = changed_details(aligned)
+    if not changes and figures[_NUMBERS_ABSENT]:
+        changes = other_figure(aligned, query)
     changes = () if changes and CALCULATION.search(claim) else changes
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
 
