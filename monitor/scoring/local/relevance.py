@@ -180,7 +180,7 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
         return True
     if skipped == INSTRUCTION.reason and asks_translation(query):
         return True
-    if _computes(query, output, reading):
+    if _computes(query, output, reading, taken):
         return True
     changed = any(claim.changes for claim in reading.claims)
     creates = pattern("create", r"(?:{})\b").match(_task(query))
@@ -200,8 +200,13 @@ def _brings_details(query: str, reading: Reading) -> bool:
     )
 
 
-def _computes(query: str, output: str, reading: Reading) -> bool:
-    """Return whether an answer has figures, and not only times, that it seems to compute."""
+def _computes(query: str, output: str, reading: Reading, taken: float) -> bool:
+    """
+    Return whether an answer has figures, and not only times, that it seems to compute.
+
+    It shows or is asked for a calculation, or *query* has figures of its own and most of some claim
+    is *taken* from the passages, so that what is made up beside other passages still fails.
+    """
     index, asked = reading.passages.index, words(query)
     new = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number} - index.keys()
     new = {each for each in new if ":" not in each}
@@ -210,7 +215,7 @@ def _computes(query: str, output: str, reading: Reading) -> bool:
     if any(not each.said[:1].isdigit() for claim in reading.claims for each in claim.changes):
         return False
     shown = CALCULATION.search(output) or pattern("calculates").search(query)
-    return bool(new) and (own_case or shown is not None)
+    return bool(new) and (shown is not None or (own_case and taken >= _TAKEN))
 
 
 def _task(query: str) -> str:

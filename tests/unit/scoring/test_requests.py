@@ -111,6 +111,7 @@ def test_groundedness_is_skipped_when_an_answer_computes_or_writes_something_new
     ("query", "output"),
     [
         ("What does the ferry cost?", "A ticket for the ferry costs 17 euros."),
+        ("How much luggage may 2 people take?", "You may take 4 suitcases of up to 23 kg each."),
         ("When does the ferry at 8:00 arrive?", "The ferry at 8:00 arrives at 11:30."),
         ("Can my daughter take the ferry alone?", "She needs a guardian until she is 14."),
         ("Draft a reply about the price of the ferry.",
