@@ -159,6 +159,11 @@ class LocalJudge:
         wrong = _wrong_refusal(reading, interaction) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
+        elif groundedness is not None and relevance is not None and relevance < _SUPPORTED:
+            # it declines, and tells what the passages hold instead: its words are not those asked
+            first = any(each.refuses for each in reading.sentences[:1])
+            if first and _wrong_refusal(reading, interaction) is None:
+                relevance, reason = None, "right_refusal"
         fails = bool(claims) and groundedness is not None and groundedness < self._pass_score
         skipped = reason if relevance is None else ""
         return Judgement(

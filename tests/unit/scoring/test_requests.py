@@ -154,6 +154,25 @@ def test_relevance_is_skipped_for_a_supported_answer_to_a_vague_question(
     assert relevance(query=query, contexts=contexts, output=output).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Do you have the kettle in green?",
+         "I can't tell from the articles I have. They cover the ferry and the crossing."),
+        ("Kann ich mit Karte zahlen?",
+         "Dazu steht in den Unterlagen leider nichts. Genannt werden nur die Preise."),
+    ],
+)  # fmt: skip
+def test_relevance_is_skipped_when_an_answer_declines_and_says_what_there_is(query, output):
+    assert relevance(query=query, contexts=FERRY, output=output).reason == "right_refusal"
+
+
+def test_refusal_that_goes_on_fails_when_the_passages_contain_the_answer():
+    found = relevance(query="How long does the crossing to the island take?", contexts=FERRY,
+                      output="I don't know that. Please try again next spring.")  # fmt: skip
+    assert found.score < 0.2
+
+
 def test_refusal_fails_when_the_passages_contain_the_figure():
     found = relevance(query="How long is the fair?", contexts=["The fair is 3 days long."],
                       output="I'm sorry, I don't know.")  # fmt: skip
