@@ -125,8 +125,8 @@ class Word(NamedTuple):
             plain = number.lstrip("0")[:_LONG_NUMBER] or "0"
             return cls(plain, content=True, number=True, capital=False, surface=surface)
         lower = surface.lower().removesuffix("'s")
-        if language == ENGLISH:  # "Sun" is a day where "sun" is not
-            lower = (_SHORTENED.get(surface) or _SHORTENED.get(lower) or lower).lower()
+        if language == ENGLISH:  # "Sun" is a day where "sun" is not, "hr" an hour where "HR" is not
+            lower = _SHORTENED.get(surface, lower).lower()
         if elided := _ELIDED.match(lower):
             lower = lower[elided.end() :]
         if figure := _NUMBER_WORDS.get(lower) or _FOREIGN_NUMBERS.get(language, {}).get(lower):

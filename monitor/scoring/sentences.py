@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from monitor.scoring.language import canonical, has_words, language, words
+from monitor.scoring.language import canonical, denies, has_words, language, words
 
 _HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
@@ -98,7 +98,7 @@ _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _STATES = re.compile(r"\d|[.!?;,:]\s*$")
-_LONGEST_TITLE = 6  # words
+_LONGEST_TITLE = 3  # words
 _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
@@ -129,7 +129,10 @@ def _is_above_list(line: str, below: Sequence[str]) -> bool:
     """Return whether *line* is a title of a few words above a list, such as "1. Timing"."""
     own, under = _BULLET.match(line), _BULLET.match(next(filter(str.strip, below), ""))
     title = line[own.end() :] if own else line
-    if under is None or len(title.split()) > _LONGEST_TITLE or _STATES.search(title):
+    long = len(title.split()) > _LONGEST_TITLE
+    if under is None or long or _STATES.search(title):
+        return False
+    if any(word.number or denies(word) for word in words(title)):
         return False
     marks = [match[0] if match else "" for match in (own, under)]
     indents = [len(each) - len(each.lstrip()) for each in marks]
@@ -145,7 +148,9 @@ def is_checkable(sentence: str) -> bool:
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence):
         return False
-    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
+    if len(tokens) > _LONGEST_SMALL_TALK or any(word.number for word in tokens):
+        return True
+    return not _only_talks(said)
 
 
 def _only_talks(said: str) -> bool:
@@ -171,6 +176,7 @@ _TERSE = re.compile(
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 #: What joins a refusal to something else: each side must decline, or ask to turn elsewhere.
 _BUT = re.compile(language()["linking"]["but"], re.IGNORECASE)
+_FIGURE_BEHIND = re.compile(r"[,;]\s(?:[^\W\d_][^\s,;]*\s){2,20}\d.*")
 #: What leads to a statement within the same sentence.
 _BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
 
@@ -193,6 +199,8 @@ def is_refusal(sentence: str) -> bool:
             return False
     if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
         return False
+    if (behind := _FIGURE_BEHIND.search(sentence)) and not _REFUSAL.search(behind[0]):
+        return False  # "It is not mentioned, refunds take 90 days."
     parts = [part for part in _BUT.split(sentence) if has_words(part)]
     return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
 

@@ -37,7 +37,7 @@ MOST_QUERY_CHARS = 40_000
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 #: "2 × 9.80 = 19.60"
 CALCULATION = re.compile(
-    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·=]\s?[^\w\n]{0,3}\d"
+    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
 _NUMBERS_ABSENT = ALIGNMENT_FEATURES.index("numbers_absent")
 _LONGEST_WORD = 60  # characters

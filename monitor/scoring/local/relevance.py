@@ -123,7 +123,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
         )
         return INSTRUCTION if translates else _judge_transformed_text(query, output, taken)
     retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
-    if (creates := pattern("create", r"(?:{})\b").match(task)) or retold:
+    if (creates := _creates(task)) or retold:
         certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
         return None if certain else INSTRUCTION
     if _bare_yes_or_no(plain, output):
@@ -180,12 +180,21 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
         return True
     if skipped == INSTRUCTION.reason and asks_translation(query):
         return True
-    if _computes(query, output, reading, taken):
+    if _computes(query, output, reading):
         return True
     changed = any(claim.changes for claim in reading.claims)
-    creates = pattern("create", r"(?:{})\b").match(_task(query))
+    task = _task(query)
     brief = skipped == INSTRUCTION.reason and len(words(output)) <= _FEW_SAID
-    return creates is not None and (brief or not (changed or _brings_details(query, reading)))
+    if brief or not _creates(task):
+        return brief and _creates(task)
+    from_nowhere = taken < _TAKEN and any(claim.absent for claim in reading.claims)
+    retells = pattern("audience", r"(?:{})\b").match(task) is not None
+    return (retells or not from_nowhere) and not (changed or _brings_details(query, reading))
+
+
+def _creates(task: str) -> bool:
+    """Return whether a request asks for something new, which words cannot judge."""
+    return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", "audience"))
 
 
 def _brings_details(query: str, reading: Reading) -> bool:
@@ -200,22 +209,24 @@ def _brings_details(query: str, reading: Reading) -> bool:
     )
 
 
-def _computes(query: str, output: str, reading: Reading, taken: float) -> bool:
+def _computes(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether an answer has figures, and not only times, that it seems to compute.
 
-    It shows or is asked for a calculation, or *query* has figures of its own and most of some claim
-    is *taken* from the passages, so that what is made up beside other passages still fails.
+    It shows a calculation, or names a figure of the passages beside its own and *query* asks for a
+    sum that they do not have, or has figures of its own.
     """
-    index, asked = reading.passages.index, words(query)
-    new = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number} - index.keys()
-    new = {each for each in new if ":" not in each}
-    own_case = any(word.number and word.stem not in index for word in asked)
-    new -= {word.stem for word in asked}
+    index, asked = reading.passages.index, {w.stem: w.number for w in words(query)}
+    said = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number} - asked.keys()
+    said = {each for each in said if ":" not in each}
     if any(not each.said[:1].isdigit() for claim in reading.claims for each in claim.changes):
         return False
-    shown = CALCULATION.search(output) or pattern("calculates").search(query)
-    return bool(new) and (shown is not None or (own_case and taken >= _TAKEN))
+    own_case = any(number and stem not in index for stem, number in asked.items())
+    asks = pattern("calculates").search(query)
+    asks_sum = asks and not any(w.content and w.stem in index for w in words(asks[0]))
+    computed, based = said - index.keys(), said & index.keys()
+    shown = CALCULATION.search(output) is not None
+    return bool(computed) and (shown or bool(based and (own_case or asks_sum)))
 
 
 def _task(query: str) -> str:
