@@ -24,6 +24,7 @@ PREFIX = 5  #: letters by which words begin alike
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
+_LONGEST_JOINED = 40  # letters of a word that may join two: a bound on time
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 
 
@@ -111,7 +112,7 @@ class Passages:
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        for at in range(len(word) - 1, 0, -1):
+        for at in range(len(word) - 1, 0, -1) if len(word) <= _LONGEST_JOINED else ():
             tail = Word.read(word[at:], self.language).stem
             if tail in self.index and not self.apart(
                 words(word[:at], self.language)[0].stem, tail, 1
