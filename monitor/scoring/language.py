@@ -83,7 +83,7 @@ _IRREGULAR_NOT = (("can't", "can not"), ("Can't", "Can not"), ("CAN'T", "CAN NOT
                   ("won't", "will not"), ("Won't", "Will not"), ("WON'T", "WILL NOT"))  # fmt: skip
 #: French and Italian write "l'article", "dell'acquisto": the noun is what counts.
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
-_CONTRACTED = ("'d", "'re", "'ve", "'ll", "'m")  # "they're" carries no more than "they"
+_CONTRACTED = ("'d", "'re", "'ve", "'ll", "'m")  # "they're" says as much as "they"
 #: "U.S.", "p.m.", "F.E.A.R."
 _DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
 _MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
