@@ -94,6 +94,8 @@ def split_statements(sentence: str) -> tuple[str, ...]:
 _SMALL_TALK = re.compile(
     r"[¡¿\s]*(?:{})(?!\w)".format("|".join(language()["courtesies"].values())), re.IGNORECASE
 )
+_OFFER = re.compile(r"[¡¿\W]*(?:{})".format("|".join(language()["offers"].values())), re.IGNORECASE)
+_LONGEST_OFFER = 30  # words
 _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
@@ -148,9 +150,10 @@ def is_checkable(sentence: str) -> bool:
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence):
         return False
-    if len(tokens) > _LONGEST_SMALL_TALK or any(word.number for word in tokens):
+    if len(tokens) > _LONGEST_OFFER or any(word.number for word in tokens):
         return True
-    return not _only_talks(said)
+    offers = _OFFER.match(said) is not None
+    return not (offers or (len(tokens) <= _LONGEST_SMALL_TALK and _only_talks(said)))
 
 
 def _only_talks(said: str) -> bool:
@@ -230,10 +233,24 @@ _BY = (
     r"|discussed|outlined|detailed|listed|found)\s(?:in|by))"
 )
 _SAYS = (
-    r"(?:(?:also|further|briefly|then|explicitly|specifically|clearly|only)\s)*"
+    r"(?:(?:also|further|briefly|then|explicitly|specifically|clearly|only)\s)*(?:"
     r"(?:mention|state|say|suggest|note|describe|discuss|explain|indicate|highlight|report|show"
     r"|specif(?:y|ie)|list|conclude|add|tell)(?:s|es)?(?:\sus)?(?:\sthat)?\b"
+    r"|(?:provide|contain|give|offer|include|cover)s?\s(?:\w+\s){0,2}"
+    r"(?:information|details?|examples?|guidance|instructions?|facts)\s(?:about|on|of|for|regarding)\b)"
 )
+_TELL = (
+    r"(?:mention|contain|provide|specif|include|state|explain|discuss|describe|detail|outline"
+    r"|address|cover|give|say|offer|refer)"
+)
+#: "The passages describe X, but do not mention Y": of what they do not tell nothing is stated.
+_NOT_TOLD = re.compile(
+    rf"(?:,?\s(?:but|yet|although|though|and)\s(?:(?:they|it|none\sof\s(?:them|these|the\s\w+))\s)?"
+    rf"(?:(?:do|does)(?:\snot|n't)\s(?:\w+\s){{0,2}}{_TELL}|{_TELL}\w*\s(?:no|nothing)\b|(?<=them\s){_TELL})"
+    r"|,?\swithout\s(?:any\s)?(?:mention|reference|information|detail|instruction|guidance))[^.;]*",
+    re.IGNORECASE,
+)
+_BEGINS_NAMED = re.compile(rf"\W*{_NAMED}\s", re.IGNORECASE)
 _AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
 _MENTIONS = tuple(
@@ -254,7 +271,10 @@ _MENTIONS = tuple(
 )
 _IN_BRACKETS = 4  #: the first of them
 #: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
-_JOINING = re.compile(rf"^{language()['linking']['opening']}\s?[,:–]\s", re.IGNORECASE)
+_JOINING = re.compile(
+    rf"^(?:{language()['linking']['opening']}\s?[,:–]\s|{language()['linking']['noting']}\s)",
+    re.IGNORECASE,
+)
 #: "No, it costs 20 dollars." denies the question, and then states something.
 _YES_OR_NO = re.compile(
     rf"^\W*(?:unfortunately |leider )?(?:{language()['conversation']['plain_yes_no']}|not|nee)"
@@ -280,6 +300,8 @@ def without_mentions(sentence: str) -> str:
     named = any(map(lower.__contains__, _HINTS["mentioning"]))
     if not (marked or named):
         return sentence
+    if named and _BEGINS_NAMED.match(sentence):
+        sentence = _NOT_TOLD.sub("", sentence)
     for pattern in _MENTIONS[0 if marked else _IN_BRACKETS : None if named else _IN_BRACKETS]:
         sentence = pattern.sub("", sentence)
     return sentence.lstrip(" ,;:").rstrip()

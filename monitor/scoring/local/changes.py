@@ -41,6 +41,8 @@ for _said, _beyond in language()["exclusive"]["beyond"].items():
 _FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"]["denied"])
 _EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _FORBIDDING, _FREEING)
 _NEGATIONS = listed("negations")
+_UNTIL = frozenset({"until", "till", "before"})
+_ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
@@ -94,6 +96,7 @@ def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, .
         new = figure.number and figure.stem not in index and figure.stem not in query
         if not (new and figure.surface[0].isdigit() and unit.content) or unit.number:
             continue
+
         others = [
             m
             for m, (one, u) in enumerate(pairwise(told))
@@ -148,7 +151,12 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
         said.number
         or said.stem in _EXCHANGED
         or said.surface.lower().startswith(_DENYING)
-        or (n and said.capital and said.stem not in aligned.passages.index)
+        or (
+            n
+            and said.capital
+            and said.stem not in aligned.passages.index
+            and f": {said.surface}" not in aligned.text  # a capital as at the beginning
+        )
     ):
         return False
     share = aligned.share([said])
@@ -166,6 +174,8 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     said, told = tokens[n], found[m]
     if any(told.stem == word.stem for word in tokens) or said.number != told.number:
         return None
+    if (said.surface.lower() in _ORDINALS) != (told.surface.lower() in _ORDINALS):
+        return None  # "two sick passengers" are not the first one
     ours, theirs = said.surface, told.surface
     if said.number:
         sides = (tokens[n : n + 2], found[m : m + 2])
@@ -237,6 +247,8 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
             told = told[a:b]
             break
     theirs = _negations(told)
+    if _UNTIL.intersection(map(stem_of, told)).difference(map(stem_of, said)):
+        return None  # what does not happen until Friday happens then
     if len(mine) + len(theirs) != 1 or _told_by(
         aligned,
         _TELLS,
@@ -278,7 +290,9 @@ def _swapped(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wo
     there = {
         place: theirs.index(word.stem)
         for place, word in enumerate(said)
-        if word.content and mine.count(word.stem) == theirs.count(word.stem) == 1
+        if word.content
+        and mine.count(word.stem) == theirs.count(word.stem) == 1
+        and told[theirs.index(word.stem)].surface.lower() == word.surface.lower()
     }
     for one, other in combinations(there, 2) if [*there.values()] != sorted(there.values()) else ():
         if there[other] > there[one]:

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from itertools import compress, pairwise
 from typing import Any
 
-from monitor.scoring.language import ENGLISH, Word, stem_of, words, words_of
+from monitor.scoring.language import ENGLISH, Word, language, stem_of, words, words_of
 from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
@@ -25,6 +25,8 @@ _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly an
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
 _LONGEST_JOINED = 40  # letters of a word that may join two: a bound on time
+_FULL_STOP = Word(".", content=False, number=False, capital=False, surface=".")
+_SHORT = range(3, 7)  # letters that may stand for as many words
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 
 
@@ -120,6 +122,23 @@ class Passages:
                 return at
         return 0
 
+    def written_out(self, word: Word) -> Sequence[Word] | None:
+        """Return how the passages write 1, or a word of first letters; None if they do not."""
+        said = word.surface
+        if said in {"1", "one"} and (other := "one" if said == "1" else "1") in self.index:
+            return words(other, self.language)
+        if not (said.isupper() and said.isalpha() and len(said) in _SHORT):
+            return None
+        row, initials = self._initials
+        at = initials.find(said)
+        return row[at : at + len(said)] if at >= 0 else None
+
+    @cached_property
+    def _initials(self) -> tuple[list[Word], str]:
+        """All words with a full stop behind each sentence, and the first letters of names."""
+        row = [word for tokens in self.words for word in (*tokens, _FULL_STOP)]
+        return row, "".join([word.surface[0] if word.capital else " " for word in row])
+
     @cached_property
     def prefixes(self) -> frozenset[str]:
         """The first five letters of all words."""
@@ -160,15 +179,35 @@ _TIME = re.compile(
 )
 _MAY_BE_TIME = re.compile(r"[0-9](?<![\d:].)\d?(?=:\d|\s?(?:[apAP]\.?[mM]|[oO]'))")  # fast
 _NAMED_TIME = re.compile(r"[nmNM](?<![:\w].)(?i:(?<=n)oon|(?<=m)id(?:day|night))\b")  # fast
+#: "5:30-9 p.m.", "11 to 2 pm": the first time has no half of the day of its own.
+_FROM_TIME = re.compile(
+    r"([0-9](?<![\d:].)\d?)((?::\d{2})?)(?=\s?(?:[–-]|to)\s?(\d{1,2})(?::\d{2})?\s?([ap])\.?m\b)",
+    re.IGNORECASE,
+)
+_ISO_DATE = re.compile(r"[12](?<!\d.)\d{3}-(0[1-9]|1[0-2])-(?=[0-3]\d(?!\d))")
+_MONTHS = language()["lists"]["months"].split()
 
 
 def plain_times(text: str) -> str:
-    """Return *text* with its times of day in one form: 8 PM and 20:0 are 20:00."""
+    """
+    Return *text* with its times of day in one form, and the month of a date in letters.
+
+    8 PM and 20:0 are 20:00, 2024-08-05 is 2024-08 August 05.
+    """
     if _MAY_BE_TIME.search(text):
-        text = _TIME.sub(_plain_time, text)
+        text = _TIME.sub(_plain_time, _FROM_TIME.sub(_with_half, text))
+    if "-" in text:
+        text = _ISO_DATE.sub(lambda m: f"{m[0][:-1]} {_MONTHS[int(m[1]) - 1]} ", text)
     if "oon" in text or "idday" in text or "idnight" in text:
         return _NAMED_TIME.sub(lambda m: "0:00" if m[0].lower() == "midnight" else "12:00", text)
     return text
+
+
+def _with_half(match: re.Match[str]) -> str:
+    """Return the first time of a range with the half of the day that the second one implies."""
+    hour, half = int(match[1]), match[4].lower()
+    turns = hour % 12 > int(match[3]) % 12
+    return f"{match[0]} {'pa'['ap'.index(half)] if turns else half}m"
 
 
 def _plain_time(match: re.Match[str]) -> str:
@@ -324,11 +363,17 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     """
     Return the words of *claim*, joined or apart as the passages have them.
 
-    "takeout" becomes "take out" and "half time" "halftime" where only that is in the passages;
-    what they have in no form stays.
+    "takeout" becomes "take out", "half time" "halftime", "1" "one" and "ISS" "International Space
+    Station" where only that is in the passages; what they have in no form stays.
     """
     tokens, known = words(plain_times(claim), passages.language), passages.index
-    new = [word.surface.lower() for word in tokens if word.stem not in known]
+    new = []
+    for word in [each for each in tokens if each.stem not in known]:
+        if whole := passages.written_out(word):
+            at = tokens.index(word)
+            tokens = (*tokens[:at], *whole, *tokens[at + 1 :])
+        else:
+            new.append(word.surface.lower())
     if not (new and any(map(passages.squeezed.__contains__, new))):
         return tokens
     found: list[Word] = []

@@ -127,12 +127,15 @@ _DENIALS = ("negations", "lacking")  # of what stands behind them
 _TURNS = frozenset({"but", "however"})
 _BREAKS = _TURNS | {"although", "though", "while"}
 _VERBS = denials(("verbs",))
+_LINKS = (_VERBS | {"as"}) - {"do", "does", "did"}
+_RELATIVE = frozenset({"that", "which", "who"})
 _UNDOES = denials(("undoing",))
 _OFFERED = [[each] for each in ("accepted", "allowed", "available", "offered", "provided")]
 #: Where another clause begins, within which nothing is denied that stands before it.
 _CLAUSE = re.compile(
     r";|\s[–—-]\s|(?<=[a-z])\.\s|,?\s(?:but|however|although|though|while|whereas)\s"
-    r"|,\s(?:and\s)?(?=(?:it|they|there|we|which|(?:the|its|their)\s\w+\s(?:is|are|has|does))\s)"
+    r"|,\s(?:and\s)?(?=(?:it|they|there|we|which|(?:the|its|their)\s\w+\s(?:is|are|has|does)"
+    r"|(?:(?!and\b|or\b)[\w'-]+\s){1,3}(?:can|may|could|will|might))\s)"
 )
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 #: "Parking & payment: ...", and "garage (no)", "Garage: not available"
@@ -142,13 +145,12 @@ _SAID_BEHIND = re.compile(
     r"|:\*?\s(?:(?:no|false)(?=[;,.]|$)|not\b)",
     re.IGNORECASE,
 )
-_NAMED_SILENT = (
-    r"(?:specif|list|mention|provid|describ|stat|indicat|avail|given|detail|not(?:e|ed)\b|disclos)"
-)
+_NAMED_SILENT = r"(?:specif|confirm|suppl(?:y|ied)|record|report|list|mention|provid|describ|stat|indicat|avail|given|detail|not(?:e|ed)\b|disclos)"
 #: How a claim says that the record says nothing.
 _SAYS_NOTHING = re.compile(
     r"\b(?:none|null|n/a|unspecified|unclear|unknown|(?:not|n't) (?:\w+ )?(?:known|clear|"
     rf"{_NAMED_SILENT}\w*)|no\b[^;]{{0,120}}\s{_NAMED_SILENT}\w*"
+    r"|(?:information|info|data|details?) (?:is|are) (?:unavailable|missing|absent|lacking|limited)"
     r"|(?:no|without|lacks?) (?:\w+ ){0,2}(?:information|info|data|details?|mention|indication"
     r"|specifics|specified))\b|\b(?:is|are|was|were)(?: not)?\W*$",
     re.IGNORECASE,
@@ -170,19 +172,22 @@ class Scope(NamedTuple):
         reach = 2 * _BEFORE if is_list else _BEFORE
         for place in places:
             for n in range(place - 1, max(place - reach, 0) - 1, -1):
-                joined = said[n] == "and" and not _VERBS.isdisjoint(said[n:place])
+                ends = said[n] == "and" or (not is_list and self.items[n] != self.items[n + 1])
+                joined = ends and not _VERBS.isdisjoint(said[n + 1 : place])
                 if said[n] in _TURNS or joined or said[n - 1 : n + 1] == ["other", "than"]:
                     break
                 carried = is_list or said[n] != "no" or self.items[n] == self.items[place]
                 if carried and denies(self.tokens[n], _DENIALS):
                     return True
+            behind = False  # a relative clause, which denies what stands in it
             for n in range(place + 1, min(place + 1 + 2 * _AFTER, len(said))):
                 joined = said[n] == "and" or self.items[n] != self.items[n - 1]
                 if said[n] in _BREAKS or (joined and not _VERBS.isdisjoint(said[:n])):
                     break
-                linked = (
-                    said[n - 1] in _VERBS or said[n - 1] == "as" or said[n + 1 : n + 2] in _OFFERED
-                )
+                if said[n : n + 2] == ["no", "other"]:
+                    break
+                behind = behind or said[n] in _RELATIVE
+                linked = (not behind and said[n - 1] in _LINKS) or said[n + 1 : n + 2] in _OFFERED
                 if linked and (said[n] in _UNDOES or denies(self.tokens[n])):
                     return True
                 if said[n] in _UNDOES and self.items[n] == self.items[place]:
