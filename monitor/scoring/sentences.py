@@ -94,8 +94,9 @@ def split_statements(sentence: str) -> tuple[str, ...]:
 _SMALL_TALK = re.compile(
     r"[¡¿\s]*(?:{})(?!\w)".format("|".join(language()["courtesies"].values())), re.IGNORECASE
 )
-_OFFER = re.compile(r"[¡¿\W]*(?:{})".format("|".join(language()["offers"].values())), re.IGNORECASE)
-_LONGEST_OFFER = 30  # words
+_LABEL = re.compile(r"(?:step|part|option|section|schritt|étape|paso) \d{1,3}\W*", re.IGNORECASE)
+_ASIDE = re.compile(r"\W*(?:{})".format("|".join(language()["asides"].values())), re.IGNORECASE)
+_LONGEST_ASIDE = 30  # words
 _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
@@ -144,16 +145,16 @@ def _is_above_list(line: str, below: Sequence[str]) -> bool:
 
 def is_checkable(sentence: str) -> bool:
     """Return whether *sentence* states something that a passage could support."""
-    if sentence.endswith(("?", "？", ":")):
+    if sentence.endswith(("?", "？", ":")) or _LABEL.fullmatch(sentence):
         return False
     said = without_mentions(sentence[:_CHARS_READ])
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence):
         return False
-    if len(tokens) > _LONGEST_OFFER or any(word.number for word in tokens):
+    if len(tokens) > _LONGEST_ASIDE or any(word.number for word in tokens):
         return True
-    offers = _OFFER.match(said) is not None
-    return not (offers or (len(tokens) <= _LONGEST_SMALL_TALK and _only_talks(said)))
+    aside = _ASIDE.match(said) is not None
+    return not (aside or (len(tokens) <= _LONGEST_SMALL_TALK and _only_talks(said)))
 
 
 def _only_talks(said: str) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import compress, pairwise
+from itertools import compress, pairwise, zip_longest
 from typing import Any
 
 from monitor.scoring.language import ENGLISH, Word, language, stem_of, words, words_of
@@ -122,16 +122,17 @@ class Passages:
                 return at
         return 0
 
-    def written_out(self, word: Word) -> Sequence[Word] | None:
-        """Return how the passages write 1, or a word of first letters; None if they do not."""
-        said = word.surface
-        if said in {"1", "one"} and (other := "one" if said == "1" else "1") in self.index:
-            return words(other, self.language)
-        if not (said.isupper() and said.isalpha() and len(said) in _SHORT):
+    def written_out(self, said: Word, behind: Word | None) -> Sequence[Word] | None:
+        """Return how the passages write 1 with what it counts, or a word of first letters."""
+        ones = {"1": _ONES.get(self.language, ()), "one": ("1",)}.get(said.surface, ())
+        for written in (words(one, self.language) for one in ones):
+            if behind and not self.apart(written[0].stem, behind.stem, 1):
+                return written
+        if not (said.surface.isupper() and said.surface.isalpha() and len(said.surface) in _SHORT):
             return None
         row, initials = self._initials
-        at = initials.find(said)
-        return row[at : at + len(said)] if at >= 0 else None
+        at = initials.find(said.surface)
+        return row[at : at + len(said.surface)] if at >= 0 else None
 
     @cached_property
     def _initials(self) -> tuple[list[Word], str]:
@@ -162,7 +163,7 @@ def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     """
     flat = flatten(text)
     sentences = split_sentences(flat.replace("\0", " "))
-    plain = plain_times("\0".join(sentences)).split("\0")
+    plain = plain_times("\0".join(sentences), language).split("\0")
     tokens = words_of(plain, language) if sentences else []
     stems = [frozenset(map(stem_of, each)) for each in tokens]
     return flat is not text, tuple(zip(sentences, tokens, stems, strict=True))
@@ -177,7 +178,16 @@ _TIME = re.compile(
     r"([0-9](?<![\d:].)\d?)(?:(?::(\d{1,2}))?\s?(?:([ap])\.?m\b\.?|o'clock)|:(\d{1,2})(?![\d:]))",
     re.IGNORECASE,
 )
-_MAY_BE_TIME = re.compile(r"[0-9](?<![\d:].)\d?(?=:\d|\s?(?:[apAP]\.?[mM]|[oO]'))")  # fast
+_MAY_BE_TIME = re.compile(
+    r"[0-9](?<![\d:].)\d?(?=:\d|\s?(?:[apAP]\.?[mM]|[oO]'|h\b|h\d|Uhr)|.\d\d Uhr)"
+)  # fast
+#: "10 Uhr", "8 bis 18 Uhr", "10h30", "à 10 h", "de 10 h à 18 h"; "3 h" alone is a duration.
+_CLOCK = re.compile(
+    r"[0-9](?<![\d:.,].)\d?(?:(?:[.:]\d\d)?"
+    r"(?=(?:\s?(?:[–-]|bis)\s?[\d.:]{1,5})?\s?Uhr\b)(?:\s?Uhr\b)?"
+    r"|(?:h\d\d|(?:(?<=\bà \d)|(?<=\bà \d\d)|(?<=\bdès \d)|(?<=\bdès \d\d))\s?h"
+    r"|\s?h(?=\s?à \d{1,2}\s?h))\b)"
+)
 _NAMED_TIME = re.compile(r"[nmNM](?<![:\w].)(?i:(?<=n)oon|(?<=m)id(?:day|night))\b")  # fast
 #: "5:30-9 p.m.", "11 to 2 pm": the first time has no half of the day of its own.
 _FROM_TIME = re.compile(
@@ -185,19 +195,21 @@ _FROM_TIME = re.compile(
     re.IGNORECASE,
 )
 _ISO_DATE = re.compile(r"[12](?<!\d.)\d{3}-(0[1-9]|1[0-2])-(?=[0-3]\d(?!\d))")
-_MONTHS = language()["lists"]["months"].split()
+_ONES = {name: each.split() for name, each in language()["numbers"]["one"].items()}
+_MONTHS = {name: each.split() for name, each in language()["months"].items()}
 
 
-def plain_times(text: str) -> str:
+def plain_times(text: str, in_language: str = ENGLISH) -> str:
     """
     Return *text* with its times of day in one form, and the month of a date in letters.
 
-    8 PM and 20:0 are 20:00, 2024-08-05 is 2024-08 August 05.
+    8 PM and 20:0 are 20:00, 2024-08-05 is 2024-08 August 05, in the words of *in_language*.
     """
     if _MAY_BE_TIME.search(text):
-        text = _TIME.sub(_plain_time, _FROM_TIME.sub(_with_half, text))
-    if "-" in text:
-        text = _ISO_DATE.sub(lambda m: f"{m[0][:-1]} {_MONTHS[int(m[1]) - 1]} ", text)
+        text = _CLOCK.sub(_clock_time, _FROM_TIME.sub(_with_half, text))
+        text = _TIME.sub(_plain_time, text)
+    if "-" in text and (months := _MONTHS.get(in_language)):
+        text = _ISO_DATE.sub(lambda m: f"{m[0][:-1]} {months[int(m[1]) - 1]} ", text)
     if "oon" in text or "idday" in text or "idnight" in text:
         return _NAMED_TIME.sub(lambda m: "0:00" if m[0].lower() == "midnight" else "12:00", text)
     return text
@@ -208,6 +220,12 @@ def _with_half(match: re.Match[str]) -> str:
     hour, half = int(match[1]), match[4].lower()
     turns = hour % 12 > int(match[3]) % 12
     return f"{match[0]} {'pa'['ap'.index(half)] if turns else half}m"
+
+
+def _clock_time(match: re.Match[str]) -> str:
+    """Return a German or French time of day with hours and minutes."""
+    hour, *minute = re.findall(r"\d+", match[0])
+    return f"{hour}:{minute[0] if minute else '00'}"
 
 
 def _plain_time(match: re.Match[str]) -> str:
@@ -366,14 +384,15 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     "takeout" becomes "take out", "half time" "halftime", "1" "one" and "ISS" "International Space
     Station" where only that is in the passages; what they have in no form stays.
     """
-    tokens, known = words(plain_times(claim), passages.language), passages.index
-    new = []
-    for word in [each for each in tokens if each.stem not in known]:
-        if whole := passages.written_out(word):
-            at = tokens.index(word)
-            tokens = (*tokens[:at], *whole, *tokens[at + 1 :])
-        else:
-            new.append(word.surface.lower())
+    tokens, known = words(plain_times(claim, passages.language), passages.language), passages.index
+    if all(word.stem in known for word in tokens):
+        return tokens
+    written: list[Word] = []
+    for word, behind in zip_longest(tokens, tokens[1:]):
+        whole = None if word.stem in known else passages.written_out(word, behind)
+        written += whole or (word,)
+    tokens = tuple(written)
+    new = [word.surface.lower() for word in tokens if word.stem not in known]
     if not (new and any(map(passages.squeezed.__contains__, new))):
         return tokens
     found: list[Word] = []
@@ -382,9 +401,9 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
         before, may_join = may_join, one.stem not in known
         may_join = may_join and one.surface.lower() in passages.squeezed
         if found and (may_join or before):
-            whole = found[-1].surface + one.surface
-            if whole.isalpha() and whole.lower() in passages.squeezed:
-                joined = Word.read(whole, passages.language)
+            both = found[-1].surface + one.surface
+            if both.isalpha() and both.lower() in passages.squeezed:
+                joined = Word.read(both, passages.language)
                 if joined.content and joined.stem in known:
                     found[-1], may_join = joined, False
                     continue

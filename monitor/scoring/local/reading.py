@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -39,6 +41,7 @@ ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
+_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
 _NUMBERS_ABSENT = ALIGNMENT_FEATURES.index("numbers_absent")
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
@@ -84,9 +87,9 @@ def read(
     """Split and measure; without passages nothing is measured."""
     asked_for = (query or "")[:MOST_QUERY_CHARS]
     in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH
-    passages, found = Passages(contexts, in_language), split_sentences(output)
-    marked = "\n" in output or "`" in output
-    unstated, attributes = headings_and_code(output) if marked else (), read_attributes(passages)
+    passages, stated = Passages(contexts, in_language), without_keys(output)
+    found, marked = split_sentences(stated), "\n" in stated or "`" in stated
+    unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
@@ -108,6 +111,31 @@ def read(
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
     return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
+
+
+def without_keys(output: str) -> str:
+    """
+    Return the values of an output that is JSON, a line for every object; others as they are.
+
+    A request names the keys, which the passages need not hold. A value of several words is a line
+    of its own.
+    """
+    text = _FENCED.sub(r"\1", output.strip())
+    with contextlib.suppress(ValueError, RecursionError):
+        if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
+            lines, stack = list[str](), [json.loads(text)]
+            while stack:
+                each = stack.pop()
+                inner = [*(each.values() if isinstance(each, dict) else each)]
+                plain = [
+                    str(v)
+                    for v in inner
+                    if isinstance(v, str | int | float) and v not in {True, False}
+                ]
+                lines.append("; ".join(plain))
+                stack += [v for v in reversed(inner) if isinstance(v, dict | list)]
+            return "\n".join(lines)
+    return output
 
 
 def read_claim(

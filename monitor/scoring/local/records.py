@@ -145,7 +145,10 @@ _SAID_BEHIND = re.compile(
     r"|:\*?\s(?:(?:no|false)(?=[;,.]|$)|not\b)",
     re.IGNORECASE,
 )
-_NAMED_SILENT = r"(?:specif|confirm|suppl(?:y|ied)|record|report|list|mention|provid|describ|stat|indicat|avail|given|detail|not(?:e|ed)\b|disclos)"
+_NAMED_SILENT = (
+    r"(?:specif|confirm|suppl(?:y|ied)|record|report|list|mention|provid|describ|stat|indicat"
+    r"|avail|given|detail|not(?:e|ed)\b|disclos)"
+)
 #: How a claim says that the record says nothing.
 _SAYS_NOTHING = re.compile(
     r"\b(?:none|null|n/a|unspecified|unclear|unknown|(?:not|n't) (?:\w+ )?(?:known|clear|"

@@ -188,13 +188,17 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     if brief or not _creates(task):
         return brief and _creates(task)
     from_nowhere = taken < _TAKEN and any(claim.absent for claim in reading.claims)
-    retells = pattern("audience", r"(?:{})\b").match(task) is not None
+    retells = any(pattern(name, r"(?:{})\b").match(task) for name in _OWN_WORDS)
     return (retells or not from_nowhere) and not (changed or _brings_details(query, reading))
+
+
+#: Requests whose answer may not have a word of the passages.
+_OWN_WORDS = ("audience", "classify")
 
 
 def _creates(task: str) -> bool:
     """Return whether a request asks for something new, which words cannot judge."""
-    return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", "audience"))
+    return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", *_OWN_WORDS))
 
 
 def _brings_details(query: str, reading: Reading) -> bool:

@@ -134,7 +134,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-15-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-16-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -149,7 +149,7 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevance, reason = self._relevance(interaction, reading)
-        if reason == "small_talk":
+        if reason == "small_talk" and not _tells_figures(reading):
             reading = reading._replace(
                 sentences=[each._replace(claim=None) for each in reading.sentences]
             )
@@ -292,6 +292,13 @@ def _claim(text: str, verdict: ClaimVerdict, support: float, reason: str, at: Al
         context_index=index,
         reason=reason,
     )
+
+
+def _tells_figures(reading: Reading) -> bool:
+    """Return whether an answer to small talk has none of its own, and figures."""
+    claims = reading.claims
+    figures = any(word.number for claim in claims for word in claim.aligned.tokens)
+    return figures and len(claims) == len(reading.sentences)
 
 
 def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:

@@ -455,6 +455,10 @@ def test_score_falls_when_one_of_many_claims_is_contradicted(judge):
         ("The office is in the United States of America.", "The office is in the USA."),
         ("It has free Wi-Fi in the lounge.", "It has free WiFi in the lounge."),
         ("The hall is not open on Sunday.", "The hall is closed on Sunday."),
+        ("Ann attended to the first sick guest.", "Ann attended to two sick guests."),
+        ("The plan will not be final until Friday.", "The plan will be final Friday."),
+        ("Sacs enable birds to breathe by allowing a flow of air.", "Sacs allow birds to breathe by enabling a flow of air."),
+        ("4 Select a planting site with full sun.", "Location: Choose a planting site with full sun."),
         ("Harbour of Lights (1987 film) .", 'There are two films titled "Harbour of Lights".'),
     ],
 )  # fmt: skip

@@ -41,6 +41,21 @@ def test_claim_agrees_when_the_record_says_the_same(claim):
 
 
 @pytest.mark.parametrize(
+    ("claim", "agrees"),
+    [
+        ("It has street parking that does not need tickets.", 1),
+        ("It operates without garage parking, offers WiFi.", 2),
+        ("Although it offers no outdoor seating, guests can park on the street with parking.", 2),
+        ("Restaurant reservation details are unavailable.", 1),
+        ("You can use street parking, as no other parking is near.", 1),
+    ],
+)
+def test_denial_ends_where_its_clause_does(claim, agrees):
+    values, _ = compared(claim)
+    assert (values["attributes_agree"], values["attributes_conflict"]) == (agrees, 0)
+
+
+@pytest.mark.parametrize(
     ("claim", "conflict"),
     [
         ("Guests enjoy outdoor seating.", "Outdoor Seating: no"),

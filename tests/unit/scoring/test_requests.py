@@ -234,6 +234,39 @@ def test_bare_yes_or_no_states_nothing_to_check(output):
     assert found.score is None
 
 
+@pytest.mark.parametrize(
+    ("output", "passes"),
+    [
+        ('{"days": "Tuesday-Saturday", "opens": "10:00", "closes": "18:00"}', True),
+        ('```json\n[{"days": "Tuesday-Saturday"}, {"opens": "10:00"}]\n```', True),
+        ('{"days": "Sunday", "opens": "7:15", "closes": "23:45"}', False),
+    ],
+)
+def test_values_of_a_json_answer_are_checked_and_its_keys_are_not(output, passes):
+    context = "The library is open from Tuesday to Saturday, 10 am to 6 pm, and closed in August."
+    record = {"query": "Give me the hours as JSON", "contexts": [context], "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert (found.score >= 0.5) is passes
+
+
+def test_reason_for_a_label_may_be_in_any_words_and_has_no_figure_of_its_own():
+    record = {"query": "Classify this ticket: low, medium or high.", "contexts": ARTICLE}
+    [[found]] = evaluate([record | {"output": "Low: nothing urgent."}], ["groundedness"])
+    assert found.score is None
+    [[found]] = evaluate([record | {"output": "High: 900 euros are lost."}], ["groundedness"])
+    assert found.score < 0.2
+
+
+def test_greeting_is_not_checked_but_figures_in_place_of_one_are():
+    record = {"query": "Good morning!", "contexts": ARTICLE}
+    for output, checked in (
+        ("Good morning! We are here 24/7.", False),
+        ("It has 209 rooms.", True),
+    ):
+        [[found]] = evaluate([record | {"output": output}], ["groundedness"])
+        assert (found.score is not None) is checked
+
+
 def test_statement_after_a_courtesy_phrase_is_checked():
     record = {"contexts": ARTICLE, "output": "Sure, bicycles may use the harbour bridge at night."}
     [[found]] = evaluate([record | {"query": "hi"}], ["groundedness"])

@@ -101,6 +101,52 @@ def test_phrases_of_a_letter_state_nothing_but_the_facts_in_them_do(sentence, st
 
 
 @pytest.mark.parametrize(
+    "aside",
+    [
+        "Here is a summary of the article.",
+        "Let me walk you through it.",
+        "Got it, let me explain.",
+        "I understand your frustration.",
+        "For more information, please visit the official website.",
+        "I don't have access to real-time data.",
+        "If you have any other questions, feel free to ask!",
+        "If you'd like, I can also draft a short email to the landlord with these points.",
+        "Step 1:",
+        "Natürlich, hier ist die Antwort.",
+        "Wenn du möchtest, kann ich dir daraus eine Tabelle machen.",
+        "Bien sûr, voici la réponse.",
+        "Si vous avez d'autres questions, n'hésitez pas à me demander.",
+        "Claro, aquí tienes la respuesta.",
+        "Si tienes más preguntas, no dudes en decírmelo.",
+    ],
+)
+def test_what_an_assistant_says_of_its_own_answer_states_nothing(aside):
+    assert not is_checkable(aside)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "Here the river is deepest.",
+        "Let the dough rest overnight.",
+        "Great Britain joined the union early.",
+        "For more information the desk is open on weekdays.",
+        "I understand that refunds are free.",
+        "If you want a refund, ask within a month.",
+        "If you want to cancel, you can do so online.",
+        "We can deliver abroad if you like.",
+        "I can offer you 20 % if you like.",
+        "Hier sind Hunde willkommen.",
+        "Wenn du möchtest, darfst du den Hund mitbringen.",
+        "Bien sûr, les chiens sont admis.",
+        "Si quieres, los perros pueden entrar.",
+    ],
+)
+def test_fact_that_begins_as_such_phrases_do_is_checked(fact):
+    assert is_checkable(fact)
+
+
+@pytest.mark.parametrize(
     "answer", ["UNANSWERABLE", "Unknown.", "Not specified.", "No answer found.", "N/A"]
 )
 def test_short_refusal_has_no_statement(answer):
