@@ -124,6 +124,8 @@ class Passages:
 
     def written_out(self, said: Word, behind: Word | None) -> Sequence[Word] | None:
         """Return how the passages write 1 with what it counts, or a word of first letters."""
+        if said.stem in self.index:
+            return None
         ones = {"1": _ONES.get(self.language, ()), "one": ("1",)}.get(said.surface, ())
         for written in (words(one, self.language) for one in ones):
             if behind and not self.apart(written[0].stem, behind.stem, 1):
@@ -196,6 +198,7 @@ _FROM_TIME = re.compile(
 )
 _ISO_DATE = re.compile(r"[12](?<!\d.)\d{3}-(0[1-9]|1[0-2])-(?=[0-3]\d(?!\d))")
 _ONES = {name: each.split() for name, each in language()["numbers"]["one"].items()}
+_ONE = frozenset({"1", "one"})
 _MONTHS = {name: each.split() for name, each in language()["months"].items()}
 
 
@@ -206,8 +209,9 @@ def plain_times(text: str, in_language: str = ENGLISH) -> str:
     8 PM and 20:0 are 20:00, 2024-08-05 is 2024-08 August 05, in the words of *in_language*.
     """
     if _MAY_BE_TIME.search(text):
-        text = _CLOCK.sub(_clock_time, _FROM_TIME.sub(_with_half, text))
-        text = _TIME.sub(_plain_time, text)
+        if in_language != ENGLISH or "Uhr" in text:
+            text = _CLOCK.sub(_clock_time, text)
+        text = _TIME.sub(_plain_time, _FROM_TIME.sub(_with_half, text))
     if "-" in text and (months := _MONTHS.get(in_language)):
         text = _ISO_DATE.sub(lambda m: f"{m[0][:-1]} {months[int(m[1]) - 1]} ", text)
     if "oon" in text or "idday" in text or "idnight" in text:
@@ -385,14 +389,13 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     Station" where only that is in the passages; what they have in no form stays.
     """
     tokens, known = words(plain_times(claim, passages.language), passages.language), passages.index
-    if all(word.stem in known for word in tokens):
-        return tokens
-    written: list[Word] = []
-    for word, behind in zip_longest(tokens, tokens[1:]):
-        whole = None if word.stem in known else passages.written_out(word, behind)
-        written += whole or (word,)
-    tokens = tuple(written)
-    new = [word.surface.lower() for word in tokens if word.stem not in known]
+    new = [word.surface for word in tokens if word.stem not in known]
+    if any(each.isupper() or each in _ONE for each in new):
+        written: list[Word] = []
+        for word, behind in zip_longest(tokens, tokens[1:]):
+            written += passages.written_out(word, behind) or (word,)
+        tokens = tuple(written)
+    new = [each.lower() for each in new]
     if not (new and any(map(passages.squeezed.__contains__, new))):
         return tokens
     found: list[Word] = []
