@@ -168,8 +168,15 @@ def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     plain = plain_times("\0".join(sentences), language).split("\0")
     tokens = words_of(plain, language) if sentences else []
     stems = [frozenset(map(stem_of, each)) for each in tokens]
+    if flat is not text:  # hours of all weekdays are those of "seven days a week"
+        stems = [each | _ALL_WEEK if each >= _WEEKDAYS else each for each in stems]
     return flat is not text, tuple(zip(sentences, tokens, stems, strict=True))
 
+
+_WEEKDAYS, _ALL_WEEK = (
+    frozenset(map(stem_of, words(text)))
+    for text in (language()["exclusive"]["weekdays"], "seven days week daily every")
+)
 
 #: What one app retrieves it often retrieves again.
 keep = lru_cache(maxsize=512)(read_passage)
