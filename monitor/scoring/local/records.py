@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from monitor.scoring.language import Word, denials, denies, language, listed, stem, words
 from monitor.scoring.local.changes import WordChange, can_be_exchanged, changed_word, surely
-from monitor.scoring.local.passages import Aligned, Passages, as_written
+from monitor.scoring.local.passages import Aligned, Passages, as_written, plain_times
 
 #: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
 RECORD_FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
@@ -28,8 +28,17 @@ _ITEM = re.compile(
     r"(?:^|[;:] )([^:;]+): (?:(yes|true|free|paid)|(no|none|false)|not known)(?=;|$)", re.IGNORECASE
 )
 _WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
-_EVERY_DAY = {stem("daily"), stem("day")}
-_FROM_TO = 2  # days, or times: one, or from one to another
+#: Words for several weekdays; people mean different days by them, and these by all.
+_DAYS = {stem("weekdays"): _WEEK[:4], stem("weekends"): _WEEK[5:6]}
+_THROUGH = listed("towards") | {stem("through"), stem("thru")}
+_LINKING = [[each] for each in (*_THROUGH, "and")]
+_JOINING = _THROUGH | {"and", "on", "also"}
+_MARKS = re.compile(r"[(),;]")
+_DAY_TO_DAY = re.compile(r"(?<=[a-z])\.?\s?[–—-]\s?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun))")
+_MOST_OF_A_WEEK = 3  # days with hours: the others are closed
+
+
+Hours = tuple[str, str]
 
 
 class Attribute(NamedTuple):
@@ -234,17 +243,86 @@ def _numbers(aligned: Aligned) -> Iterator[WordChange]:
 
 
 def _hours(aligned: Aligned) -> Iterator[WordChange]:
-    """Compare the hours of a claim with those that the lines of its evidence have for its days."""
-    stems = [word.stem for word in aligned.tokens]
-    times, days = [each for each in stems if ":" in each], [each for each in stems if each in _WEEK]
-    if len(times) != _FROM_TO or not listed("hedged_hours").isdisjoint(stems):
+    """Compare the hours of a claim with those of its days in the lines of the records."""
+    if ":" not in "".join([word.stem for word in aligned.tokens if word.number]):
         return
-    days = days if days or _EVERY_DAY.isdisjoint(stems) else _WEEK
-    for number in aligned.evidence if len(days) <= _FROM_TO or days is _WEEK else ():
-        told = [word.stem for word in aligned.passages.words[number]]
-        known = {day: told[n + 1 : n + 3] for n, day in enumerate(told[:-2]) if day in days}
-        hours = [
-            each for each in known.values() if each[0] != each[1] and all(":" in t for t in each)
-        ]
-        if hours and times not in hours:
-            yield WordChange(" to ".join(times), " to ".join(hours[0]))
+    said, is_daily = _read_hours(_DAY_TO_DAY.sub(" to ", aligned.text[:_MOST_CHARS]))
+    differing: list[WordChange] = []
+    for number in sorted({n for day in said for n in aligned.passages.holders(day)}):
+        told, _ = _read_hours(aligned.passages.sentences[number][1])
+        days = [day for day, hours in said.items() if told.get(day, hours) != hours]
+        days = [day for day in days if len({*told[day]}) > 1]  # from 0:00 to 0:00 says nothing
+        if days:
+            ours, theirs = (" to ".join(hours[days[0]]) for hours in (said, told))
+            differing.append(WordChange(ours, theirs))
+        elif len(told) >= _MOST_OF_A_WEEK and not is_daily and said.keys() - told.keys():
+            closed = min(said.keys() - told.keys())
+            differing.append(WordChange(closed, "other days", certain=False))
+        elif not said.keys().isdisjoint(told):
+            return  # one record has these hours
+    yield from differing[:1]
+
+
+def _read_hours(text: str) -> tuple[dict[str, Hours], bool]:
+    """
+    Return from when to when each weekday is open, and whether some are only meant by "daily".
+
+    Days may stand before their hours or behind them. "Until 22:00" keeps the opening time. Hours
+    that are hedged are none.
+    """
+    stems = [word.stem for word in words(plain_times(_MARKS.sub(" also ", text)))]
+    items = _days_and_hours(stems)
+    at = [n for n, (days, _, _) in enumerate(items) if not days]  # where hours are
+    choice = any(
+        one == "or" and ":" in f"{stems[n - 1]}{other}"
+        for n, (one, other) in enumerate(pairwise(stems))
+    )
+    if not at or choice or not listed("hedged_hours").isdisjoint(stems):
+        return {}, False
+    found: dict[str, Hours] = {}
+    is_daily = not {"daili", "everi", "week"}.isdisjoint(stems)
+    if is_daily and (hours := items[at[0]][1]):
+        found = dict.fromkeys(_WEEK[:4] if any(e in _DAYS for e in stems) else _WEEK, hours)
+    is_daily = is_daily and len(at) < len(items)
+    for n, days in [(n, days) for n, (days, _, _) in enumerate(items) if days]:
+        earlier, later = [m for m in at if m < n], [m for m in at if m > n]
+        order = (*reversed(earlier), *later) if at[0] == 0 else (*later, *reversed(earlier))
+        # "9:00 to 17:00 Monday to Friday, on Saturday 10:00 to 12:00" ends the other way round
+        is_last = later == [len(items) - 1] == [n + 1]
+        turned = is_last and (is_daily or n - 1 not in at or items[n + 1][2])
+        hours = items[n + 1 if turned else order[0]][1]
+        for day in days:
+            found.pop(day, None)
+            found |= {day: hours} if hours else {}
+    return found, is_daily
+
+
+def _days_and_hours(stems: Sequence[str]) -> list[tuple[list[str], Hours | None, bool]]:
+    """
+    Return the groups of days and the hours between them, in the order of a text.
+
+    Of hours also whether they only say until when; they are None where half is unknown.
+    """
+    items: list[tuple[list[str], Hours | None, bool]] = []
+    day_at, ended = -1, -1
+    for n, each in enumerate(stems):
+        before = stems[n - 1] if n else ""
+        if days := [each] if each in _WEEK else _DAYS.get(each, []):
+            joined = items and items[-1][0] and _JOINING.issuperset(stems[day_at + 1 : n])
+            last = items[-1][0] if joined else []
+            if last and before in _THROUGH:
+                first, end = _WEEK.index(last[-1]), _WEEK.index(days[0])
+                last += [_WEEK[d % 7] for d in range(first + 1, end + 7 * (end < first))]
+            last += days if before != "no" else []
+            items += [(last, None, False)] if last and not joined else []
+            day_at = n
+        elif ":" in each and n > ended:
+            known = [hours for _, hours, _ in items if hours]
+            linked = n + 1 + (stems[n + 1 : n + 2] in _LINKING)
+            if ":" in "".join(stems[linked : linked + 1]):
+                items.append(([], (each, stems[linked]), False))
+                ended = linked
+            else:
+                until = bool(known) and before in _THROUGH
+                items.append(([], (known[-1][0], each) if until else None, until))
+    return items
