@@ -143,6 +143,11 @@ class Passages:
         return row, "".join([word.surface[0] if word.capital else " " for word in row])
 
     @cached_property
+    def timed(self) -> Sequence[int]:
+        """The sentences with times of day."""
+        return sorted({n for stem, held in self.index.items() if ":" in stem for n in held})
+
+    @cached_property
     def prefixes(self) -> frozenset[str]:
         """The first five letters of all words."""
         return frozenset([stem[:PREFIX] for stem in self.index])

@@ -20,7 +20,13 @@ from monitor.scoring.local.passages import (
     Passages,
     Rewrite,
 )
-from monitor.scoring.local.records import RECORD_FEATURES, Attribute, compare, read_attributes
+from monitor.scoring.local.records import (
+    RECORD_FEATURES,
+    Attribute,
+    changed_hours,
+    compare,
+    read_attributes,
+)
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
@@ -163,7 +169,7 @@ def read_claim(
         absent = sum([w for each, w in long if each in passages.index]) < bound and (
             sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
         )
-    changes = changed_details(aligned)
+    changes = changed_details(aligned) or tuple(changed_hours(aligned))
     if not changes and figures[_NUMBERS_ABSENT]:
         changes = other_figure(aligned, query)
     changes = () if changes and CALCULATION.search(claim) else changes

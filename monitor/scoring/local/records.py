@@ -30,6 +30,12 @@ _ITEM = re.compile(
 _WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 #: Words for several weekdays; people mean different days by them, and these by all.
 _DAYS = {stem("weekdays"): _WEEK[:4], stem("weekends"): _WEEK[5:6]}
+_ENGLISH_DAYS = {
+    each: day
+    for days in language()["weekdays"]["days"]
+    for each, day in zip(days.split(), _WEEK, strict=True)
+}
+_MEANING = {each: stem(to) for each, to in language()["weekdays"]["meaning"].items()}
 _THROUGH = listed("towards") | {stem("through"), stem("thru")}
 _LINKING = [[each] for each in (*_THROUGH, "and")]
 _JOINING = _THROUGH | {"and", "on", "also"}
@@ -122,7 +128,7 @@ def compare(
         elif not (said and elsewhere):
             found["unknown"] += 1
     values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
-    changes = {change.said: change for change in (*_numbers(aligned), *_hours(aligned))}
+    changes = {change.said: change for change in (*_numbers(aligned), *changed_hours(aligned))}
     # of several attributes it may be another that a claim denies
     plain = [change for change, said in certain if said or sum(values) == 1]
     return values, (*changes.values(), *plain)
@@ -242,14 +248,15 @@ def _numbers(aligned: Aligned) -> Iterator[WordChange]:
             yield from (surely(aligned, change),) if change else ()
 
 
-def _hours(aligned: Aligned) -> Iterator[WordChange]:
-    """Compare the hours of a claim with those of its days in the lines of the records."""
+def changed_hours(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare the hours of a claim with those that a sentence of the passages has for its days."""
     if ":" not in "".join([word.stem for word in aligned.tokens if word.number]):
         return
-    said, is_daily = _read_hours(_DAY_TO_DAY.sub(" to ", aligned.text[:_MOST_CHARS]))
+    passages, text = aligned.passages, _DAY_TO_DAY.sub(" to ", aligned.text[:_MOST_CHARS])
+    said, is_daily = _read_hours(text, passages.language)
     differing: list[WordChange] = []
-    for number in sorted({n for day in said for n in aligned.passages.holders(day)}):
-        told, _ = _read_hours(aligned.passages.sentences[number][1])
+    for number in passages.timed if said else ():
+        told, _ = _read_hours(passages.sentences[number][1], passages.language)
         days = [day for day, hours in said.items() if told.get(day, hours) != hours]
         days = [day for day in days if len({*told[day]}) > 1]  # from 0:00 to 0:00 says nothing
         if days:
@@ -263,14 +270,19 @@ def _hours(aligned: Aligned) -> Iterator[WordChange]:
     yield from differing[:1]
 
 
-def _read_hours(text: str) -> tuple[dict[str, Hours], bool]:
+def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
     """
     Return from when to when each weekday is open, and whether some are only meant by "daily".
 
     Days may stand before their hours or behind them. "Until 22:00" keeps the opening time. Hours
     that are hedged are none.
     """
-    stems = [word.stem for word in words(plain_times(_MARKS.sub(" also ", text)))]
+    said = words(plain_times(_MARKS.sub(" also ", text), in_language))
+    stems = [word.stem for word in said]
+    lower = [word.surface.lower() for word in said]
+    english = [_ENGLISH_DAYS.get(each) or _ENGLISH_DAYS.get(each.rstrip("s")) for each in lower]
+    if any(english):
+        stems = [d or _MEANING.get(w, s) for d, w, s in zip(english, lower, stems, strict=True)]
     items = _days_and_hours(stems)
     at = [n for n, (days, _, _) in enumerate(items) if not days]  # where hours are
     choice = any(
