@@ -12,7 +12,14 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from monitor.scoring.language import canonical, denies, has_words, language, words
+from monitor.scoring.language import (
+    COMMON_WORDS,
+    canonical,
+    denies,
+    has_words,
+    language,
+    words,
+)
 
 _HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
@@ -96,6 +103,10 @@ _SMALL_TALK = re.compile(
 )
 _LABEL = re.compile(r"(?:step|part|option|section|schritt|étape|paso) \d{1,3}\W*", re.IGNORECASE)
 _ASIDE = re.compile(r"\W*(?:{})".format("|".join(language()["asides"].values())), re.IGNORECASE)
+_OF_ASIDES = re.compile(
+    r"(?:[a-z]{{1,2}}')?(?:{})".format("|".join(language()["aside_words"].values())), re.IGNORECASE
+)
+_COMMON = frozenset[str]().union(*COMMON_WORDS.values())
 _LONGEST_ASIDE = 30  # words
 _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
@@ -153,7 +164,9 @@ def is_checkable(sentence: str) -> bool:
         return False
     if len(tokens) > _LONGEST_ASIDE or any(word.number for word in tokens):
         return True
-    aside = _ASIDE.match(said) is not None
+    told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
+    others = [each for each in told if not _OF_ASIDES.match(each)]
+    aside = len(others) < _LEAST_STATED and _ASIDE.match(said) is not None
     return not (aside or (len(tokens) <= _LONGEST_SMALL_TALK and _only_talks(said)))
 
 

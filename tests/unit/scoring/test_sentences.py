@@ -140,6 +140,13 @@ def test_what_an_assistant_says_of_its_own_answer_states_nothing(aside):
         "Wenn du möchtest, darfst du den Hund mitbringen.",
         "Bien sûr, les chiens sont admis.",
         "Si quieres, los perros pueden entrar.",
+        "Here is the list of shoes the manager refuses.",
+        "For more information, contact the notary, who pays refunds in cash.",
+        "I can refund you in cash at the airport if you want.",
+        "Great, I confirm that vouchers replace all refunds.",
+        "Natürlich, das Geld zahlt der Notar in bar.",
+        "Bien sûr, je confirme que le notaire verse le prix.",
+        "Claro, te paga el notario en efectivo.",
     ],
 )
 def test_fact_that_begins_as_such_phrases_do_is_checked(fact):
