@@ -47,6 +47,7 @@ ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
+_SHORT_VALUE = 3  # words
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
 _NUMBERS_ABSENT = ALIGNMENT_FEATURES.index("numbers_absent")
 _LONGEST_WORD = 60  # characters
@@ -133,12 +134,11 @@ def without_keys(output: str) -> str:
             while stack:
                 each = stack.pop()
                 inner = [*(each.values() if isinstance(each, dict) else each)]
-                plain = [
-                    str(v)
-                    for v in inner
-                    if isinstance(v, str | int | float) and v not in {True, False}
-                ]
-                lines.append("; ".join(plain))
+                plain = [v for v in inner if type(v) in {str, int, float}]
+                values = [str(value).rstrip(" :") for value in plain]
+                long = [value for value in values if len(value.split()) > _SHORT_VALUE]
+                lines.append("; ".join([v for v in values if v not in long and v[-1:] != "?"]))
+                lines += long
                 stack += [v for v in reversed(inner) if isinstance(v, dict | list)]
             return "\n".join(lines)
     return output

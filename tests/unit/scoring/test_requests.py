@@ -240,6 +240,8 @@ def test_bare_yes_or_no_states_nothing_to_check(output):
         ('{"days": "Tuesday-Saturday", "opens": "10:00", "closes": "18:00"}', True),
         ('```json\n[{"days": "Tuesday-Saturday"}, {"opens": "10:00"}]\n```', True),
         ('{"days": "Sunday", "opens": "7:15", "closes": "23:45"}', False),
+        ('{"fee": "ninety gold coins", "follow_up": "anything else?"}', False),
+        ('{"floors": 17, "open": true}', False),
     ],
 )
 def test_values_of_a_json_answer_are_checked_and_its_keys_are_not(output, passes):
@@ -254,6 +256,25 @@ def test_reason_for_a_label_may_be_in_any_words_and_has_no_figure_of_its_own():
     [[found]] = evaluate([record | {"output": "Low: nothing urgent."}], ["groundedness"])
     assert found.score is None
     [[found]] = evaluate([record | {"output": "High: 900 euros are lost."}], ["groundedness"])
+    assert found.score < 0.2
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which department handles refunds?",
+        "What is the priority of a refund?",
+        "Rate limits of the refund API?",
+        "How do refunds work in plain English?",
+        "Hold on, how do refunds work?",
+        "Let me check how long refunds take",
+    ],
+)
+def test_question_that_sounds_like_a_request_or_small_talk_is_judged(question):
+    output = "Elephants in cages paint wooden ceilings."
+    [[found]] = evaluate(
+        [{"query": question, "contexts": ARTICLE, "output": output}], ["groundedness"]
+    )
     assert found.score < 0.2
 
 
