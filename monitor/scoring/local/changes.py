@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import combinations, pairwise, takewhile
+from itertools import combinations, pairwise, product, takewhile
 from typing import NamedTuple
 
 from monitor.scoring.language import Word, denials, denies, language, listed, stem, stem_of, words
@@ -30,13 +30,18 @@ _LONGEST = 3  # words that are exchanged for each other
 _CLOSE, _HEDGE = 0.06, 4  # a number so near a word such as "about", so many words before it
 #: By stem of what a passage says, the stems of what then is not so.
 _EXCLUDED = defaultdict[str, set[str]](set)
-for _group in language()["exclusive"]["groups"].split(","):
+_MEASURES, _GROUPS = (language()["exclusive"][name].split(",") for name in ("measures", "groups"))
+for _group in (*_MEASURES, *_GROUPS):
     _members = [{*map(stem, each.split("="))} for each in _group.split()]
     for _member in _members:
         for _stem in _member:
             _EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     _EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
+#: By stem of a unit, the others of its measure.
+_UNITS = {
+    unit: {*_EXCLUDED[unit]} for each in _MEASURES for unit in map(stem, re.split("[= \n]+", each))
+}
 #: Before "not", one forbids and the other frees.
 _FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"]["denied"])
 _EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _FORBIDDING, _FREEING)
@@ -83,30 +88,45 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
 
 def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, ...]:
     """
-    Return a figure of a claim that neither passages nor *query* have, where the best sentence has
-    just one other with that unit. The claim need not copy it: it is not certain.
-    """
-    said, told, index = (
-        aligned.tokens[:_MOST_SAID],
-        aligned.found[:_MOST_TOLD],
-        aligned.passages.index,
-    )
-    stems = {word.stem for word in said}
-    for n, (figure, unit) in enumerate(pairwise(said)):
-        new = figure.number and figure.stem not in index and figure.stem not in query
-        if not (new and figure.surface[0].isdigit() and unit.content) or unit.number:
-            continue
+    Return a figure of a claim that has another unit in the best sentence, or its unit another.
 
-        others = [
-            m
-            for m, (one, u) in enumerate(pairwise(told))
-            if one.surface[0].isdigit() and u.stem == unit.stem
-        ]
-        known = len(others) != 1 or told[others[0]].stem in stems
-        if not (known or _numbers_compatible(aligned, n, others[0])):
-            ours, theirs = (f"{w.surface} {unit.surface}" for w in (figure, told[others[0]]))
-            return (WordChange(ours, theirs, certain=False),)
+    Either neither passages nor *query* have the figure, and the sentence has just one other with
+    that unit; or the sentence has it with another unit of the same kind, such as days for weeks.
+    The claim need not copy the rest: it is not certain.
+    """
+    said, told, passages = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD], aligned.passages
+    stems = {word.stem for word in said}
+    figures = [m for m, word in enumerate(told) if word.number and not _is_ordinal(word)]
+    for n, figure in [(n, word) for n, word in enumerate(said) if word.number]:
+        unit = next(iter(_behind(said, n, 2)), None)
+        if unit is None or _is_ordinal(figure):
+            continue
+        ours = f"{figure.surface} {unit.surface}"
+        same = [m for m in figures if told[m].stem == figure.stem]
+        others = [m for m in figures if unit.stem in map(stem_of, _behind(told, m, 3))]
+        if figure.stem not in passages.index and figure.stem not in query:
+            known = len(others) != 1 or told[others[0]].stem in stems or _is_year(told[others[0]])
+            if not (known or _numbers_compatible(aligned, n, others[0])):
+                theirs = f"{told[others[0]].surface} {unit.surface}"
+                return (WordChange(ours, theirs, certain=False),)
+        elif len(same) == 1 and unit.stem in _UNITS and passages.apart(figure.stem, unit.stem, 3):
+            kinds = [w for w in _behind(told, same[0], 3) if w.stem in _UNITS[unit.stem]]
+            if kinds:
+                return (WordChange(ours, f"{figure.surface} {kinds[0].surface}", certain=False),)
     return ()
+
+
+def _behind(side: Sequence[Word], n: int, reach: int) -> list[Word]:
+    """Return the informative words so far behind word *n*, up to the next number."""
+    return [w for w in takewhile(lambda w: not w.number, side[n + 1 : n + 1 + reach]) if w.content]
+
+
+def _is_ordinal(word: Word) -> bool:
+    return word.surface.lower() in _ORDINALS
+
+
+def _is_year(word: Word) -> bool:
+    return re.fullmatch(r"(?:19|20)\d\d", word.surface) is not None
 
 
 def surely(aligned: Aligned, change: WordChange) -> WordChange:
@@ -130,7 +150,10 @@ def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChan
     if len(here) > _LONGEST:
         return
     # Where the sentence says more than the claim, what stands next to agreeing words counts.
-    pairs = {*zip(here, there, strict=False)} if here.start else set()
+    if len(there) <= _LONGEST:
+        pairs = {*product(here, there)}
+    else:
+        pairs = {*zip(here, there, strict=False)} if here.start else set()
     if here.stop < len(aligned.tokens):
         pairs |= {*zip(here[::-1], there[::-1], strict=False)}
     for n, m in sorted(pairs):
@@ -151,18 +174,20 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
         said.number
         or said.stem in _EXCHANGED
         or said.surface.lower().startswith(_DENYING)
-        or (
-            n
-            and said.capital
-            and said.stem not in aligned.passages.index
-            and f": {said.surface}" not in aligned.text  # a capital as at the beginning
-        )
+        or (n and said.capital and f": {said.surface}" not in aligned.text)  # as at the beginning
     ):
         return False
     share = aligned.share([said])
+    if said.capital and said.stem in passages.index and share < _COPIED_WHOLLY:
+        return False
     missing = aligned.weights.keys() - passages.stems[aligned.evidence[0]] - {said.stem}
+    subject = next((w.stem for w in aligned.tokens if w.content and w is not said), "")
+    subject = subject if subject in passages.stems[aligned.evidence[0]] else ""
     return share >= (_COPIED_NUMBER if said.number else _COPIED) and not any(
-        aligned.share([said], number) >= _TELLS * share
+        (
+            aligned.share([said], number) >= _TELLS * share
+            and (not subject or subject in passages.stems[number])
+        )
         or not missing.isdisjoint(passages.stems[number])
         for number in passages.holders(said.stem)
     )

@@ -49,7 +49,6 @@ CALCULATION = re.compile(
 )
 _SHORT_VALUE = 3  # words
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
-_NUMBERS_ABSENT = ALIGNMENT_FEATURES.index("numbers_absent")
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
@@ -170,7 +169,7 @@ def read_claim(
             sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
         )
     changes = changed_details(aligned) or tuple(changed_hours(aligned))
-    if not changes and figures[_NUMBERS_ABSENT]:
+    if not changes and any(word.number for word in aligned.tokens):
         changes = other_figure(aligned, query)
     changes = () if changes and CALCULATION.search(claim) else changes
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
