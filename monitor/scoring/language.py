@@ -87,7 +87,11 @@ _CONTRACTED = ("'d", "'re", "'ve", "'ll", "'m")  # "they're" says as much as "th
 #: "U.S.", "p.m.", "F.E.A.R."
 _DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
 _MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
-_MONEY = re.compile("[$€£¥]")
+#: "$5 million" is read as "5 million dollar".
+_MONEY = re.compile(
+    r"([$€£¥])\s?((?:\d[\d.,]*(?<=\d)(?:\s?(?:thousand|million|billion|trillion|bn|m|k)\b)?)?)",
+    re.IGNORECASE,
+)
 _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
 #: "50 000" is one number; the mark between its groups is a space by now, narrow ones as well.
@@ -201,7 +205,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
     text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     pattern = _ASCII_WORD
     if "$" in text or not text.isascii():
-        text = _MONEY.sub(lambda match: _CURRENCIES[match[0]], text)
+        text = _MONEY.sub(lambda match: f" {match[2]}{_CURRENCIES[match[1]]}", text)
     if not text.isascii():
         marked = _MAY_BE_MARKED.search(text)
         pattern, text = (_MARKED_WORD, spaced(text)) if marked else (_PLAIN_WORD, text)
