@@ -106,6 +106,7 @@ _ASIDE = re.compile(r"\W*(?:{})".format("|".join(language()["asides"].values()))
 _OF_ASIDES = re.compile(
     r"(?:[a-z]{{1,2}}')?(?:{})".format("|".join(language()["aside_words"].values())), re.IGNORECASE
 )
+_OFFERED_TEXT = re.compile(language()["linking"]["offered_text"], re.IGNORECASE)
 _COMMON = frozenset[str]().union(*COMMON_WORDS.values())
 _LONGEST_ASIDE = 30  # words
 _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
@@ -166,7 +167,9 @@ def is_checkable(sentence: str) -> bool:
         return True
     told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
     others = [each for each in told if not _OF_ASIDES.match(each)]
-    aside = len(others) < _LEAST_STATED and _ASIDE.match(said) is not None
+    # "a letter to the landlord", "feel free"
+    own = any(map(_OFFERED_TEXT.match, told)) or "feel" in map(str.lower, told)
+    aside = len(others) <= own and _ASIDE.match(said) is not None
     return not (aside or (len(tokens) <= _LONGEST_SMALL_TALK and _only_talks(said)))
 
 

@@ -174,7 +174,7 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
         said.number
         or said.stem in _EXCHANGED
         or said.surface.lower().startswith(_DENYING)
-        or (n and said.capital and f": {said.surface}" not in aligned.text)  # as at the beginning
+        or (n and said.capital)
     ):
         return False
     share = aligned.share([said])
@@ -199,8 +199,6 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     said, told = tokens[n], found[m]
     if any(told.stem == word.stem for word in tokens) or said.number != told.number:
         return None
-    if (said.surface.lower() in _ORDINALS) != (told.surface.lower() in _ORDINALS):
-        return None  # "two sick passengers" are not the first one
     ours, theirs = said.surface, told.surface
     if said.number:
         sides = (tokens[n : n + 2], found[m : m + 2])
@@ -220,10 +218,12 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         excluded = len({any(map(denies, side)) for side in rest}) == 1
     else:  # a shorter or longer form of a name is the same name
         names = names and n > 0 and said.capital and told.capital
+        names = names and not all(word.number for word in found[:m])  # as at the beginning
         alike = ours.isupper() or theirs.isupper() or ours[:3].lower() == theirs[:3].lower()
         whole = "".join([word.surface for word in found]).lower()
         excluded = names and not alike and ours.lower() not in whole
-    return WordChange(ours, theirs) if excluded else None
+    # "two sick passengers" and "the first one" may both be right
+    return WordChange(ours, theirs, _is_ordinal(said) == _is_ordinal(told)) if excluded else None
 
 
 def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
@@ -272,8 +272,9 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
             told = told[a:b]
             break
     theirs = _negations(told)
-    if _UNTIL.intersection(map(stem_of, told)).difference(map(stem_of, said)):
-        return None  # what does not happen until Friday happens then
+    for until, behind in pairwise(told):
+        if until.stem in _UNTIL and behind.stem in weights:
+            return None  # what does not happen until Friday happens on Friday
     if len(mine) + len(theirs) != 1 or _told_by(
         aligned,
         _TELLS,

@@ -19,6 +19,7 @@ from monitor.scoring.local.passages import (
     Aligned,
     Passages,
     Rewrite,
+    spaced_key,
 )
 from monitor.scoring.local.records import (
     RECORD_FEATURES,
@@ -48,7 +49,6 @@ CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
 _SHORT_VALUE = 3  # words
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
@@ -93,13 +93,14 @@ def read(
     """Split and measure; without passages nothing is measured."""
     asked_for = (query or "")[:MOST_QUERY_CHARS]
     in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH
-    passages, stated = Passages(contexts, in_language), without_keys(output)
+    passages = Passages(contexts, in_language)
+    stated = without_keys(output, passages)
     found, marked = split_sentences(stated), "\n" in stated or "`" in stated
     unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
-    fewest = 1 if is_word else FEWEST_MISSING
+    fewest = 1 if is_word or stated is not output else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
         return read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
@@ -119,26 +120,36 @@ def read(
     return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
 
 
-def without_keys(output: str) -> str:
+def without_keys(output: str, passages: Passages) -> str:
     """
-    Return the values of an output that is JSON, a line for every object; others as they are.
+    Return what an output that is JSON states; others as they are.
 
-    A request names the keys, which the passages need not hold. A value of several words is a line
-    of its own.
+    A request names the keys: those that the passages lack are left out. Names, figures and texts
+    stand on a line of their own, labels of an object on one. Yes, no, null, questions and what
+    states nothing are left out.
     """
-    text = _FENCED.sub(r"\1", output.strip())
+    text = output.strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        text = text[text.index("\n") : -len("```")].strip()
     with contextlib.suppress(ValueError, RecursionError):
         if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
             lines, stack = list[str](), [json.loads(text)]
             while stack:
                 each = stack.pop()
-                inner = [*(each.values() if isinstance(each, dict) else each)]
-                plain = [v for v in inner if type(v) in {str, int, float}]
-                values = [str(value).rstrip(" :") for value in plain]
-                long = [value for value in values if len(value.split()) > _SHORT_VALUE]
-                lines.append("; ".join([v for v in values if v not in long and v[-1:] != "?"]))
-                lines += long
-                stack += [v for v in reversed(inner) if isinstance(v, dict | list)]
+                items = [*each.items()] if isinstance(each, dict) else [("", v) for v in each]
+                labels = []
+                for key, value in items:
+                    stated = " ".join(str(value).strip("`#> :").split())
+                    if type(value) not in {str, int, float} or not is_checkable(stated):
+                        continue
+                    if stated.islower() and len(stated.split()) <= _SHORT_VALUE:
+                        labels.append(stated)
+                        continue
+                    name = spaced_key(str(key))
+                    known = all(word.stem in passages.index for word in words(name))
+                    lines.append(f"{name}: {stated}" if name and known else stated)
+                lines.append("; ".join(labels))
+                stack += [value for _, value in reversed(items) if isinstance(value, dict | list)]
             return "\n".join(lines)
     return output
 

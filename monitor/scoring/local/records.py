@@ -40,6 +40,7 @@ _THROUGH = listed("towards") | {stem("through"), stem("thru")}
 _LINKING = [[each] for each in (*_THROUGH, "and")]
 _JOINING = _THROUGH | {"and", "on", "also"}
 _MARKS = re.compile(r"[(),;]")
+_NEAR, _MOST_TIMED = 6, 50  # words between days; sentences with times that are read
 _DAY_TO_DAY = re.compile(r"(?<=[a-z])\.?\s?[–—-]\s?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun))")
 _MOST_OF_A_WEEK = 3  # days with hours: the others are closed
 
@@ -255,8 +256,8 @@ def changed_hours(aligned: Aligned) -> Iterator[WordChange]:
     passages, text = aligned.passages, _DAY_TO_DAY.sub(" to ", aligned.text[:_MOST_CHARS])
     said, is_daily = _read_hours(text, passages.language)
     differing: list[WordChange] = []
-    for number in passages.timed if said else ():
-        told, _ = _read_hours(passages.sentences[number][1], passages.language)
+    for number in passages.timed[:_MOST_TIMED] if said else ():
+        told, _ = _read_hours(passages.sentences[number][1][:_MOST_CHARS], passages.language)
         days = [day for day, hours in said.items() if told.get(day, hours) != hours]
         days = [day for day in days if len({*told[day]}) > 1]  # from 0:00 to 0:00 says nothing
         if days:
@@ -270,6 +271,7 @@ def changed_hours(aligned: Aligned) -> Iterator[WordChange]:
     yield from differing[:1]
 
 
+@lru_cache(maxsize=512)  # each claim about hours reads the same sentences
 def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
     """
     Return from when to when each weekday is open, and whether some are only meant by "daily".
@@ -320,7 +322,8 @@ def _days_and_hours(stems: Sequence[str]) -> list[tuple[list[str], Hours | None,
     for n, each in enumerate(stems):
         before = stems[n - 1] if n else ""
         if days := [each] if each in _WEEK else _DAYS.get(each, []):
-            joined = items and items[-1][0] and _JOINING.issuperset(stems[day_at + 1 : n])
+            near = items and items[-1][0] and n - day_at < _NEAR
+            joined = near and _JOINING.issuperset(stems[day_at + 1 : n])
             last = items[-1][0] if joined else []
             if last and before in _THROUGH:
                 first, end = _WEEK.index(last[-1]), _WEEK.index(days[0])
@@ -329,12 +332,12 @@ def _days_and_hours(stems: Sequence[str]) -> list[tuple[list[str], Hours | None,
             items += [(last, None, False)] if last and not joined else []
             day_at = n
         elif ":" in each and n > ended:
-            known = [hours for _, hours, _ in items if hours]
+            known = next((hours for _, hours, _ in reversed(items) if hours), None)
             linked = n + 1 + (stems[n + 1 : n + 2] in _LINKING)
             if ":" in "".join(stems[linked : linked + 1]):
                 items.append(([], (each, stems[linked]), False))
                 ended = linked
             else:
-                until = bool(known) and before in _THROUGH
-                items.append(([], (known[-1][0], each) if until else None, until))
+                until = known is not None and before in _THROUGH
+                items.append(([], (known[0], each) if known and until else None, until))
     return items

@@ -242,6 +242,8 @@ def test_bare_yes_or_no_states_nothing_to_check(output):
         ('{"days": "Sunday", "opens": "7:15", "closes": "23:45"}', False),
         ('{"fee": "ninety gold coins", "follow_up": "anything else?"}', False),
         ('{"floors": 17, "open": true}', False),
+        ('{"status": "ok", "city": "Paris"}', False),
+        ('{"fee": "gold coins", "note": "I don\'t know"}', False),
     ],
 )
 def test_values_of_a_json_answer_are_checked_and_its_keys_are_not(output, passes):
