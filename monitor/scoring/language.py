@@ -12,9 +12,10 @@ import html
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from importlib import resources
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -58,10 +59,8 @@ _MARK_CODES = [
     for code in range(0x300, 0x20000)  # beyond it there are only variation selectors
     if unicodedata.category(chr(code))[0] == "M" or code in {0xFF9E, 0xFF9F}
 ]
-_FIRST_MARKS = sorted({*_MARK_CODES} - {code + 1 for code in _MARK_CODES})
-_LAST_MARKS = sorted({*_MARK_CODES} - {code - 1 for code in _MARK_CODES})
-#: The combining marks of all scripts as ranges, for use inside a character class.
-MARKS = "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(_FIRST_MARKS, _LAST_MARKS, strict=True))
+#: The combining marks of all scripts, for use inside a character class.
+MARKS = "".join(map(chr, _MARK_CODES))
 #: What may be a mark, or of a script without spaces: texts without it are read six times as fast.
 _MAY_BE_MARKED = re.compile("[\u0300-\u1fff\u20d0-\u20ff\u2c00-\U0001ffff]")
 # Normalising sorts the marks of a letter in quadratic time; no script has thirty of them.
@@ -69,15 +68,12 @@ _MARKS_ON_END = re.compile(rf"([{MARKS}]{{30}})[{MARKS}]+")
 _FIGURE = r"\d+(?:[.,:]\d+)*"
 _LETTERS = rf"[^\W\d_]++(?:[{MARKS}]++[^\W\d_]*+)*+"  # vowels of many scripts are marks
 _MARKED_WORD = re.compile(rf"{_LETTERS}(?:'{_LETTERS})*|{_FIGURE}")
-# Begin with one class of characters, for which the engine scans quickly.
-_PLAIN_WORD, _ASCII_WORD = (
-    re.compile(rf"{first}(?:(?<!\d){letter}*+(?:'{letter}++)*|\d*(?:[.,:]\d+)*)")
-    for first, letter in ((r"[^\W_]", r"[^\W\d_]"), ("[A-Za-z0-9]", "[A-Za-z]"))
-)
+# Begins with one class of characters, for which the engine scans quickly.
+_PLAIN_WORD = re.compile(r"[^\W_](?:(?<!\d)[^\W\d_]*+(?:'[^\W\d_]++)*|\d*(?:[.,:]\d+)*)")
 # Scripts written without spaces: every character stands for itself.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 #: Marks of which many texts have no other letters that are not ASCII: those are read faster.
-_TYPOGRAPHY = (("’", "'"), ("‘", "'"), ("“", '"'), ("”", '"'), ("–", "-"), ("—", "-"), ("•", " "))
+_TYPOGRAPHY = [*zip("’‘“”–—•", "''\"\"-- ", strict=True)]
 _NOT = re.compile(r"[nN](?<=\w.)'[tT]\b")
 _IRREGULAR_NOT = (("can't", "can not"), ("Can't", "Can not"), ("CAN'T", "CAN NOT"),
                   ("won't", "will not"), ("Won't", "Will not"), ("WON'T", "WILL NOT"))  # fmt: skip
@@ -85,8 +81,7 @@ _IRREGULAR_NOT = (("can't", "can not"), ("Can't", "Can not"), ("CAN'T", "CAN NOT
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 _CONTRACTED = ("'d", "'re", "'ve", "'ll", "'m")  # "they're" says as much as "they"
 #: "U.S.", "p.m.", "F.E.A.R."
-_DOTTED = re.compile(r"(?<![.\w])(?:[^\W\d_]\.){2,10}(?!\w)")
-_MAY_BE_DOTTED = re.compile(r"\.\w\.")  # six times as fast
+_DOTTED = re.compile(r"[^\W\d_]\.(?<![.\w]..)(?:[^\W\d_]\.){1,9}(?!\w)")
 #: "$5 million" is read as "5 million dollar".
 _MONEY = re.compile(
     r"([$€£¥])\s?((?:\d[\d.,]*(?<=\d)(?:\s?(?:thousand|million|billion|trillion|bn|m|k)\b)?)?)",
@@ -95,9 +90,10 @@ _MONEY = re.compile(
 _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
 #: "50 000" is one number; the mark between its groups is a space by now, narrow ones as well.
+_MAY_BE_SPACED = re.compile(r" (?<=\d.)\d\d\d")  # three times as fast
 _SPACED_THOUSANDS = re.compile(r"\d(?<![\d.,:].)\d{0,2}(?: \d{3})+(?![.:]?\d)")
 _LONG_NUMBER = 15
-#: A word that was read before takes a fiftieth of the time; 20,000 words are 6 MB a language.
+#: What was read before takes a fiftieth of the time; 20,000 words are up to 8 MB a language.
 _MOST_KEPT, _LONGEST_KEPT = 20_000, 40
 #: Several readers of one sample ask for the words of its sentences.
 _MOST_TEXTS_KEPT, _LONGEST_TEXT_KEPT = 1_024, 500
@@ -148,23 +144,39 @@ class Word(NamedTuple):
 stem_of = itemgetter(Word._fields.index("stem"))  #: fast, for many words
 
 
-class _Words(dict[str, Word]):
-    """The words of a language that were read lately, by surface."""
+class _Kept(dict[str, Any]):
+    """What was read lately, by how it is written."""
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, read: Callable[[str], Any]) -> None:
         super().__init__()
-        self._language = language
+        self._read = read
 
-    def __missing__(self, surface: str) -> Word:
-        word = Word.read(surface, self._language)
-        if len(surface) <= _LONGEST_KEPT:
+    def __missing__(self, text: str) -> Any:
+        found = self._read(text)
+        if len(text) <= _LONGEST_KEPT:
             if len(self) >= _MOST_KEPT:
                 self.clear()
-            self[surface] = word
-        return word
+            self[text] = found
+        return found
 
 
-_words_of_language = cache(_Words)
+@cache
+def vocabulary(language: str) -> tuple[_Kept, _Kept]:
+    """Return what was read lately in a language: words, and those of what stands between spaces."""
+    by_word = _Kept(partial(Word.read, language=language))
+
+    def read(piece: str) -> tuple[Word, ...]:
+        text = piece
+        if "." in text:
+            text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
+        if "'" in text:
+            for short, whole in _IRREGULAR_NOT:
+                text = text.replace(short, whole)
+            text = _NOT.sub(" not", text)
+        pattern = _MARKED_WORD if _MAY_BE_MARKED.search(text) else _PLAIN_WORD
+        return tuple(map(by_word.__getitem__, pattern.findall(spaced(text))))
+
+    return by_word, _Kept(read)
 
 
 def words(text: str, language: str = ENGLISH) -> tuple[Word, ...]:
@@ -191,28 +203,19 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
         for mark, plain in _TYPOGRAPHY:
             text = text.replace(mark, plain)
         text = compatible(text)
-    if _MAY_BE_DOTTED.search(text):
-        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-    lower = text.lower()
-    if any(map(lower.__contains__, _MAY_BE_COMPOUND)):
+    if any(map(text.lower().__contains__, _MAY_BE_COMPOUND)):
         text = _COMPOUND.sub(
             lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
         )
-    if "n't" in text or "N'T" in text:
-        for short, whole in _IRREGULAR_NOT:
-            text = text.replace(short, whole)
-        text = _NOT.sub(" not", text)
-    text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
-    pattern = _ASCII_WORD
+    if _MAY_BE_SPACED.search(text):
+        text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     if "$" in text or not text.isascii():
+        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
         text = _MONEY.sub(lambda match: f" {match[2]}{_CURRENCIES[match[1]]}", text)
-    if not text.isascii():
-        marked = _MAY_BE_MARKED.search(text)
-        pattern, text = (_MARKED_WORD, spaced(text)) if marked else (_PLAIN_WORD, text)
     if text.count("\0") != len(texts) - 1:  # somebody wrote one
         return [words_of([each.replace("\0", " ")], language)[0] for each in texts]
-    read = _words_of_language(language).__getitem__
-    return [tuple(map(read, pattern.findall(each))) for each in text.split("\0")]
+    read = vocabulary(language)[1].__getitem__
+    return [tuple(chain.from_iterable(map(read, each.split()))) for each in text.split("\0")]
 
 
 _STEMMED = frozenset(Stemmer.algorithms())
@@ -278,7 +281,7 @@ def light() -> frozenset[str]:
 
 def has_words(text: str) -> bool:
     """Return whether *text* holds any word, without reading it to the end."""
-    return _PLAIN_WORD.search(compatible(text)) is not None
+    return (re.search("[A-Za-z0-9]", text) or _PLAIN_WORD.search(compatible(text))) is not None
 
 
 def spaced(text: str) -> str:

@@ -52,6 +52,8 @@ def split_sentences(text: str) -> tuple[str, ...]:
         start = 0
         for match in _END.finditer(bare):
             at, end = match.span()
+            if end == len(bare):
+                break
             if bare[at] == "." and (end == at + 1 or bare[at + 1] == ")"):
                 before = bare[max(at - _LONGEST_WORD, 0) : at].rsplit(None, 1)
                 word = before[-1].lstrip("(\"'“‘").lower() if before else ""
@@ -128,15 +130,13 @@ def headings_and_code(text: str) -> frozenset[str]:
     found: list[str] = []
     fenced = False
     for number, line in enumerate(lines, start=1):
-        if _FENCE.match(line):
-            fenced = not fenced
+        fence = _FENCE.match(line) is not None
+        title = _HEADING.fullmatch(line) if number < len(lines) else None
+        if fence or fenced or _ONLY_CODE.fullmatch(line):
             found.append(line)
-        elif fenced or _ONLY_CODE.fullmatch(line):
-            found.append(line)
-        elif number < len(lines) and (title := _HEADING.fullmatch(line)):
-            found.append(title[1] or title[2])
-        elif _is_above_list(line, lines[number : number + 3]):
-            found.append(line)
+        elif title or _is_above_list(line, lines[number : number + 3]):
+            found.append((title and (title[1] or title[2])) or line)
+        fenced ^= fence
     return frozenset(sentence for line in found for sentence in split_sentences(line))
 
 
@@ -155,22 +155,23 @@ def _is_above_list(line: str, below: Sequence[str]) -> bool:
     return own is None or indents[0] < indents[1] or (numbered[0] and not numbered[1])
 
 
-def is_checkable(sentence: str) -> bool:
-    """Return whether *sentence* states something that a passage could support."""
+def is_checkable(sentence: str, within: str = "") -> bool:
+    """Return whether *sentence* states something that a passage could support, *within* a text."""
     if sentence.endswith(("?", "？", ":")) or _LABEL.fullmatch(sentence):
         return False
     said = without_mentions(sentence[:_CHARS_READ])
     tokens = words(said)
-    if not any(word.content for word in tokens) or is_refusal(sentence):
+    if not any(word.content for word in tokens) or is_refusal(sentence, within):
         return False
     if len(tokens) > _LONGEST_ASIDE or any(word.number for word in tokens):
         return True
-    told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
-    others = [each for each in told if not _OF_ASIDES.match(each)]
-    # "a letter to the landlord", "feel free"
-    own = any(map(_OFFERED_TEXT.match, told)) or "feel" in map(str.lower, told)
-    aside = len(others) <= own and _ASIDE.match(said) is not None
-    return not (aside or (len(tokens) <= _LONGEST_SMALL_TALK and _only_talks(said)))
+    if _ASIDE.match(said):
+        told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
+        # "a letter to the landlord", "feel free"
+        own = any(map(_OFFERED_TEXT.match, told)) or "feel" in map(str.lower, told)
+        if sum(not _OF_ASIDES.match(each) for each in told) <= own:
+            return False
+    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
 
 
 def _only_talks(said: str) -> bool:
@@ -185,8 +186,9 @@ def _only_talks(said: str) -> bool:
 
 _REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals"].items()}
 _REFUSAL = re.compile("|".join(_REFUSALS.values()), re.IGNORECASE)
-# All of these begin a word; to say so once keeps the engine from trying each at every letter.
-_ENGLISH_REFUSAL = re.compile(rf"\b(?:{_REFUSALS['English']})", re.IGNORECASE)
+# All of these begin a word; to say so once keeps the engine from trying each at every letter. It
+# reads lower case: without regard to case, it would not skip what begins with another letter.
+_ENGLISH_REFUSAL = re.compile(rf"\b(?:{_REFUSALS['English']})")
 #: Sentences that decline in a word or two.
 _TERSE = re.compile(
     r"(?:unanswerable|unknown|n/?a|no (?:answer|information|data)(?: (?:was )?(?:found|available))?"
@@ -201,21 +203,28 @@ _FIGURE_BEHIND = re.compile(r"[,;]\s(?:[^\W\d_][^\s,;]*\s){2,20}\d.*")
 _BESIDES = re.compile(r"\b(?:although|though|instead|except)\b", re.IGNORECASE)
 
 
-def is_refusal(sentence: str) -> bool:
+@lru_cache(maxsize=8)  # one answer has many sentences, and few hints
+def _hints_of_refusals(text: str) -> list[list[str]]:
+    """Return the hints that *text* has, English ones and others."""
+    lower = text.lower()
+    return [[h for h in _HINTS[name] if h in lower] for name in ("refusing", "refusing_elsewhere")]
+
+
+def is_refusal(sentence: str, within: str = "") -> bool:
     """
     Return whether *sentence* only declines to answer or says that the sources are silent.
 
     "I'm sorry, but I don't know" and "Not specified." decline; "I don't know, but it is open"
     states something. The turns of phrase are those of fifteen languages besides English; in others
-    a refusal is read as a statement, which the passages then do not hold.
+    a refusal is read as a statement, which the passages then do not hold. Sentences *within* one
+    text are read faster.
     """
     if len(sentence) <= _LONGEST_TERSE and _TERSE.fullmatch(sentence.strip()):
         return True
     if sentence.isascii() or not _FOREIGN_LETTER.search(sentence):
-        lower = sentence.lower()
-        hinted = any(map(lower.__contains__, _HINTS["refusing"]))
-        english = hinted and _ENGLISH_REFUSAL.search(sentence)
-        if not english and not any(map(lower.__contains__, _HINTS["refusing_elsewhere"])):
+        lower, (english, foreign) = sentence.lower(), _hints_of_refusals(within or sentence)
+        hinted = any(map(lower.__contains__, english)) and _ENGLISH_REFUSAL.search(lower)
+        if not hinted and not any(map(lower.__contains__, foreign)):
             return False
     if not _REFUSAL.search(sentence) or _BESIDES.search(sentence):
         return False

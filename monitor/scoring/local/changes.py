@@ -44,7 +44,8 @@ _UNITS = {
 }
 #: Before "not", one forbids and the other frees.
 _FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"]["denied"])
-_EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _FORBIDDING, _FREEING)
+_DENIED = dict.fromkeys(_FORBIDDING, _FREEING) | dict.fromkeys(_FREEING, _FORBIDDING)
+_EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _DENIED)
 _NEGATIONS = listed("negations")
 _UNTIL = frozenset({"until", "till", "before"})
 _ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
@@ -75,8 +76,9 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
     held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
-    new = [n for n, word in enumerate(said) if word.stem not in held]
-    if any(can_be_exchanged(aligned, n) for n in new):  # few can, and aligning takes longer
+    new = [n for n, w in enumerate(said) if w.stem not in held and can_be_exchanged(aligned, n)]
+    pairs = ((n, m) for n in new for m in range(len(told)))
+    if any(changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     other = None if found else _denied(aligned, said, told) or _swapped(aligned, said, told)
     found += [other] if other else []
@@ -197,33 +199,31 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     """Return word *n* of a claim and word *m* of its best sentence if one excludes the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
-    if any(told.stem == word.stem for word in tokens) or said.number != told.number:
+    if said.number != told.number:
         return None
     ours, theirs = said.surface, told.surface
+    plain, denied = sorted((ours.lower(), theirs.lower()), key=len)
+    opposed = denied.endswith(plain) and denied.removesuffix(plain) in _DENYING
     if said.number:
         sides = (tokens[n : n + 2], found[m : m + 2])
         ours, theirs = (" ".join(w.surface for w in s if w.content or w is s[0]) for s in sides)
         excluded = not _numbers_compatible(aligned, n, m)
-    elif {said.stem, told.stem} & _FORBIDDING and {said.stem, told.stem} & _FREEING:
+    elif told.stem in _DENIED.get(said.stem, ()):
         behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
         excluded = len(behind) > 1 and all(map(denies, behind))
-    elif said.stem in _EXCLUDED.get(told.stem, ()) or (
-        said.content
-        and any(
-            ours.lower() == each + theirs.lower() or theirs.lower() == each + ours.lower()
-            for each in _DENYING
-        )
-    ):  # a denial on one side turns opposites round
+    elif said.stem in _EXCLUDED.get(told.stem, ()) or (said.content and opposed):
+        # a denial on one side turns opposites round
         rest = ([word for word in side if word not in {said, told}] for side in (tokens, found))
         excluded = len({any(map(denies, side)) for side in rest}) == 1
     else:  # a shorter or longer form of a name is the same name
-        names = names and n > 0 and said.capital and told.capital
-        names = names and not all(word.number for word in found[:m])  # as at the beginning
         alike = ours.isupper() or theirs.isupper() or ours[:3].lower() == theirs[:3].lower()
-        whole = "".join([word.surface for word in found]).lower()
-        excluded = names and not alike and ours.lower() not in whole
+        names = names and n > 0 and said.capital and told.capital and not alike
+        names = names and not all(word.number for word in found[:m])  # as at the beginning
+        excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
+    if not excluded or any(told.stem == word.stem for word in tokens):
+        return None
     # "two sick passengers" and "the first one" may both be right
-    return WordChange(ours, theirs, _is_ordinal(said) == _is_ordinal(told)) if excluded else None
+    return WordChange(ours, theirs, _is_ordinal(said) == _is_ordinal(told))
 
 
 def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:

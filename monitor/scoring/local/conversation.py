@@ -275,11 +275,8 @@ def _is_denied(wanted: Wanted, output: str, clauses: Sequence[Clause]) -> bool:
     denials, names = pattern("denial").findall, wanted.question.keys & wanted.tells.keys()
     yes = pattern("plain_yes", YES_OR_NO).match(output)
     held = [sum(wanted.tells[key] for key in names & each.keys) for each in clauses]
-    least = (
-        _RIVAL * max(held, default=0.0)
-        if yes and not denials(wanted.question.query + output)
-        else 0.0
-    )
+    affirms = yes and not denials(wanted.question.query + output)
+    least = _RIVAL * max(held, default=0.0) if affirms else 0.0
     texts = [c.text for c, each in zip(clauses, held, strict=True) if each >= least]
     return least > 0 and all(len(denials(text)) % 2 for text in texts)
 

@@ -11,13 +11,12 @@ import contextlib
 import json
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import compress, pairwise, zip_longest
 from typing import Any
 
-from monitor.scoring.language import ENGLISH, Word, language, stem_of, words, words_of
+from monitor.scoring.language import ENGLISH, Word, language, stem_of, vocabulary, words, words_of
 from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
@@ -40,21 +39,20 @@ class Passages:
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
-        self.index = index = defaultdict[str, list[int]](list)  #: sentences of a stem, ascending
+        self.index = index = dict[str, tuple[int, ...]]()  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
             is_record, read = read_one(context, language)
             self.has_records |= is_record
             for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
-                place = len(self.words)
-                for holders in map(index.__getitem__, stems):
-                    holders.append(place)
+                place = (len(self.words),)
+                for stem in stems:
+                    held = index.get(stem, ())
+                    if len(held) < _MOST_HOLDERS:
+                        index[stem] = held + place
                 self.sentences.append((number, sentence))
                 self.words.append(tokens)
                 self.stems.append(stems)
-        index.default_factory = None
-        for held in index.values() if len(self.words) > _MOST_HOLDERS else ():
-            del held[_MOST_HOLDERS:]
         most, total = min(len(self.words), _MOST_HOLDERS), len(self.words) + 8.0
         self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(most + 1)]
 
@@ -114,8 +112,9 @@ class Passages:
 
     def parts_at(self, word: str) -> int:
         """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
+        by_word, _ = vocabulary(self.language)
         for at in range(len(word) - 1, 0, -1) if len(word) <= _LONGEST_JOINED else ():
-            tail = Word.read(word[at:], self.language).stem
+            tail = by_word[word[at:]].stem
             if tail in self.index and not self.apart(
                 words(word[:at], self.language)[0].stem, tail, 1
             ):
@@ -369,8 +368,9 @@ class Aligned:
         copied = bytes([pair in one or pair in other for pair in pairwise(stems)]).split(b"\0")
         squares = sum([(len(run) + 1) ** 2 for run in copied if run])
         runs = math.sqrt(squares) / max(len(stems), 1) if len(stems) != 1 else float(known[0])
-        numbers = [n for n, found in enumerate(is_number) if found][:_MOST_COMPARED]
-        names = [n for n, found in enumerate(is_name) if found][:_MOST_COMPARED]
+        numbers, names = (
+            [*compress(range(len(stems)), flags)][:_MOST_COMPARED] for flags in (is_number, is_name)
+        )
         made_up = [not known[n] and stems[n] not in query for n in numbers]
         absent = [not known[n] for n in names if n]
         held = sum([weight for each, weight in self.weights.items() if each in index])
@@ -405,20 +405,22 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     """
     tokens, known = words(plain_times(claim, passages.language), passages.language), passages.index
     new = [word.surface for word in tokens if word.stem not in known]
-    if any(each.isupper() or each in _ONE for each in new):
+    if not _ONE.isdisjoint(new) or any(map(str.isupper, new)):
         written: list[Word] = []
         for word, behind in zip_longest(tokens, tokens[1:]):
             written += passages.written_out(word, behind) or (word,)
         tokens = tuple(written)
-    new = [each.lower() for each in new]
-    if not (new and any(map(passages.squeezed.__contains__, new))):
+    there = {each for each in new if each.lower() in passages.squeezed}
+    if not there:
         return tokens
     found: list[Word] = []
     may_join = False
     for one in tokens:
-        before, may_join = may_join, one.stem not in known
-        may_join = may_join and one.surface.lower() in passages.squeezed
-        if found and (may_join or before):
+        before, may_join = may_join, one.surface in there
+        if not (before or may_join):
+            found.append(one)
+            continue
+        if found:
             both = found[-1].surface + one.surface
             if both.isalpha() and both.lower() in passages.squeezed:
                 joined = Word.read(both, passages.language)

@@ -108,11 +108,11 @@ def read(
     said = [without_mentions(text) for text in found[:MOST_SENTENCES]]
     for each in {ENGLISH, in_language}:
         read_ahead(said, each)
-    sentences = []
+    sentences, whole = [], "\n".join(found[:MOST_SENTENCES])
     for text in found[:MOST_SENTENCES]:
-        states = text not in unstated and is_checkable(text)
+        states = text not in unstated and is_checkable(text, whole)
         claim = read_part(text) if states and len(passages) else None
-        sentences.append(ReadSentence(text, not states and is_refusal(text), claim))
+        sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
     kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not (query or "").strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
@@ -174,11 +174,10 @@ def read_claim(
         return ReadClaim(aligned, (*figures, *values), changes, absent=False)
     absent = len([each for each in weights if each not in passages.index]) >= fewest
     if absent:
-        long = [(each, weight) for each, weight in weights.items() if len(each) >= PREFIX - 1]
+        long = [(each, w) for each, w in weights.items() if len(each) >= PREFIX - 1]
         bound = ABSENT_BELOW * aligned.total
-        absent = sum([w for each, w in long if each in passages.index]) < bound and (
-            sum([w for each, w in long if each[:PREFIX] in passages.prefixes]) < bound
-        )
+        absent = sum([w for each, w in long if each in passages.index]) < bound
+        absent = absent and sum([w for o, w in long if o[:PREFIX] in passages.prefixes]) < bound
     changes = changed_details(aligned) or tuple(changed_hours(aligned))
     if not changes and any(word.number for word in aligned.tokens):
         changes = other_figure(aligned, query)

@@ -27,6 +27,7 @@ _NESTED = re.compile(r"[^:;]+: [^;]+: ")
 _ITEM = re.compile(
     r"(?:^|[;:] )([^:;]+): (?:(yes|true|free|paid)|(no|none|false)|not known)(?=;|$)", re.IGNORECASE
 )
+_MAY_BE_ITEM = re.compile(r": (?i:yes|true|free|paid|no|none|false|not known)(?=;|$)")  # fast
 _WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 #: Words for several weekdays; people mean different days by them, and these by all.
 _DAYS = {stem("weekdays"): _WEEK[:4], stem("weekends"): _WEEK[5:6]}
@@ -62,6 +63,7 @@ def read_attributes(passages: Passages) -> list[Attribute]:
     items = (
         (key, around, yes, no)
         for _, line in (passages.sentences if passages.has_records else ())
+        if _MAY_BE_ITEM.search(line)
         for around in (line.partition(":")[0] if _NESTED.match(line) else "",)
         for key, yes, no in _ITEM.findall(line)
     )

@@ -288,15 +288,11 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
     new = [word for word in said if word.content and word.stem not in asked]
     terse = 0 < len(new) <= len(said) <= _TERSE and all(w.stem[:_BEGUN] in begun for w in new)
     kind = figure_asked(query)
-    if kind is not None:
-        has = has_figure(kind, output)
-        if has is False:
-            lacks = f"It lacks the {kind} that is asked for."
-            return Settled(min(relevance, _NO_FIGURE), lacks)
-        if has and terse and not asked.isdisjoint(told) and relevance < DOES_AT_LEAST:
-            return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
-    else:
-        has = None
+    has = None if kind is None else has_figure(kind, output)
+    if has is False:
+        return Settled(min(relevance, _NO_FIGURE), f"It lacks the {kind} that is asked for.")
+    if has and terse and not asked.isdisjoint(told) and relevance < DOES_AT_LEAST:
+        return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
     if only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output):
         taken = max((claim.values[0] for claim in reading.claims), default=0.0)
         if taken >= _TAKEN and relevance < DOES_AT_LEAST:

@@ -149,7 +149,10 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, self._rewrite)
         relevance, reason = self._relevance(interaction, reading)
-        if reason == "small_talk" and not _tells_figures(reading):
+        if reason == "small_talk" and not (  # of statements alone, with figures
+            len(reading.claims) == len(reading.sentences)
+            and any(word.number for each in reading.claims for word in each.aligned.tokens)
+        ):
             reading = reading._replace(
                 sentences=[each._replace(claim=None) for each in reading.sentences]
             )
@@ -292,13 +295,6 @@ def _claim(text: str, verdict: ClaimVerdict, support: float, reason: str, at: Al
         context_index=index,
         reason=reason,
     )
-
-
-def _tells_figures(reading: Reading) -> bool:
-    """Return whether an answer to small talk has none of its own, and figures."""
-    claims = reading.claims
-    figures = any(word.number for claim in claims for word in claim.aligned.tokens)
-    return figures and len(claims) == len(reading.sentences)
 
 
 def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:

@@ -9,10 +9,10 @@ import pytest
 
 from monitor.scoring.language import (
     ENGLISH,
-    _words_of_language,
     language,
     language_of,
     stem,
+    vocabulary,
     words,
 )
 from monitor.scoring.local.scorer import LocalJudge
@@ -230,7 +230,8 @@ def test_words_of_several_threads_do_not_mix():
     forms = [f"{one}{other}{end}" for one in SYLLABLES for other in SYLLABLES for end in ENDINGS]
 
     def stems(_):
-        _words_of_language("German").clear()
+        for kept in vocabulary("German"):
+            kept.clear()
         return [word.stem for form in forms for word in words(form, "German")]
 
     with ThreadPoolExecutor(8) as pool:
