@@ -48,6 +48,7 @@ _DENIED = dict.fromkeys(_FORBIDDING, _FREEING) | dict.fromkeys(_FREEING, _FORBID
 _EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _DENIED)
 _NEGATIONS = listed("negations")
 _UNTIL = frozenset({"until", "till", "before"})
+_FEW = frozenset({"1", "2"})
 _ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
@@ -101,11 +102,12 @@ def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, .
     figures = [m for m, word in enumerate(told) if word.number and not _is_ordinal(word)]
     for n, figure in [(n, word) for n, word in enumerate(said) if word.number]:
         unit = next(iter(_behind(said, n, 2)), None)
-        if unit is None or _is_ordinal(figure):
+        few = figure.stem in _FEW and not figure.surface[0].isdigit()  # "two" is often counted
+        if unit is None or few or _is_ordinal(figure):
             continue
         ours = f"{figure.surface} {unit.surface}"
         same = [m for m in figures if told[m].stem == figure.stem]
-        others = [m for m in figures if unit.stem in map(stem_of, _behind(told, m, 3))]
+        others = [m for m in figures if unit.stem in map(stem_of, _behind(told, m, 2))]
         if figure.stem not in passages.index and figure.stem not in query:
             known = len(others) != 1 or told[others[0]].stem in stems or _is_year(told[others[0]])
             if not (known or _numbers_compatible(aligned, n, others[0])):
@@ -152,7 +154,9 @@ def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChan
     if len(here) > _LONGEST:
         return
     # Where the sentence says more than the claim, what stands next to agreeing words counts.
-    if len(there) <= _LONGEST:
+    sides = ((aligned.tokens, here), (aligned.found, there))
+    numbers = [sum(side[n].number for n in gap) for side, gap in sides]
+    if len(there) <= _LONGEST and max(numbers) <= 1:
         pairs = {*product(here, there)}
     else:
         pairs = {*zip(here, there, strict=False)} if here.start else set()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from monitor.models.interaction import Turn
 from monitor.scoring.language import Word, language, light, words
-from monitor.scoring.local.passages import PREFIX
+from monitor.scoring.local.passages import PREFIX, plain_times
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import (
     DOES_AT_LEAST,
@@ -363,7 +363,8 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], question: FollowUp)
         for sentence in best.union(evidence[1:] if both - first >= _ADDS else ()):
             held = []
             for clause in [each for each in clauses if each.sentence == sentence]:
-                known = passages.weigh(words(clause.text, passages.language))
+                text = plain_times(clause.text, passages.language)
+                known = passages.weigh(words(text, passages.language))
                 shared = sum(w for stem, w in known.items() if stem in new)
                 held.append((len(numbers & known.keys()), shared, sum(known.values()), clause))
             most = max((each[:2] for each in held), default=(0, 0.0))

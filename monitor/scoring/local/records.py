@@ -293,7 +293,9 @@ def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
         one == "or" and ":" in f"{stems[n - 1]}{other}"
         for n, (one, other) in enumerate(pairwise(stems))
     )
-    if not at or choice or not listed("hedged_hours").isdisjoint(stems):
+    # from 9 to 12 and from 14 to 18: several hours of one day
+    several = any(b - a == 1 and not items[b][2] for a, b in pairwise(at))
+    if not at or choice or several or not listed("hedged_hours").isdisjoint(stems):
         return {}, False
     found: dict[str, Hours] = {}
     is_daily = not {"daili", "everi", "week"}.isdisjoint(stems)

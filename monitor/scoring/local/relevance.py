@@ -26,7 +26,7 @@ from monitor.scoring.language import (
     listed,
     words,
 )
-from monitor.scoring.local.passages import PREFIX, Passages
+from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import CALCULATION, MOST_QUERY_CHARS, Reading, ReadSentence
 
 RELEVANCE_FEATURES = (
@@ -281,7 +281,8 @@ def _bare_yes_or_no(query: str, output: str) -> bool:
 
 def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) -> Settled | None:
     """Judge by the kind of thing that is asked for: yes or no, or a figure such as a price."""
-    said, request = (words(text, reading.passages.language) for text in (output, query))
+    in_language = reading.passages.language
+    said, request = (words(plain_times(t, in_language), in_language) for t in (output, query))
     asked = {word.stem for word in request if word.content}
     told = {word.stem for claim in reading.claims for word in claim.aligned.found}
     begun = {stem[:_BEGUN] for stem in told}
