@@ -165,14 +165,11 @@ def vocabulary(language: str) -> tuple[_Kept, _Kept]:
     """Return what was read lately in a language: words, and those of what stands between spaces."""
     by_word = _Kept(partial(Word.read, language=language))
 
-    def read(piece: str) -> tuple[Word, ...]:
-        text = piece
-        if "." in text:
-            text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
-        if "'" in text:
-            for short, whole in _IRREGULAR_NOT:
-                text = text.replace(short, whole)
-            text = _NOT.sub(" not", text)
+    def read(text: str) -> tuple[Word, ...]:
+        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
+        for short, whole in _IRREGULAR_NOT if "'" in text else ():
+            text = text.replace(short, whole)
+        text = _NOT.sub(" not", text)
         pattern = _MARKED_WORD if _MAY_BE_MARKED.search(text) else _PLAIN_WORD
         return tuple(map(by_word.__getitem__, pattern.findall(spaced(text))))
 
