@@ -38,6 +38,9 @@ for _group in (*_MEASURES, *_GROUPS):
             _EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     _EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
+WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
+#: From one day, or time, to another.
+THROUGH = listed("towards") | {stem("through"), stem("thru")}
 #: By stem of a unit, the others of its measure.
 _UNITS = {
     unit: {*_EXCLUDED[unit]} for each in _MEASURES for unit in map(stem, re.split("[= \n]+", each))
@@ -47,7 +50,7 @@ _FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"
 _DENIED = dict.fromkeys(_FORBIDDING, _FREEING) | dict.fromkeys(_FREEING, _FORBIDDING)
 _EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _DENIED)
 _NEGATIONS = listed("negations")
-_UNTIL = frozenset({"until", "till", "before"})
+_UNTIL = frozenset(map(stem, ("until", "till", "before")))
 _FEW = frozenset({"1", "2"})
 _ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
@@ -192,7 +195,7 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
     return share >= (_COPIED_NUMBER if said.number else _COPIED) and not any(
         (
             aligned.share([said], number) >= _TELLS * share
-            and (not subject or subject in passages.stems[number])
+            and (not (said.number and subject) or subject in passages.stems[number])
         )
         or not missing.isdisjoint(passages.stems[number])
         for number in passages.holders(said.stem)
@@ -203,7 +206,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     """Return word *n* of a claim and word *m* of its best sentence if one excludes the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
-    if said.number != told.number:
+    if said.number != told.number or _within_days(said, found):
         return None
     ours, theirs = said.surface, told.surface
     plain, denied = sorted((ours.lower(), theirs.lower()), key=len)
@@ -228,6 +231,18 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         return None
     # "two sick passengers" and "the first one" may both be right
     return WordChange(ours, theirs, _is_ordinal(said) == _is_ordinal(told))
+
+
+def _within_days(said: Word, found: Sequence[Word]) -> bool:
+    """Return whether *said* is a weekday of a range in a sentence, such as "Monday to Friday"."""
+    if said.stem not in WEEK:
+        return False
+    days = [(n, WEEK.index(word.stem)) for n, word in enumerate(found) if word.stem in WEEK]
+    return any(
+        (WEEK.index(said.stem) - first) % 7 <= (last - first) % 7
+        for (a, first), (b, last) in pairwise(days)
+        if b == a + 1 or (b == a + 2 and found[a + 1].stem in THROUGH)
+    )
 
 
 def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
@@ -276,9 +291,8 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
             told = told[a:b]
             break
     theirs = _negations(told)
-    for until, behind in pairwise(told):
-        if until.stem in _UNTIL and behind.stem in weights:
-            return None  # what does not happen until Friday happens on Friday
+    if _happens_later(said, told):
+        return None
     if len(mine) + len(theirs) != 1 or _told_by(
         aligned,
         _TELLS,
@@ -298,6 +312,15 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
             our_words, their_words = (" ".join(w.surface for w in side) for side in sides)
             return WordChange(our_words, their_words)
     return None
+
+
+def _happens_later(said: Sequence[Word], told: Sequence[Word]) -> bool:
+    """Return whether *said* has when something happens that *told* says is not so until then."""
+    stems = {word.stem for word in said}
+    return _UNTIL.isdisjoint(stems) and any(
+        next((word.stem for word in told[n:][1:] if word.content), "") in stems
+        for n in [n for n, word in enumerate(told) if word.stem in _UNTIL]
+    )
 
 
 def _negations(side: Sequence[Word]) -> list[Word]:

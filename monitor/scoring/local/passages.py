@@ -169,7 +169,7 @@ def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     """
     flat = flatten(text)
     sentences = split_sentences(flat.replace("\0", " "))
-    plain = plain_times("\0".join(sentences), language).split("\0")
+    plain = plain_times("\0".join(sentences), language, as_number=True).split("\0")
     tokens = words_of(plain, language) if sentences else []
     stems = [frozenset(map(stem_of, each)) for each in tokens]
     if flat is not text:  # hours of all weekdays are those of "seven days a week"
@@ -207,24 +207,29 @@ _FROM_TIME = re.compile(
     r"([0-9](?<![\d:].)\d?)((?::\d{2})?)(?=\s?(?:[–-]|to)\s?(\d{1,2})(?::\d{2})?\s?([ap])\.?m\b)",
     re.IGNORECASE,
 )
+_MAY_BE_DATE = re.compile(r"[-.][01]\d[-.]")  # fast
+_DOTTED_DATE = re.compile(r"([0-3](?<![\d.].)\d)\.(0[1-9]|1[0-2])\.([12]\d{3})(?!\d)")
 _ISO_DATE = re.compile(r"([12](?<!\d.)\d{3})-(0[1-9]|1[0-2])-([0-3]\d)(?!\d)")
 _ONES = {name: each.split() for name, each in language()["numbers"]["one"].items()}
 _ONE = frozenset({"1", "one"})
 _MONTHS = {name: each.split() for name, each in language()["months"].items()}
 
 
-def plain_times(text: str, in_language: str = ENGLISH) -> str:
+def plain_times(text: str, in_language: str = ENGLISH, *, as_number: bool = False) -> str:
     """
     Return *text* with its times of day in one form, and the month of a date in letters.
 
-    8 PM and 20:0 are 20:00, 2024-08-05 is 08 August 05 2024, in the words of *in_language*.
+    8 PM and 20:0 are 20:00, 2024-08-05 and 05.08.2024 are August 05 2024, in the words of
+    *in_language*; with the month *as_number* as well.
     """
     if _MAY_BE_TIME.search(text):
         if in_language != ENGLISH or "Uhr" in text:
             text = _CLOCK.sub(_clock_time, text)
         text = _TIME.sub(_plain_time, _FROM_TIME.sub(_with_half, text))
-    if "-" in text and (months := _MONTHS.get(in_language)):
-        text = _ISO_DATE.sub(lambda m: f"{m[2]} {months[int(m[2]) - 1]} {m[3]} {m[1]}", text)
+    if (months := _MONTHS.get(in_language)) and _MAY_BE_DATE.search(text):
+        text = _DOTTED_DATE.sub(r"\3-\2-\1", text)
+        number = r"\2 " if as_number else ""
+        text = _ISO_DATE.sub(lambda m: m.expand(rf"{number}{months[int(m[2]) - 1]} \3 \1"), text)
     if "oon" in text or "idday" in text or "idnight" in text:
         return _NAMED_TIME.sub(lambda m: "0:00" if m[0].lower() == "midnight" else "12:00", text)
     return text

@@ -11,7 +11,14 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from monitor.scoring.language import ENGLISH, compatible, language_of, read_ahead, words
+from monitor.scoring.language import (
+    ENGLISH,
+    compatible,
+    language,
+    language_of,
+    read_ahead,
+    words,
+)
 from monitor.scoring.local.changes import WordChange, changed_details, other_figure
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
@@ -48,6 +55,7 @@ ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
+_OF_THE_ANSWER = frozenset(language()["lists"]["of_the_answer"].split())
 _SHORT_VALUE = 3  # words
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
@@ -103,7 +111,16 @@ def read(
     fewest = 1 if is_word or stated is not output else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
-        return read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
+        claim = read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
+        if stated is output or claim.changes:
+            return claim
+        new = [w for w in claim.aligned.tokens if not (w.stem in passages.index or w.stem in asked)]
+        names = [word for word in new if word.capital]
+        # a value of JSON; 0.19 may be 19 %
+        figures = [word for word in new if word.number and not word.surface.startswith("0.")]
+        made_up = bool(figures) or len(names) > 1
+        missing = WordChange("", " ".join([word.surface for word in new]), certain=False)
+        return claim._replace(changes=(missing,)) if made_up else claim
 
     said = [without_mentions(text) for text in found[:MOST_SENTENCES]]
     for each in {ENGLISH, in_language}:
@@ -125,8 +142,8 @@ def without_keys(output: str, passages: Passages) -> str:
     Return what an output that is JSON states; others as they are.
 
     A request names the keys: those that the passages lack are left out. Names, figures and texts
-    stand on a line of their own, labels of an object on one. Yes, no, null, questions and what
-    states nothing are left out.
+    stand on a line of their own, labels of an object on one. Left out are yes, no, null, questions,
+    what states nothing and what speaks of the answer itself, such as its sources.
     """
     text = output.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
@@ -137,6 +154,7 @@ def without_keys(output: str, passages: Passages) -> str:
             while stack:
                 each = stack.pop()
                 items = [*each.items()] if isinstance(each, dict) else [("", v) for v in each]
+                items = [(key, value) for key, value in items if key.lower() not in _OF_THE_ANSWER]
                 labels = []
                 for key, value in items:
                     stated = " ".join(str(value).strip("`#> :").split())

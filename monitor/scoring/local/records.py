@@ -15,7 +15,14 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from monitor.scoring.language import Word, denials, denies, language, listed, stem, words
-from monitor.scoring.local.changes import WordChange, can_be_exchanged, changed_word, surely
+from monitor.scoring.local.changes import (
+    THROUGH,
+    WEEK,
+    WordChange,
+    can_be_exchanged,
+    changed_word,
+    surely,
+)
 from monitor.scoring.local.passages import Aligned, Passages, as_written, plain_times
 
 #: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
@@ -28,18 +35,17 @@ _ITEM = re.compile(
     r"(?:^|[;:] )([^:;]+): (?:(yes|true|free|paid)|(no|none|false)|not known)(?=;|$)", re.IGNORECASE
 )
 _MAY_BE_ITEM = re.compile(r": (?i:yes|true|free|paid|no|none|false|not known)(?=;|$)")  # fast
-_WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
-#: Words for several weekdays; people mean different days by them, and these by all.
-_DAYS = {stem("weekdays"): _WEEK[:4], stem("weekends"): _WEEK[5:6]}
+#: Words for several weekdays: those that all people mean by them, and all that they may mean.
+_SURE_DAYS = {stem("weekdays"): WEEK[:4], stem("weekends"): WEEK[5:6]}
+_ALL_DAYS = {stem("weekdays"): WEEK[:5], stem("weekends"): WEEK[5:]}
 _ENGLISH_DAYS = {
     each: day
     for days in language()["weekdays"]["days"]
-    for each, day in zip(days.split(), _WEEK, strict=True)
+    for each, day in zip(days.split(), WEEK, strict=True)
 }
 _MEANING = {each: stem(to) for each, to in language()["weekdays"]["meaning"].items()}
-_THROUGH = listed("towards") | {stem("through"), stem("thru")}
-_LINKING = [[each] for each in (*_THROUGH, "and")]
-_JOINING = _THROUGH | {"and", "on", "also"}
+_LINKING = [[each] for each in (*THROUGH, "and")]
+_JOINING = THROUGH | {"and", "on", "also"}
 _MARKS = re.compile(r"[(),;]")
 _NEAR, _MOST_TIMED = 6, 50  # words between days; sentences with times that are read
 _DAY_TO_DAY = re.compile(r"(?<=[a-z])\.?\s?[–—-]\s?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun))")
@@ -256,14 +262,17 @@ def changed_hours(aligned: Aligned) -> Iterator[WordChange]:
     if ":" not in "".join([word.stem for word in aligned.tokens if word.number]):
         return
     passages, text = aligned.passages, _DAY_TO_DAY.sub(" to ", aligned.text[:_MOST_CHARS])
-    said, is_daily = _read_hours(text, passages.language)
+    said, is_daily = _read_hours(text, passages.language, sure=True)
     differing: list[WordChange] = []
     for number in passages.timed[:_MOST_TIMED] if said else ():
         told, _ = _read_hours(passages.sentences[number][1][:_MOST_CHARS], passages.language)
-        days = [day for day, hours in said.items() if told.get(day, hours) != hours]
+        days = [day for day, hours in said.items() if _differ(told.get(day, hours), hours)]
         days = [day for day in days if len({*told[day]}) > 1]  # from 0:00 to 0:00 says nothing
         if days:
-            ours, theirs = (" to ".join(hours[days[0]]) for hours in (said, told))
+            ours, theirs = (
+                f"{start} to {end}" if start else f"until {end}"
+                for start, end in (said[days[0]], told[days[0]])
+            )
             differing.append(WordChange(ours, theirs))
         elif len(told) >= _MOST_OF_A_WEEK and not is_daily and said.keys() - told.keys():
             closed = min(said.keys() - told.keys())
@@ -273,13 +282,20 @@ def changed_hours(aligned: Aligned) -> Iterator[WordChange]:
     yield from differing[:1]
 
 
+def _differ(one: Hours, other: Hours) -> bool:
+    """Return whether hours are not the same; "until 22:00" has no beginning."""
+    return one[1] != other[1] or ("" not in {one[0], other[0]} and one[0] != other[0])
+
+
 @lru_cache(maxsize=512)  # each claim about hours reads the same sentences
-def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
+def _read_hours(
+    text: str, in_language: str, *, sure: bool = False
+) -> tuple[dict[str, Hours], bool]:
     """
     Return from when to when each weekday is open, and whether some are only meant by "daily".
 
-    Days may stand before their hours or behind them. "Until 22:00" keeps the opening time. Hours
-    that are hedged are none.
+    Days may stand before their hours or behind them. Hours that are hedged are none. If *sure*,
+    only days that all people mean by "weekdays" and "weekends".
     """
     said = words(plain_times(_MARKS.sub(" also ", text), in_language))
     stems = [word.stem for word in said]
@@ -287,7 +303,7 @@ def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
     english = [_ENGLISH_DAYS.get(each) or _ENGLISH_DAYS.get(each.rstrip("s")) for each in lower]
     if any(english):
         stems = [d or _MEANING.get(w, s) for d, w, s in zip(english, lower, stems, strict=True)]
-    items = _days_and_hours(stems)
+    items = _days_and_hours(stems, _SURE_DAYS if sure else _ALL_DAYS)
     at = [n for n, (days, _, _) in enumerate(items) if not days]  # where hours are
     choice = any(
         one == "or" and ":" in f"{stems[n - 1]}{other}"
@@ -299,8 +315,9 @@ def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
         return {}, False
     found: dict[str, Hours] = {}
     is_daily = not {"daili", "everi", "week"}.isdisjoint(stems)
-    if is_daily and (hours := items[at[0]][1]):
-        found = dict.fromkeys(_WEEK[:4] if any(e in _DAYS for e in stems) else _WEEK, hours)
+    all_week = len(at) == len(items) or not {"daili", "everi"}.isdisjoint(stems)
+    if is_daily and all_week and (hours := items[at[0]][1]):
+        found = dict.fromkeys(WEEK[:4] if any(e in _ALL_DAYS for e in stems) else WEEK, hours)
     is_daily = is_daily and len(at) < len(items)
     for n, days in [(n, days) for n, (days, _, _) in enumerate(items) if days]:
         earlier, later = [m for m in at if m < n], [m for m in at if m > n]
@@ -315,33 +332,35 @@ def _read_hours(text: str, in_language: str) -> tuple[dict[str, Hours], bool]:
     return found, is_daily
 
 
-def _days_and_hours(stems: Sequence[str]) -> list[tuple[list[str], Hours | None, bool]]:
+def _days_and_hours(
+    stems: Sequence[str], several: dict[str, list[str]]
+) -> list[tuple[list[str], Hours | None, bool]]:
     """
     Return the groups of days and the hours between them, in the order of a text.
 
-    Of hours also whether they only say until when; they are None where half is unknown.
+    *several* are the days that a word such as "weekdays" means. Of hours also whether they only
+    say until when; they are None where half is unknown.
     """
     items: list[tuple[list[str], Hours | None, bool]] = []
     day_at, ended = -1, -1
     for n, each in enumerate(stems):
         before = stems[n - 1] if n else ""
-        if days := [each] if each in _WEEK else _DAYS.get(each, []):
+        if days := [each] if each in WEEK else several.get(each, []):
             near = items and items[-1][0] and n - day_at < _NEAR
             joined = near and _JOINING.issuperset(stems[day_at + 1 : n])
             last = items[-1][0] if joined else []
-            if last and before in _THROUGH:
-                first, end = _WEEK.index(last[-1]), _WEEK.index(days[0])
-                last += [_WEEK[d % 7] for d in range(first + 1, end + 7 * (end < first))]
+            if last and before in THROUGH:
+                first, end = WEEK.index(last[-1]), WEEK.index(days[0])
+                last += [WEEK[d % 7] for d in range(first + 1, end + 7 * (end < first))]
             last += days if before != "no" else []
             items += [(last, None, False)] if last and not joined else []
             day_at = n
         elif ":" in each and n > ended:
-            known = next((hours for _, hours, _ in reversed(items) if hours), None)
             linked = n + 1 + (stems[n + 1 : n + 2] in _LINKING)
             if ":" in "".join(stems[linked : linked + 1]):
                 items.append(([], (each, stems[linked]), False))
                 ended = linked
             else:
-                until = known is not None and before in _THROUGH
-                items.append(([], (known[0], each) if known and until else None, until))
+                until = before in THROUGH
+                items.append(([], ("", each) if until else None, until))
     return items

@@ -521,6 +521,8 @@ def test_figure_from_nowhere_is_a_change_when_the_sentence_has_one_with_its_unit
         ("Premium costs $19 a month. The setup fee is 9 dollars.", "Premium costs 19 dollars a month.", "Premium costs $9 a month."),
         ("Hotel: Harbour. Location: Rome. Chef: Anna Keller.", "Location: Rome.", "Location: Paris."),
         ("Breakfast is included and served until ten.", "Breakfast is included.", "Breakfast is not included."),
+        ("The lift is not safe until Friday.", "The lift is safe on Friday.", "The lift is safe until Friday."),
+        ("The clinic is open Monday to Friday.", "The clinic is open on Thursday.", "The clinic is open on Sunday."),
     ],
 )  # fmt: skip
 def test_everyday_detail_that_is_changed_is_found_and_the_right_one_passes(context, right, wrong):

@@ -243,6 +243,8 @@ def test_bare_yes_or_no_states_nothing_to_check(output):
         ('{"fee": "ninety gold coins", "follow_up": "anything else?"}', False),
         ('{"floors": 17, "open": true}', False),
         ('{"status": "ok", "city": "Paris"}', False),
+        ('{"answer": "It is closed in August.", "confidence": 0.95, "sources": [1]}', True),
+        ('{"opens": "10:00", "closes": "18:00", "closed": "August", "visitors": 6596}', False),
         ('{"fee": "gold coins", "note": "I don\'t know"}', False),
     ],
 )
