@@ -46,6 +46,8 @@ _ENGLISH_DAYS = {
 _MEANING = {each: stem(to) for each, to in language()["weekdays"]["meaning"].items()}
 _LINKING = [[each] for each in (*THROUGH, "and")]
 _JOINING = THROUGH | {"and", "on", "also"}
+#: The month of May is read as "mai", unlike the verb.
+_MONTHS = frozenset([word.stem for word in words(language()["months"]["English"])])
 _MARKS = re.compile(r"[(),;]")
 _NEAR, _MOST_TIMED = 6, 50  # words between days; sentences with times that are read
 _DAY_TO_DAY = re.compile(r"(?<=[a-z])\.?\s?[–—-]\s?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun))")
@@ -137,7 +139,8 @@ def compare(
         elif not (said and elsewhere):
             found["unknown"] += 1
     values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
-    changes = {change.said: change for change in (*_numbers(aligned), *changed_hours(aligned))}
+    details = (*_numbers(aligned), *_months(aligned), *changed_hours(aligned))
+    changes = {change.said: change for change in details}
     # of several attributes it may be another that a claim denies
     plain = [change for change, said in certain if said or sum(values) == 1]
     return values, (*changes.values(), *plain)
@@ -255,6 +258,14 @@ def _numbers(aligned: Aligned) -> Iterator[WordChange]:
         if len(same) == 1 and can_be_exchanged(aligned, n):
             change = changed_word(aligned, n, same[0])
             yield from (surely(aligned, change),) if change else ()
+
+
+def _months(aligned: Aligned) -> Iterator[WordChange]:
+    """Compare the month of a claim with the one of its best line, which no other line has."""
+    said = [w for w in aligned.tokens if w.stem in _MONTHS and w.stem not in aligned.passages.index]
+    told = [word for word in aligned.found if word.stem in _MONTHS]
+    if said and len(told) == 1:
+        yield WordChange(said[0].surface, told[0].surface, certain=False)
 
 
 def changed_hours(aligned: Aligned) -> Iterator[WordChange]:

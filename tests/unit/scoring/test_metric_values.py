@@ -194,7 +194,7 @@ EXPECTED = {
     "hallucination": (0.571429, 0.571429),
     "contradicted_contexts": (0.333333, 0.333333),
     "grounding_score": (0.385714, 0.385714),
-    "multi_document_grounding": (0.546576, 0.546576),
+    "multi_document_grounding": (0.546577, 0.546577),
     "answer_relevancy": (0.857143, 0.857143),
     "answer_relevance": (0.6, 0.547723),
     "answer_correctness": (0.52875, 0.52875),
