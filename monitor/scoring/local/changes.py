@@ -206,7 +206,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     """Return word *n* of a claim and word *m* of its best sentence if one excludes the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
-    if said.number != told.number or _within_days(said, found):
+    if said.number != told.number:
         return None
     ours, theirs = said.surface, told.surface
     plain, denied = sorted((ours.lower(), theirs.lower()), key=len)
@@ -227,7 +227,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         names = names and n > 0 and said.capital and told.capital and not alike
         names = names and not all(word.number for word in found[:m])  # as at the beginning
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
-    if not excluded or any(told.stem == word.stem for word in tokens):
+    if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):
         return None
     # "two sick passengers" and "the first one" may both be right
     return WordChange(ours, theirs, _is_ordinal(said) == _is_ordinal(told))
