@@ -291,6 +291,7 @@ _MENTIONS = tuple(
         rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
         rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
+        r"^(?:it|they|these|those|this)\s(?:only|just)\s(?:covers?|mentions?|lists?|describes?|contains?)\s",
         # anywhere else
         rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
     )

@@ -48,6 +48,7 @@ _TURNS_BACK, _TURN_CHARS = 6, 4_000
 # Bound the time.
 _MOST_SENTENCES, _MOST_CLAIMS, _MOST_CLAUSES, _SENTENCE_CHARS = 400, 20, 1_000, 2_000
 _ENOUGH, _BARELY = 0.85, 0.5  # shares of the best score: enough, and too little without own words
+_COPIES = 0.5  # share of an answer that one or two sentences hold: it is surely from there
 _KNOWN = 0.15  # share of a question's information that the passages must hold to tell
 _RIVAL = 0.8  # of what an answer's clause has of the question: another with the figure has as much
 _BESIDE = 0.95  # the same, where both are of one sentence
@@ -225,13 +226,14 @@ def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     if _is_denied(wanted, output, clauses):
         return DENIED
     if taken := _taken_from(reading, clauses, question):
-        return _compare(wanted, output, clauses, taken)
+        copied = max(claim.aligned.shares[1] for claim in reading.claims)
+        return _compare(wanted, output, clauses, taken, copied)
     answers = question.yes_no and begins_with_yes_or_no(output)
     return Settled(DOES_AT_LEAST, YES_NO) if answers else UNCLEAR
 
 
 def _compare(
-    wanted: Wanted, output: str, clauses: Sequence[Clause], taken: Sequence[Clause]
+    wanted: Wanted, output: str, clauses: Sequence[Clause], taken: Sequence[Clause], copied: float
 ) -> Settled:
     """Compare the clauses an answer is taken from with all clauses of the passages."""
     question = wanted.question
@@ -267,6 +269,7 @@ def _compare(
     if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
         return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
     fails = not barely if bare else tells and asks
+    fails = fails and copied >= _COPIES
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 

@@ -39,6 +39,7 @@ class Passages:
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
+        self.computed: frozenset[str] = frozenset()  #: figures that an answer has by calculating
         self.index = index = dict[str, tuple[int, ...]]()  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
@@ -122,9 +123,11 @@ class Passages:
         return 0
 
     def written_out(self, said: Word, behind: Word | None) -> Sequence[Word] | None:
-        """Return how the passages write 1 with what it counts, or a word of first letters."""
+        """Return how the passages write an hour, 1 with what it counts, or an acronym."""
         if said.stem in self.index:
             return None
+        if behind and behind.surface == "h" and f"{said.stem}:00" in self.index:
+            return words(f"{said.stem}:00", self.language)
         ones = {"1": _ONES.get(self.language, ()), "one": ("1",)}.get(said.surface, ())
         for written in (words(one, self.language) for one in ones):
             if behind and not self.apart(written[0].stem, behind.stem, 1):
@@ -330,7 +333,10 @@ class Aligned:
     def __init__(self, claim: str, passages: Passages, rewrite: Rewrite | None = None) -> None:
         self.text, self.passages = claim, passages
         #: written as the passages write them
-        self.tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
+        tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
+        if passages.computed:
+            tokens = tuple([word for word in tokens if word.stem not in passages.computed])
+        self.tokens = tokens
         self.weights = passages.weigh(self.tokens)  #: information of every content stem
         self.total = sum(self.weights.values())
         #: at most two sentences, best first; the share of the information in one, and in both
@@ -410,7 +416,8 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     """
     tokens, known = words(plain_times(claim, passages.language), passages.language), passages.index
     new = [word.surface for word in tokens if word.stem not in known]
-    if not _ONE.isdisjoint(new) or any(map(str.isupper, new)):
+    hours = passages.language != ENGLISH and any(word.surface == "h" for word in tokens)
+    if hours or not _ONE.isdisjoint(new) or any(map(str.isupper, new)):
         written: list[Word] = []
         for word, behind in zip_longest(tokens, tokens[1:]):
             written += passages.written_out(word, behind) or (word,)

@@ -8,11 +8,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import chain, islice, product
+from statistics import fmean
 from typing import NamedTuple
 
+from monitor.models.interaction import Turn
 from monitor.scoring.language import (
     ENGLISH,
+    Word,
     compatible,
     language,
     language_of,
@@ -55,8 +58,15 @@ ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
+#: Asks for a figure that has to be computed.
+CALCULATES = re.compile(rf"\b(?:{language()['requests']['calculates']})\b", re.IGNORECASE)
+_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
+_MOST_FIGURES, _TURNS_BACK, _TURN_CHARS = 200, 6, 4_000  # bounds on time
+_LEAST_COMPUTED = 10.0  # smaller whole figures come out of many pairs by chance
+_PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 _OF_THE_ANSWER = frozenset(language()["lists"]["of_the_answer"].split())
 _SHORT_VALUE = 3  # words
+_LONG_FIGURE = 5  # digits
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
@@ -96,9 +106,17 @@ class Reading(NamedTuple):
 
 
 def read(
-    query: str | None, contexts: Sequence[str], output: str, rewrite: Rewrite | None = None
+    query: str | None,
+    contexts: Sequence[str],
+    output: str,
+    rewrite: Rewrite | None = None,
+    history: Sequence[Turn] = (),
 ) -> Reading:
-    """Split and measure; without passages nothing is measured."""
+    """
+    Split and measure; without passages nothing is measured.
+
+    Figures may be computed from those of *history*, the turns before.
+    """
     asked_for = (query or "")[:MOST_QUERY_CHARS]
     in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH
     passages = Passages(contexts, in_language)
@@ -106,6 +124,7 @@ def read(
     found, marked = split_sentences(stated), "\n" in stated or "`" in stated
     unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
+    passages.computed = computed_figures(asked_for, history, passages, stated)
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
     fewest = 1 if is_word or stated is not output else FEWEST_MISSING
@@ -114,7 +133,10 @@ def read(
         claim = read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
         if stated is output or claim.changes:
             return claim
-        new = [w for w in claim.aligned.tokens if not (w.stem in passages.index or w.stem in asked)]
+        known = {*passages.index, *asked}
+        new = [w for w in claim.aligned.tokens if w.stem not in known]
+        # "300 417 88" is 30041788
+        new = [w for w in new if len(w.stem) < _LONG_FIGURE or w.stem not in passages.squeezed]
         names = [word for word in new if word.capital]
         # a value of JSON; 0.19 may be 19 %
         figures = [word for word in new if word.number and not word.surface.startswith("0.")]
@@ -129,12 +151,59 @@ def read(
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text, whole)
         claim = read_part(text) if states and len(passages) else None
+        if claim and claim.absent and text.endswith("!") and not _has_details(claim):
+            claim = None  # "What a sweet idea!" only says how the speaker feels
         sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
     kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not (query or "").strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
     return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
+
+
+def computed_figures(
+    query: str, history: Sequence[Turn], passages: Passages, output: str
+) -> frozenset[str]:
+    """
+    Return the figures of *output* that are calculated rightly, where there is cause to calculate.
+
+    The user has a figure of its own, which is added to one of the passages, multiplied by it and so
+    on; or figures of earlier turns are; or *query* asks for a sum, difference or mean, of figures
+    that the answer names or that stand in one sentence.
+    """
+    of_user = " ".join([query, *(turn.content for turn in history if turn.role == "user")])
+    turns = " ".join([turn.content[:_TURN_CHARS] for turn in history[-_TURNS_BACK:]])
+    asked, before = (_figures(words(text, passages.language)) for text in (of_user, turns))
+    index, asks = passages.index, CALCULATES.search(query) is not None
+    own = {value for stem, value in asked.items() if stem not in index}
+    earlier = {value for stem, value in before.items() if stem in index}
+    said = _figures(words(output, passages.language)) if own or asks or earlier else {}
+    unknown = said.keys() - index.keys() - asked.keys()
+    new = {stem: said[stem] for stem in unknown if "." in stem or said[stem] >= _LEAST_COMPUTED}
+    if not new:
+        return frozenset()
+    named = {value for stem, value in said.items() if asks and stem not in new}
+    rows = [[*_figures(each).values()] for each in passages.words]
+    known = {*islice(chain.from_iterable(rows), _MOST_FIGURES), *own}
+    results = {total for row in (named, *rows) if asks and row for total in (sum(row), fmean(row))}
+    pairs = {*product(own | named, known), *product(earlier, earlier | _PERIODS)}
+    for one, other in pairs:
+        least, most = sorted((one, other))
+        results |= {one + other, most - least, one * other, one * other / 100.0}
+        results |= {most / least} if least else set()
+        results |= {other * (1.0 - one / 100.0), other * (1.0 + one / 100.0)}
+    exact = {round(each, 2) for each in results}
+    return frozenset(stem for stem, value in new.items() if round(value, 2) in exact)
+
+
+def _figures(said: Sequence[Word]) -> dict[str, float]:
+    """Return the values of the figures among words, by stem; times of day are none."""
+    return {w.stem: float(w.stem) for w in said if w.number and _DECIMAL.fullmatch(w.stem)}
+
+
+def _has_details(claim: ReadClaim) -> bool:
+    """Return whether a claim has a figure, or a name behind its first word."""
+    return any(w.number or (n and w.capital) for n, w in enumerate(claim.aligned.tokens))
 
 
 def without_keys(output: str, passages: Passages) -> str:

@@ -27,12 +27,17 @@ from monitor.scoring.language import (
     words,
 )
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
-from monitor.scoring.local.reading import CALCULATION, MOST_QUERY_CHARS, Reading, ReadSentence
+from monitor.scoring.local.reading import (
+    CALCULATES,
+    CALCULATION,
+    MOST_QUERY_CHARS,
+    Reading,
+    ReadSentence,
+)
 
 RELEVANCE_FEATURES = (
     "query_covered",  # share of the query's information that the answer takes up
     "query_covered_near",  # the same, where words that begin alike count
-    "query_bigrams",  # share of its pairs of words that the answer repeats
     "novel_share",  # share of the answer's informative words that the query does not have
     "refusal",  # share of its sentences that decline
     "passages_on_query",  # share of its new words from passages that speak of the query
@@ -52,6 +57,8 @@ _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
 _OWN_TEXT = 12  # content words of a request that brings its text along
+_OPTIONS = re.compile(r"[/,:?]|\b(?:or|oder|ou|o)\b", re.IGNORECASE)  # where labels are parted
+_LONGEST_LABEL = 40  # characters
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
@@ -82,12 +89,10 @@ def relevance_features(
     speaking = {number for word in question for number in passages.holders(word)}
     on_query = sum(not speaking.isdisjoint(passages.holders(word)) for word in new)
     first_person = listed("first_person")
-    pairs, others = ({*pairwise([w.stem for w in side])} for side in (asked, said))
     fits, misses = type_of_answer(query, output, said)
     return [
         covered / total,
         near / total,
-        len(pairs & others) / max(len(pairs), 1),
         len(new) / max(len(answer), 1),
         sum(each.refuses for each in sentences) / max(len(sentences), 1),
         on_query / max(len(new), 1),
@@ -115,6 +120,8 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     plain = query.strip().strip("¿¡").strip()
     if _is_small_talk(plain):
         return Settled(None, "small_talk")
+    if _chooses_label(query, output, reading.passages):
+        return INSTRUCTION
     task = _task(query)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
     if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
@@ -122,10 +129,8 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
             f"{query} {output}", reading.passages
         )
         return INSTRUCTION if translates else _judge_transformed_text(query, output, taken)
-    retold = max(taken, default=0.0) >= _TAKEN and pattern("retell", r"(?:{})\b").match(task)
-    if (creates := _creates(task)) or retold:
-        certain = (relevance or 0.0) >= (DOES_AT_LEAST if creates else _EVEN)
-        return None if certain else INSTRUCTION
+    if _creates(task):
+        return None if (relevance or 0.0) >= DOES_AT_LEAST else INSTRUCTION
     if _bare_yes_or_no(plain, output):
         return Settled(DOES_AT_LEAST, YES_NO)
     judged = None if relevance is None else _judge_by_type(plain, output, reading, relevance)
@@ -162,9 +167,17 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
         return False
     if not any(each.claim or each.refuses for each in sentences):
         return True
+    taken = max((claim.values[0] for claim in reading.claims), default=0.0)
+    return asks_nothing(query) and (
+        taken > _NOT_TAKEN or pattern("handed_over").search(query) is not None
+    )
+
+
+def asks_nothing(query: str) -> bool:
+    """Return whether *query* is an instruction or a remark, no question or search for keywords."""
     polite = pattern("polite", r"[\s¿¡]*(?:{})\b").match(query)
     asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query) or "?" in query
-    return (polite or not asks) and pattern("handed_over").search(query) is not None
+    return (polite or not asks) and pattern("of_sentences").search(query) is not None
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
@@ -180,16 +193,16 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
         return True
     if skipped == INSTRUCTION.reason and asks_translation(query):
         return True
-    if _computes(query, output, reading):
-        return True
-    changed = any(claim.changes for claim in reading.claims)
     task = _task(query)
     brief = skipped == INSTRUCTION.reason and len(words(output)) <= _FEW_SAID
-    if brief or not _creates(task):
-        return brief and _creates(task)
-    from_nowhere = taken < _TAKEN and any(claim.absent for claim in reading.claims)
+    label = _chooses_label(query, output, reading.passages) or (brief and _creates(task))
+    if label or _computes(query, output, reading):
+        return True
+    changed = any(claim.changes for claim in reading.claims)
+    if changed or reading.passages.has_records or _brings_details(query, reading):
+        return False
     retells = any(pattern(name, r"(?:{})\b").match(task) for name in _OWN_WORDS)
-    return (retells or not from_nowhere) and not (changed or _brings_details(query, reading))
+    return retells or (asks_nothing(query) and taken > _NOT_TAKEN)
 
 
 #: Requests whose answer may not have a word of the passages.
@@ -199,6 +212,18 @@ _OWN_WORDS = ("audience", "classify")
 def _creates(task: str) -> bool:
     """Return whether a request asks for something new, which words cannot judge."""
     return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", *_OWN_WORDS))
+
+
+def _chooses_label(query: str, output: str, passages: Passages) -> bool:
+    """Return whether *output* is one of several labels that *query* names and no passage has."""
+    parts = [query, output] if len(output) > _LONGEST_LABEL else [*_OPTIONS.split(query), output]
+    *options, said = ({w.stem for w in words(each) if w.content} for each in parts)
+    named = [each for each in options if each]
+    return (
+        len(options) > _FEW_COMMON
+        and any(said and said <= each for each in named)
+        and not any(each <= passages.index.keys() for each in named)
+    )
 
 
 def _brings_details(query: str, reading: Reading) -> bool:
@@ -226,7 +251,7 @@ def _computes(query: str, output: str, reading: Reading) -> bool:
     if any(not each.said[:1].isdigit() for claim in reading.claims for each in claim.changes):
         return False
     own_case = any(number and stem not in index for stem, number in asked.items())
-    asks = pattern("calculates").search(query)
+    asks = CALCULATES.search(query)
     asks_sum = asks and not any(w.content and w.stem in index for w in words(asks[0]))
     computed, based = said - index.keys(), said & index.keys()
     shown = CALCULATION.search(output) is not None

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from monitor.format import percent
 from monitor.models import Interaction
+from monitor.models.evaluation import OWN_MOST
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.language import (
     ENGLISH,
@@ -41,11 +42,14 @@ from monitor.scoring.local.reading import (
 )
 from monitor.scoring.local.records import RECORD_FEATURES
 from monitor.scoring.local.relevance import (
+    DOES_AT_LEAST,
     ELSEWHERE,
+    INSTRUCTION,
     RELEVANCE_FEATURES,
     UNCLEAR,
     YES_NO,
     Settled,
+    asks_nothing,
     in_other_words,
     lacks_reason,
     named,
@@ -134,7 +138,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-16-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-17-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if rewriter is not None:
             self.version += f"+{rewriter.version}"
 
@@ -147,7 +151,7 @@ class LocalJudge:
         same = None in written or written[0] == written[1]
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
-        reading = read(query, contexts, output, self._rewrite)
+        reading = read(query, contexts, output, self._rewrite, interaction.history)
         relevance, reason = self._relevance(interaction, reading)
         if reason == "small_talk" and not (  # of statements alone, with figures
             len(reading.claims) == len(reading.sentences)
@@ -167,7 +171,8 @@ class LocalJudge:
             first = any(each.refuses for each in reading.sentences[:1])
             if first and _wrong_refusal(reading, interaction) is None:
                 relevance, reason = None, "right_refusal"
-        fails = bool(claims) and groundedness is not None and groundedness < self._pass_score
+        # from this line on, no answer fails unless a user says so
+        fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
         skipped = reason if relevance is None else ""
         return Judgement(
             readable=not (fails and in_other_words(query, output, reading, skipped)),
@@ -224,12 +229,16 @@ class LocalJudge:
         query, output = interaction.query, interaction.output
         if not query:
             return Settled(None, "nothing_asked")
+        if reading.passages.computed:
+            return Settled(DOES_AT_LEAST, "It calculates a figure from those of the question.")
         model = self._asked if len(reading.passages) else self._asked_alone
         found = by_shared_words(query, output, reading, model)
         settled = settle(query, output, reading, found.relevance)
         alone = settled or found
         if interaction.history and (settled is None or settled.reason in _FOLLOWED):
-            return follow(query, interaction.history, output, reading, alone) or alone
+            alone = follow(query, interaction.history, output, reading, alone) or alone
+            if (alone.relevance or 0.0) < _SUPPORTED and asks_nothing(query) and not leans(query):
+                return INSTRUCTION  # of what was said before
         return alone
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:

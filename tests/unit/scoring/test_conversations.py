@@ -255,3 +255,45 @@ def test_reason_is_not_the_answer_before_once_more():
     assert verdict("Why?", "The tram was stopped.", said, passages) == "fail"
     assert verdict("What was the reason?", "It runs again from Monday.", said, passages) == "fail"
     assert verdict("Why?", "Because of a fallen tree.", said, passages) == "pass"
+
+
+TRIP = ["The kayak costs 18 euros an hour. The tent costs 24 euros a night and sleeps 3 people."]
+
+
+@pytest.mark.parametrize(
+    ("said", "query", "output", "expected"),
+    [
+        (["What does the tent cost?", "24 euros a night."],
+         "So how much for 5 nights?", "That makes 120 euros for five nights.", "pass"),
+        (["What does the tent cost?", "24 euros a night."],
+         "So how much for 5 nights?", "That makes 145 euros for five nights.", "fail"),
+        (["I have 90 euros. What does the kayak cost?", "18 euros an hour."],
+         "What is left after an hour?", "You have 72 euros left.", "pass"),
+        (["How many sleep in the tent?", "3 people.", "And the price?", "24 euros a night."],
+         "What is that per month of 30 nights?", "It comes to 720 euros.", "pass"),
+    ],
+)  # fmt: skip
+def test_figure_may_be_calculated_from_earlier_turns(said, query, output, expected):
+    assert verdict(query, output, said, TRIP) == expected
+
+
+def test_answer_in_words_of_its_own_is_not_called_off_topic():
+    passages = ["Solvang ran the observatory until her retirement in 1963. Lunde succeeded her.",
+                "The dish was built in 1968 under Lunde, who had studied in Uppsala."]  # fmt: skip
+    said = ["Who founded the observatory?", "Ingrid Solvang did."]
+    [found] = evaluate(
+        [{"query": "When did she leave?", "contexts": passages, "history": turns(*said),
+          "output": "Solvang gave up her position there in 1963."}], ["relevance"])  # fmt: skip
+    assert found[0].score is None or found[0].score > 0.2
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("now less formal please", "Hey! The kayak is 18 euros an hour."),
+        ("add the price of the tent", "The kayak costs 18 euros an hour, the tent 24 euros."),
+    ],
+)
+def test_instruction_about_the_answer_before_is_not_failed_for_repeating_it(query, output):
+    said = ["Write a note about the kayak.", "The kayak costs 18 euros an hour."]
+    assert verdict(query, output, said, TRIP) != "fail"

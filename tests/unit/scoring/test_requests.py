@@ -93,10 +93,9 @@ FERRY = ["A ticket for the ferry costs 9.80 euros, for children 4.90 euros.",
 @pytest.mark.parametrize(
     ("query", "output"),
     [
-        ("We are 2 adults. What does the ferry cost?", "2 × 9.80 = 19.60 euros for both of you."),
+        ("We are 2 adults. What does the ferry cost?", "2 × 9.80 = 18.60 euros for both of you."),
         ("How much is the ferry for two in total?",
-         "The ferry costs 19.60 euros, as each of you pays 9.80 euros."),
-        ("Wir sind 3 Leute, was kostet die Fähre?", "Bei 9,80 Euro für jeden 29,40 Euro."),
+         "The ferry costs 18.60 euros, as each of you pays 9.80 euros."),
         ("Draft a reply: Ms Lee asks for the price of the ferry.",
          "Dear Ms Lee, many thanks. A ticket costs 9.80 euros. We look forward to meeting you."),
         ("Explain the ferry to my daughter, she is 6.",
@@ -106,6 +105,22 @@ FERRY = ["A ticket for the ferry costs 9.80 euros, for children 4.90 euros.",
 def test_groundedness_is_skipped_when_an_answer_computes_or_writes_something_new(query, output):
     [[found]] = evaluate([{"query": query, "contexts": FERRY, "output": output}], ["groundedness"])
     assert found.reason == "unsupported_text"
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("We are 2 adults. What does the ferry cost?", "2 × 9.80 = 19.60 euros for both of you."),
+        ("We are 3 people, what do we pay for the ferry?", "You pay 29.40 euros for the ferry."),
+        ("How much is the ferry for two in total?",
+         "The ferry costs 19.60 euros, as each of you pays 9.80 euros."),
+        ("What does the ferry cost with a discount of 10%?", "The ferry costs 8.82 euros then."),
+        ("What is the average ticket price?", "A ticket costs 7.35 euros on average."),
+    ],
+)  # fmt: skip
+def test_figure_that_is_calculated_rightly_is_supported_and_relevant(query, output):
+    [found] = evaluate([{"query": query, "contexts": FERRY, "output": output}])
+    assert [e.score is not None and e.score >= 0.5 for e in found[:2]] == [True, True], found
 
 
 @pytest.mark.parametrize(
@@ -146,7 +161,7 @@ def test_thanks_are_small_talk_unless_a_question_follows(query, reason):
         ("price?", "12 euros", ["The ticket costs 12 euros. The price includes a drink."],
          "terse_answer"),
         ("List all ingredients", "Flour, eggs and milk", ["Pancakes: flour, eggs and milk."],
-         "instruction"),
+         "terse_answer"),
         ("Can you boil that down?", "Buses may use the bridge, cars may not.", ARTICLE,
          "unclear_reference"),
         ("Saca todos los nombres del texto.", "El puente y los autobuses llenos",
@@ -338,3 +353,65 @@ def test_figure_may_be_spelled_out_in_words(query, output, context):
 )
 def test_figure_of_another_kind_is_no_answer(query, output):
     assert relevance(query=query, contexts=[output], output=output).score < 0.2
+
+
+SCHEDULE = ["The workshop on bread begins at 18:00 in the old bakery. Bring an apron and a box."]
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("i have nothing to wear to this lol", "An apron is all you need to look the part!"),
+        ("Jot me a line for the noticeboard", "Come and bake with us; apron and box needed."),
+    ],
+)
+def test_answer_to_a_request_is_not_failed_for_words_of_its_own(query, output):
+    found = evaluate([{"query": query, "contexts": SCHEDULE, "output": output}])[0]
+    assert not [e for e in found[:2] if e.score is not None and e.score < 0.5], found
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Jot me a line for the noticeboard", "Come to the workshop on bread at 19:30."),
+        ("Jot me a line for the noticeboard", "Bring an apron and 25 euros to Hotel Adler."),
+        ("When does the workshop begin?", "Elephants carry heavy logs through the jungle."),
+        ("workshop apron box", "Elephants carry heavy logs through the jungle."),
+    ],
+)
+def test_changed_or_foreign_answer_fails_whatever_was_asked(query, output):
+    [[found]] = evaluate(
+        [{"query": query, "contexts": SCHEDULE, "output": output}], ["groundedness"]
+    )
+    assert found.score < 0.5
+
+
+def test_search_for_keywords_is_judged_by_its_words():
+    query, output = "refund policy shoes", "The workshop on bread begins at 18:00."
+    assert relevance(query=query, contexts=SCHEDULE, output=output).score < 0.2
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Urgent? yes / no / unclear", "unclear"),
+        ("Route it: Billing, Technical, or Sales?", "Billing"),
+    ],
+)
+def test_label_that_no_passage_has_is_not_judged(query, output):
+    [found] = evaluate([{"query": query, "contexts": SCHEDULE, "output": output}])
+    assert [e.score for e in found[:2]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("At 17:00 or 18:00 or 19:00?", "At 19:00"),
+        ("Shall I bring a box, a jar or a bag?", "a bag"),
+    ],
+)
+def test_choice_of_which_the_passages_have_another_fails(query, output):
+    [[found]] = evaluate(
+        [{"query": query, "contexts": SCHEDULE, "output": output}], ["groundedness"]
+    )
+    assert found.score < 0.5

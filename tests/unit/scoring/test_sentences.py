@@ -187,6 +187,14 @@ def test_answer_that_the_sources_are_silent_is_a_refusal(answer):
         "Les documents n'indiquent aucune date.",
         "No encuentro en los documentos el horario de los viernes.",
         "No he encontrado ese dato en el material.",
+        "La ficha del champú no lo aclara.",
+        "Le guide n'aborde pas ce sujet.",
+        "Wofür das Geld ist, steht in dem Eintrag leider nicht.",
+        "Der Fahrplan enthält dazu nichts.",
+        "The sections of the leaflet that I have don't cover driving.",
+        "The page says nothing regarding customs duties.",
+        "That's a decision I can't make for you.",
+        "Je ne m'occupe que des congés.",
     ],
 )
 def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(answer):
@@ -204,6 +212,9 @@ def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(an
         "Il ne contient pas de gluten.",
         "Elle ne dit pas bonjour.",
         "La receta no precisa horno.",
+        "Das Material ist nicht enthalten.",
+        "Water damage is not covered.",
+        "We cannot accept returns after 30 days.",
     ],
 )
 def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
