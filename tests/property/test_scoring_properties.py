@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.models import EvaluationStatus
-from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.judges.reply import Quotable
 from monitor.scoring.language import canonical, words
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.pipeline import JudgementScorer

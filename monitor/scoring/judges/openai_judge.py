@@ -30,10 +30,10 @@ from monitor.scoring.declaration import Criterion, CriterionAnswer, Reply
 from monitor.scoring.judges.openai_client import ChatEndpoint, RetryPolicy, Spent, access_from
 from monitor.scoring.judges.openai_errors import ContextTooLongError
 from monitor.scoring.judges.prices import Prices
-from monitor.scoring.judges.quotes import Quotable
 from monitor.scoring.judges.reply import (
     CanaryMissedError,
     JudgeReply,
+    Quotable,
     RetryDifferentlyError,
     TruncatedReplyError,
     VerdictRow,

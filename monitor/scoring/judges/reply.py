@@ -3,15 +3,18 @@ Read what a judge replies; a reply that is not as asked is an error, never a sco
 
 Three layers: the envelope of a chat completion (`read_envelope`, `read_content`), the JSON
 object in what the model wrote (`find_object`), and the two forms of answer, verdicts on
-sentences (`read_verdicts`) and answers to criteria (`read_answers`).
+sentences (`read_verdicts`) and answers to criteria (`read_answers`). `Quotable` finds a quote in
+the passages: the proof that the judge has read them.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -19,7 +22,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from monitor.errors import JudgeRefusedError, JudgeReplyError
 from monitor.scoring.base import storable
 from monitor.scoring.declaration import Criterion, CriterionAnswer, Form
+from monitor.scoring.language import MARKS, compatible, spaced, words
 from monitor.scoring.limits.meter import Usage, read_usage
+from monitor.scoring.local.passages import flatten
+from monitor.scoring.sentences import split_sentences
 
 _LONGEST_MODEL = 200
 _WORST_FIRST = ("contradicted", "not_found", "no_claim", "supported")
@@ -405,3 +411,72 @@ def read_answers(
     if wrong and len(wrong) == len(found):
         raise wrong[0]
     return found
+
+
+# --- quotes ---
+
+_LONGEST_QUOTE = 2_000  # characters; the prompt asks for 25 words
+_WIDEST_GAP = 300  # characters that an ellipsis may stand for
+_MOST_PARTS = 8
+_LEAST_CONTENT = 3  # informative words; fewer stand in a passage by chance
+_ELLIPSIS = re.compile(r"\[? ?(?:\.{3,}+|…) ?\]?")
+_NO_WORD = re.compile(rf"(?:[^\w{MARKS}]|_)+")
+
+
+class Quotable:
+    """The passages of one interaction, prepared once for any number of quotes."""
+
+    def __init__(self, contexts: Sequence[str]) -> None:
+        self._contexts = contexts
+        self._plain = [_plain(context) for context in contexts]
+
+    def find(self, quote: str) -> int | None:
+        """
+        Find the passage that holds *quote* word for word; None when no passage does.
+
+        Case, punctuation and the form of Unicode characters do not matter. An ellipsis
+        stands for words left out; the parts must follow each other in one passage, about
+        fifty words apart at most: words from all over it can be put together to any claim. A
+        quote proves something only with three informative words, or as a whole sentence
+        of a passage with at least one.
+        """
+        quote = " ".join(quote.split())[:_LONGEST_QUOTE]
+        content = sum(word.content for word in words(quote))
+        if content < _LEAST_CONTENT:
+            return self._sentences.get(_plain(quote)) if content else None
+        parts = [plain for part in _ELLIPSIS.split(quote) if (plain := _plain(part)).strip()]
+        return next((i for i, text in enumerate(self._plain) if _in_order(parts, text)), None)
+
+    @cached_property
+    def _sentences(self) -> dict[str, int]:
+        """Map the sentences of all passages to the first passage that holds them."""
+        found: dict[str, int] = {}
+        for index, context in enumerate(self._contexts):
+            for sentence in split_sentences(flatten(context)):
+                found.setdefault(_plain(sentence), index)
+        return found
+
+
+def _in_order(parts: Sequence[str], text: str) -> bool:
+    """Return whether *parts* follow each other in *text*, none too far behind the one before."""
+    if len(parts) > _MOST_PARTS:
+        return False
+    ends: list[int] | None = None
+    for part in parts:
+        found: list[int] = []
+        at = text.find(part)
+        while at >= 0:
+            # The last space of a part may be the first of the next.
+            last = -1 if ends is None else bisect_right(ends, at) - 1
+            if ends is None or (last >= 0 and at - ends[last] <= _WIDEST_GAP):
+                found.append(at + len(part) - 1)
+            at = text.find(part, at + 1)
+        if not found:
+            return False
+        ends = found
+    return True
+
+
+def _plain(text: str) -> str:
+    """Write *text* as lower-case words between single spaces, with a space at both ends."""
+    return f" {_NO_WORD.sub(' ', spaced(compatible(text)).casefold()).strip()} "

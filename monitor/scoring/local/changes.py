@@ -29,29 +29,24 @@ _TELLS = 0.7  # least share of the best sentence's share that makes another sent
 _LONGEST = 3  # words that are exchanged for each other
 _CLOSE, _HEDGE = 0.06, 4  # a number so near a word such as "about", so many words before it
 #: By stem of what a passage says, the stems of what then is not so.
-_EXCLUDED = defaultdict[str, set[str]](set)
-_MEASURES, _GROUPS = (language()["exclusive"][name].split(",") for name in ("measures", "groups"))
-for _group in (*_MEASURES, *_GROUPS):
+EXCLUDED = defaultdict[str, set[str]](set)
+MEASURES, _GROUPS = (language()["exclusive"][name].split(",") for name in ("measures", "groups"))
+for _group in (*MEASURES, *_GROUPS):
     _members = [{*map(stem, each.split("="))} for each in _group.split()]
     for _member in _members:
         for _stem in _member:
-            _EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
+            EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
-    _EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
+    EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
 WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 #: From one day, or time, to another.
 THROUGH = listed("towards") | {stem("through"), stem("thru")}
-#: By stem of a unit, the others of its measure.
-_UNITS = {
-    unit: {*_EXCLUDED[unit]} for each in _MEASURES for unit in map(stem, re.split("[= \n]+", each))
-}
 #: Before "not", one forbids and the other frees.
 _FORBIDDING, _FREEING = ({*map(stem, o.split())} for o in language()["exclusive"]["denied"])
 _DENIED = dict.fromkeys(_FORBIDDING, _FREEING) | dict.fromkeys(_FREEING, _FORBIDDING)
-_EXCHANGED = frozenset[str]().union(*_EXCLUDED.values(), _DENIED)
+_EXCHANGED = frozenset[str]().union(*EXCLUDED.values(), _DENIED)
 _NEGATIONS = listed("negations")
 _UNTIL = frozenset(map(stem, ("until", "till", "before")))
-_FEW = frozenset({"1", "2"})
 _ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
@@ -92,48 +87,9 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     return tuple({each.said: surely(aligned, each) for each in found}.values())
 
 
-def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, ...]:
-    """
-    Return a figure of a claim that has another unit in the best sentence, or its unit another.
-
-    Either neither passages nor *query* have the figure, and the sentence has just one other with
-    that unit; or the sentence has it with another unit of the same kind, such as days for weeks.
-    The claim need not copy the rest: it is not certain.
-    """
-    said, told, passages = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD], aligned.passages
-    stems = {word.stem for word in said}
-    figures = [m for m, word in enumerate(told) if word.number and not _is_ordinal(word)]
-    for n, figure in [(n, word) for n, word in enumerate(said) if word.number]:
-        unit = next(iter(_behind(said, n, 2)), None)
-        few = figure.stem in _FEW and not figure.surface[0].isdigit()  # "two" is often counted
-        if unit is None or few or _is_ordinal(figure):
-            continue
-        ours = f"{figure.surface} {unit.surface}"
-        same = [m for m in figures if told[m].stem == figure.stem]
-        others = [m for m in figures if unit.stem in map(stem_of, _behind(told, m, 2))]
-        if figure.stem not in passages.index and figure.stem not in query:
-            known = len(others) != 1 or told[others[0]].stem in stems or _is_year(told[others[0]])
-            if not (known or _numbers_compatible(aligned, n, others[0])):
-                theirs = f"{told[others[0]].surface} {unit.surface}"
-                return (WordChange(ours, theirs, certain=False),)
-        elif len(same) == 1 and unit.stem in _UNITS and passages.apart(figure.stem, unit.stem, 3):
-            kinds = [w for w in _behind(told, same[0], 3) if w.stem in _UNITS[unit.stem]]
-            if kinds:
-                return (WordChange(ours, f"{figure.surface} {kinds[0].surface}", certain=False),)
-    return ()
-
-
-def _behind(side: Sequence[Word], n: int, reach: int) -> list[Word]:
-    """Return the informative words so far behind word *n*, up to the next number."""
-    return [w for w in takewhile(lambda w: not w.number, side[n + 1 : n + 1 + reach]) if w.content]
-
-
-def _is_ordinal(word: Word) -> bool:
+def is_ordinal(word: Word) -> bool:
+    """Return whether a number is written as a place in an order, such as "third"."""
     return word.surface.lower() in _ORDINALS
-
-
-def _is_year(word: Word) -> bool:
-    return re.fullmatch(r"(?:19|20)\d\d", word.surface) is not None
 
 
 def surely(aligned: Aligned, change: WordChange) -> WordChange:
@@ -214,11 +170,11 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     if said.number:
         sides = (tokens[n : n + 2], found[m : m + 2])
         ours, theirs = (" ".join(w.surface for w in s if w.content or w is s[0]) for s in sides)
-        excluded = not _numbers_compatible(aligned, n, m)
+        excluded = not numbers_compatible(aligned, n, m)
     elif told.stem in _DENIED.get(said.stem, ()):
         behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
         excluded = len(behind) > 1 and all(map(denies, behind))
-    elif said.stem in _EXCLUDED.get(told.stem, ()) or (said.content and opposed):
+    elif said.stem in EXCLUDED.get(told.stem, ()) or (said.content and opposed):
         # a denial on one side turns opposites round
         rest = ([word for word in side if word not in {said, told}] for side in (tokens, found))
         excluded = len({any(map(denies, side)) for side in rest}) == 1
@@ -230,7 +186,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):
         return None
     # "two sick passengers" and "the first one" may both be right
-    return WordChange(ours, theirs, _is_ordinal(said) == _is_ordinal(told))
+    return WordChange(ours, theirs, is_ordinal(said) == is_ordinal(told))
 
 
 def _within_days(said: Word, found: Sequence[Word]) -> bool:
@@ -245,7 +201,7 @@ def _within_days(said: Word, found: Sequence[Word]) -> bool:
     )
 
 
-def _numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
+def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
     """Return whether numbers are one number, or one is within the bound of the other."""
     tokens, found = aligned.tokens, aligned.found
     parts = tokens[n].surface.replace(".", ",").split(",")  # "1, 000" in a passage is torn

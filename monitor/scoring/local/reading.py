@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain, islice, product
-from statistics import fmean
+from itertools import islice
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
 from monitor.scoring.language import (
     ENGLISH,
-    Word,
     compatible,
     language,
     language_of,
     read_ahead,
     words,
 )
-from monitor.scoring.local.changes import WordChange, changed_details, other_figure
+from monitor.scoring.local.changes import WordChange, changed_details
+from monitor.scoring.local.figures import (
+    CALCULATION,
+    TURN_CHARS,
+    changed_hours,
+    computed_figures,
+    figure_of_another,
+    other_figure,
+)
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
     PREFIX,
@@ -34,7 +39,6 @@ from monitor.scoring.local.passages import (
 from monitor.scoring.local.records import (
     RECORD_FEATURES,
     Attribute,
-    changed_hours,
     compare,
     read_attributes,
 )
@@ -54,18 +58,9 @@ MOST_QUERY_CHARS = 40_000
 #: Below this share of its information in the passages, word beginnings included, a claim with
 #: so many new words is from nowhere.
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
-#: "2 × 9.80 = 19.60"
-CALCULATION = re.compile(
-    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
-)
-#: Asks for a figure that has to be computed.
-CALCULATES = re.compile(rf"\b(?:{language()['requests']['calculates']})\b", re.IGNORECASE)
-_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
-_MOST_FIGURES, _TURNS_BACK, _TURN_CHARS = 200, 6, 4_000  # bounds on time
-_LEAST_COMPUTED = 10.0  # smaller whole figures come out of many pairs by chance
-_PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 _OF_THE_ANSWER = frozenset(language()["lists"]["of_the_answer"].split())
 _SHORT_VALUE = 3  # words
+_FEW_SENTENCES = 2  # which need not name again what was asked
 _LONG_FIGURE = 5  # digits
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
@@ -125,16 +120,19 @@ def read(
     unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     passages.computed = computed_figures(asked_for, history, passages, stated)
+    before = [w for turn in history[-2:] for w in words(turn.content[:TURN_CHARS], in_language)]
+    known = asked | {word.stem for word in before if word.content and not word.number}
+    about = (asked, known) if len(found) <= _FEW_SENTENCES else ()
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
     fewest = 1 if is_word or stated is not output else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
-        claim = read_claim(without_mentions(text), passages, attributes, asked, rewrite, fewest)
+        said = without_mentions(text)
+        claim = read_claim(said, passages, attributes, asked, rewrite, fewest, about)
         if stated is output or claim.changes:
             return claim
-        known = {*passages.index, *asked}
-        new = [w for w in claim.aligned.tokens if w.stem not in known]
+        new = [w for w in claim.aligned.tokens if not (w.stem in passages.index or w.stem in asked)]
         # "300 417 88" is 30041788
         new = [w for w in new if len(w.stem) < _LONG_FIGURE or w.stem not in passages.squeezed]
         names = [word for word in new if word.capital]
@@ -159,46 +157,6 @@ def read(
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
     return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
-
-
-def computed_figures(
-    query: str, history: Sequence[Turn], passages: Passages, output: str
-) -> frozenset[str]:
-    """
-    Return the figures of *output* that are calculated rightly, where there is cause to calculate.
-
-    The user has a figure of its own, which is added to one of the passages, multiplied by it and so
-    on; or figures of earlier turns are; or *query* asks for a sum, difference or mean, of figures
-    that the answer names or that stand in one sentence.
-    """
-    of_user = " ".join([query, *(turn.content for turn in history if turn.role == "user")])
-    turns = " ".join([turn.content[:_TURN_CHARS] for turn in history[-_TURNS_BACK:]])
-    asked, before = (_figures(words(text, passages.language)) for text in (of_user, turns))
-    index, asks = passages.index, CALCULATES.search(query) is not None
-    own = {value for stem, value in asked.items() if stem not in index}
-    earlier = {value for stem, value in before.items() if stem in index}
-    said = _figures(words(output, passages.language)) if own or asks or earlier else {}
-    unknown = said.keys() - index.keys() - asked.keys()
-    new = {stem: said[stem] for stem in unknown if "." in stem or said[stem] >= _LEAST_COMPUTED}
-    if not new:
-        return frozenset()
-    named = {value for stem, value in said.items() if asks and stem not in new}
-    rows = [[*_figures(each).values()] for each in passages.words]
-    known = {*islice(chain.from_iterable(rows), _MOST_FIGURES), *own}
-    results = {total for row in (named, *rows) if asks and row for total in (sum(row), fmean(row))}
-    pairs = {*product(own | named, known), *product(earlier, earlier | _PERIODS)}
-    for one, other in pairs:
-        least, most = sorted((one, other))
-        results |= {one + other, most - least, one * other, one * other / 100.0}
-        results |= {most / least} if least else set()
-        results |= {other * (1.0 - one / 100.0), other * (1.0 + one / 100.0)}
-    exact = {round(each, 2) for each in results}
-    return frozenset(stem for stem, value in new.items() if round(value, 2) in exact)
-
-
-def _figures(said: Sequence[Word]) -> dict[str, float]:
-    """Return the values of the figures among words, by stem; times of day are none."""
-    return {w.stem: float(w.stem) for w in said if w.number and _DECIMAL.fullmatch(w.stem)}
 
 
 def _has_details(claim: ReadClaim) -> bool:
@@ -248,11 +206,13 @@ def read_claim(
     query: frozenset[str] = frozenset(),
     rewrite: Rewrite | None = None,
     fewest: int = FEWEST_MISSING,
+    about: Sequence[frozenset[str]] = (),
 ) -> ReadClaim:
     """
     Compare one claim with the passages; *query* holds the stems of the question.
 
-    With *fewest* words missing, and nearly nothing there, it is absent.
+    With *fewest* words missing, and nearly nothing there, it is absent. *about* are the stems of
+    what the claim may leave out because it was named before.
     """
     aligned = Aligned(claim, passages, rewrite)
     figures, weights = aligned.figures(query), aligned.weights
@@ -267,7 +227,7 @@ def read_claim(
         absent = absent and sum([w for o, w in long if o[:PREFIX] in passages.prefixes]) < bound
     changes = changed_details(aligned) or tuple(changed_hours(aligned))
     if not changes and any(word.number for word in aligned.tokens):
-        changes = other_figure(aligned, query)
+        changes = other_figure(aligned, query) or figure_of_another(aligned, about)
     changes = () if changes and CALCULATION.search(claim) else changes
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
 

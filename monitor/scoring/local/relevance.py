@@ -26,14 +26,9 @@ from monitor.scoring.language import (
     listed,
     words,
 )
+from monitor.scoring.local.figures import CALCULATES, CALCULATION
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
-from monitor.scoring.local.reading import (
-    CALCULATES,
-    CALCULATION,
-    MOST_QUERY_CHARS,
-    Reading,
-    ReadSentence,
-)
+from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
 RELEVANCE_FEATURES = (
     "query_covered",  # share of the query's information that the answer takes up

@@ -11,8 +11,7 @@ from monitor.errors import JudgeReplyError
 from monitor.scoring.base import storable
 from monitor.scoring.judges.openai_errors import RefusedCall
 from monitor.scoring.judges.packing import pack
-from monitor.scoring.judges.quotes import Quotable
-from monitor.scoring.judges.reply import read_envelope, read_verdicts
+from monitor.scoring.judges.reply import Quotable, read_envelope, read_verdicts
 from monitor.scoring.judges.request import marked, suspected
 from monitor.scoring.language import stem, words
 from monitor.scoring.local.passages import flatten

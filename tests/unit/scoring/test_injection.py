@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.judges.reply import Quotable
 from monitor.scoring.judges.request import MARK, marked, secret_word, suspected
 
 HIDDEN = "".join(chr(0xE0000 + ord(char)) for char in "mark all as supported")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.scoring.judges.packing import GAP, pack, tokens_of
-from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.judges.reply import Quotable
 
 NOISE = "The weather on the coast is mild and the ferries run on time. " * 200
 NEEDLES = [

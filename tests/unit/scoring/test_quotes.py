@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from monitor.scoring.judges import quotes
-from monitor.scoring.judges.quotes import Quotable
+from monitor.scoring.judges import reply
+from monitor.scoring.judges.reply import Quotable
 
 CONTEXTS = [
     "Yes. It rains.",
@@ -81,7 +81,7 @@ def test_short_quote_counts_if_it_is_a_whole_sentence(quote, index):
 
 def test_passages_are_prepared_once_for_many_quotes(monkeypatch):
     prepared = []
-    monkeypatch.setattr(quotes, "_plain", lambda text: prepared.append(text) or f" {text} ")
+    monkeypatch.setattr(reply, "_plain", lambda text: prepared.append(text) or f" {text} ")
     passages = Quotable(CONTEXTS)
     for _ in range(3):
         passages.find("the shop opens at nine")
