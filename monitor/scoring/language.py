@@ -54,6 +54,19 @@ COMMON_WORDS = {ENGLISH: _ENGLISH_WORDS} | {
 }
 _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 
+#: "two and a half hours", "an hour and a half", "zweieinhalb", "deux heures et demie"
+_AND_A_HALF = re.compile(
+    r"\b(\w+)[ -]and[ -]a[ -]half\b()|\b(\w+?)einhalb\b()"
+    r"|\b(an?|one) (hour|day|week|month|year|decade|mile|cup|dozen|million) and a half\b"
+    r"|\b(\w+) (\w+) (?:et demie?|y medi[ao])\b",
+    re.IGNORECASE,
+)
+_FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75"}
+_FRACTION = re.compile(r"(?<=\d)\s?[½¼¾]")
+_MAY_BE_HALF = re.compile("a half|a-half|einhalb|et demi|y medi")
+_BEFORE_HALF = _BEHIND_TENS | {n: v for each in _FOREIGN_NUMBERS.values() for n, v in each.items()}
+_BEFORE_HALF |= {"a": "1", "an": "1", "ein": "1", "una": "1"}
+
 _MARK_CODES = [
     code
     for code in range(0x300, 0x20000)  # beyond it there are only variation selectors
@@ -199,11 +212,13 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
     if not text.isascii():
         for mark, plain in _TYPOGRAPHY:
             text = text.replace(mark, plain)
-        text = compatible(text)
+        text = compatible(_FRACTION.sub(lambda match: _FRACTIONS[match[0].strip()], text))
     if any(map(text.lower().__contains__, _MAY_BE_COMPOUND)):
         text = _COMPOUND.sub(
             lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
         )
+    if _MAY_BE_HALF.search(text):
+        text = _AND_A_HALF.sub(_with_half, text)
     if _MAY_BE_SPACED.search(text):
         text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     if "$" in text or not text.isascii():
@@ -213,6 +228,14 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
         return [words_of([each.replace("\0", " ")], language)[0] for each in texts]
     read = vocabulary(language)[1].__getitem__
     return [tuple(chain.from_iterable(map(read, each.split()))) for each in text.split("\0")]
+
+
+def _with_half(match: re.Match[str]) -> str:
+    """Return a number and a half as one figure, before what it counts; what is none as it is."""
+    found = match.groups()
+    number, unit = next(each for each in zip(found[::2], found[1::2], strict=True) if each[0])
+    figure = number if number.isdigit() else _BEFORE_HALF.get(number.lower())
+    return f"{figure}.5 {unit or ''}" if figure else match[0]
 
 
 _STEMMED = frozenset(Stemmer.algorithms())

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice, pairwise, product, takewhile
+from operator import sub
 from statistics import fmean
 
 from monitor.models.interaction import Turn
@@ -59,7 +60,8 @@ CALCULATION = re.compile(
 CALCULATES = re.compile(rf"\b(?:{language()['requests']['calculates']})\b", re.IGNORECASE)
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _MOST_FIGURES, _MOST_OWN, _TURNS_BACK, TURN_CHARS = 200, 40, 6, 4_000  # bounds on time
-_LEAST_COMPUTED = 10.0  # smaller whole figures come out of many pairs by chance
+_LEAST_COMPUTED = 10.0  # of whole figures
+_PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 
 Hours = tuple[str, str]
@@ -218,31 +220,36 @@ def computed_figures(
     """
     of_user = " ".join([query, *(turn.content for turn in history if turn.role == "user")])
     turns = " ".join([turn.content[:TURN_CHARS] for turn in history[-_TURNS_BACK:]])
-    asked, before = (dict(_figures(words(text, passages.language))) for text in (of_user, turns))
+    asked, before = (dict(_figures(text, passages.language)) for text in (of_user, turns))
     index, asks = passages.index, CALCULATES.search(query) is not None
     own = {*islice([value for stem, value in asked.items() if stem not in index], _MOST_OWN)}
     earlier = {*islice([value for stem, value in before.items() if stem in index], _MOST_OWN)}
-    said = dict(_figures(words(output, passages.language)) if own or asks or earlier else ())
-    unknown = said.keys() - index.keys() - asked.keys()
-    new = {n: said[n] for n in unknown if not n.isdigit() or said[n] >= _LEAST_COMPUTED}
+    said = dict(_figures(output, passages.language) if own or asks or earlier else ())
+    new = {stem: said[stem] for stem in said.keys() - index.keys() - asked.keys()}
     if not new:
         return frozenset()
     named = {value for stem, value in islice(said.items(), _MOST_OWN) if asks and stem not in new}
-    rows = [[value for _, value in _figures(each)] for each in passages.words]
+    rows = [[value for _, value in _figures(text, passages.language)]
+            for _, text in islice(passages.sentences, _MOST_FIGURES)]  # fmt: skip
     known = {*islice(chain.from_iterable(rows), _MOST_FIGURES), *own}
-    results = {total for row in (named, *rows) if asks and row for total in (sum(row), fmean(row))}
-    pairs = {*product(own | named, known), *product(earlier, earlier | _PERIODS)}
-    for one, other in pairs:
+    sure = {total for row in (named, *rows) if asks and row for total in (sum(row), fmean(row))}
+    if _PERIOD.search(query):  # "and per month?"
+        bases = {each for pair in product(earlier, repeat=2) for each in (pair[0], abs(sub(*pair)))}
+        sure |= {each for base, n in product(bases, _PERIODS) for each in (base * n, base / n)}
+    chance = set[float]()  # small whole figures come out of many pairs
+    for one, other in {*product(own | named, known), *product(earlier, earlier)}:
         least, most = sorted((one, other))
-        results |= {one + other, most - least, one * other, one * other / 100.0}
-        results |= {most / least} if least else set()
-        results |= {other * (1.0 - one / 100.0), other * (1.0 + one / 100.0)}
-    exact = {round(each, 2) for each in results}
+        chance |= {one + other, most - least, one * other, one * other / 100.0}
+        chance |= {most / least} if least else set()
+        chance |= {other * (1.0 - one / 100.0), other * (1.0 + one / 100.0)}
+    sure |= {each for each in chance if each >= _LEAST_COMPUTED or not each.is_integer()}
+    exact = {round(each, 2) for each in sure}
     return frozenset(stem for stem, value in new.items() if round(value, 2) in exact)
 
 
-def _figures(said: Sequence[Word]) -> list[tuple[str, float]]:
-    """Return the stems and values of the figures among words; times of day are none."""
+def _figures(text: str, in_language: str) -> list[tuple[str, float]]:
+    """Return the stems and values of the figures in *text*; times of day are none."""
+    said = words(plain_times(text, in_language), in_language)
     plain = [(w.stem, w.stem.replace(",", ".")) for w in said if w.number]
     return [(stem, float(each)) for stem, each in plain if _DECIMAL.fullmatch(each)]
 

@@ -200,7 +200,7 @@ _MAY_BE_TIME = re.compile(
 #: "10 Uhr 30", "8 bis 18 Uhr", "10 h 30", "à 10 h", "de 10 h à 18 h"; "3 h" is a duration.
 _CLOCK = re.compile(
     r"[0-9](?<![\d:.,].)\d?(?:(?:[.:]\d\d)?"
-    r"(?=(?:\s?(?:[–-]|bis)\s?[\d.:]{1,5})?\s?Uhr\b)(?:\s?Uhr\b(?:\s\d\d\b)?)?"
+    r"(?=(?:\s?(?:[–-]|bis|und)\s?[\d.:]{1,5})?\s?Uhr\b)(?:\s?Uhr\b(?:\s\d\d\b)?)?"
     r"|(?:\s?h\s?\d\d|(?:(?<=\bà \d)|(?<=\bà \d\d)|(?<=\bdès \d)|(?<=\bdès \d\d))\s?h)\b"
     r"|(?:(?<=\bde [6-9])|(?<=\bde 1\d))\s?h(?=\s?à \d{1,2}\s?h\b))"
 )

@@ -52,7 +52,8 @@ _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
 _OWN_TEXT = 12  # content words of a request that brings its text along
-_OPTIONS = re.compile(r"[/,:?]|\b(?:or|oder|ou|o)\b", re.IGNORECASE)  # where labels are parted
+_CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
+_OPTIONS = re.compile(rf"[,:?]|{_CHOICE.pattern}", re.IGNORECASE)  # where labels are parted
 _LONGEST_LABEL = 40  # characters
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
@@ -103,7 +104,7 @@ def only_echoes(query: str, asked: Sequence[Word], said: Sequence[Word]) -> bool
     known = {word.stem for word in asked}
     if any(word.content and word.stem not in known for word in said):
         return False
-    return not (asks_yes_or_no(query) or "or" in query.lower().split())
+    return not (asks_yes_or_no(query) or _CHOICE.search(query))
 
 
 def settle(query: str, output: str, reading: Reading, relevance: float | None) -> Settled | None:
@@ -171,8 +172,13 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
 def asks_nothing(query: str) -> bool:
     """Return whether *query* is an instruction or a remark, no question or search for keywords."""
     polite = pattern("polite", r"[\s¿¡]*(?:{})\b").match(query)
-    asks = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query) or "?" in query
-    return (polite or not asks) and pattern("of_sentences").search(query) is not None
+    return bool(polite or not asks(query)) and pattern("of_sentences").search(query) is not None
+
+
+def asks(query: str) -> bool:
+    """Return whether *query* has the form of a question."""
+    begins = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
+    return begins is not None or "?" in query
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:

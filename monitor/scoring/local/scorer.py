@@ -49,7 +49,7 @@ from monitor.scoring.local.relevance import (
     UNCLEAR,
     YES_NO,
     Settled,
-    asks_nothing,
+    asks,
     in_other_words,
     lacks_reason,
     named,
@@ -237,8 +237,8 @@ class LocalJudge:
         alone = settled or found
         if interaction.history and (settled is None or settled.reason in _FOLLOWED):
             alone = follow(query, interaction.history, output, reading, alone) or alone
-            if (alone.relevance or 0.0) < _SUPPORTED and asks_nothing(query) and not leans(query):
-                return INSTRUCTION  # of what was said before
+            if (alone.relevance or 0.0) < _SUPPORTED and not (asks(query) or leans(query)):
+                return INSTRUCTION  # "shorter, please": of what was said before
         return alone
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:

@@ -103,6 +103,27 @@ def test_figure_of_an_earlier_turn_may_be_spread_over_a_period():
     assert found == {"120"}
 
 
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Und im Monat?", "Das sind 8 Euro."),
+        ("So what is the difference over a year?", "84 dollars."),
+        ("And in a week?", "It is 99 dollars."),
+    ],
+)
+def test_period_of_another_length_is_computed_however_small(query, output):
+    history = [("user", "Prices?"), ("assistant", "Print 18 dollars, digital 11, Hausrat 96.")]
+    passage = "Print 18 dollars a month, digital 11 dollars a month, Hausrat 96 Euro im Jahr."
+    found = computed(query, output, passage, history=history)
+    assert bool(found) is ("99" not in output)
+
+
+def test_time_of_day_is_not_computed():
+    history = [("user", "Wann?"), ("assistant", "Alle 15 Minuten von 5 bis 23 Uhr.")]
+    passage = "Alle 15 Minuten von 5 bis 23 Uhr, sonntags von 7 bis 22 Uhr."
+    assert not computed("Und sonntags?", "Zwischen 7 und 22 Uhr.", passage, history=history)
+
+
 def test_figure_that_only_an_earlier_answer_made_up_is_no_base():
     history = [("user", "What is the Team plan?"), ("assistant", "1,200 dollars a year.")]
     assert not computed("And monthly?", "100 dollars.", "Team: 1,440 dollars.", history=history)

@@ -62,6 +62,23 @@ def test_numbers_are_equal_when_only_their_writing_differs(one, other):
     assert stems(one) == stems(other)
 
 
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("two and a half hours", "2.5 hours"), ("an hour and a half", "1.5 hours"),
+        ("1½ tablets", "one and a half tablets"), ("2 ¼ cups", "2.25 cups"),
+        ("zweieinhalb Stunden", "2.5 Stunden"), ("dos horas y media", "2.5 horas"),
+        ("deux heures et demie", "2.5 heures"),
+    ],
+)  # fmt: skip
+def test_halves_and_quarters_are_part_of_their_figure(written, plain):
+    assert stems(written) == stems(plain)
+
+
+def test_half_of_something_else_is_no_figure():
+    assert stems("half a truth and a half lie") == ["half", "a", "truth", "and", "a", "half", "lie"]
+
+
 @pytest.mark.parametrize("text", ["2019 300", "30 5", "0.125", "18:00 100", "3.14 200", "20 1000"])
 def test_digit_groups_that_are_no_thousands_are_left_as_written(text):
     assert [word.surface for word in words(text)] == text.split()
