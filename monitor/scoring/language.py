@@ -36,6 +36,7 @@ _NUMBER_WORDS = {
     for number, word in zip(range(first, 100, step), names.split(), strict=False)
     if word != "-"
 } | {"twice": "2"}
+_ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
 #: "twenty-one", "vingt et un", "soixante-quinze", "quatre-vingts"
 _COMPOUND = re.compile(language()["numbers"]["compound"], re.IGNORECASE | re.ASCII)
 _MAY_BE_COMPOUND = language()["hints"]["tens"]  # twenty times as fast
@@ -297,6 +298,11 @@ def _stem_in(language: str, word: str) -> str:
 def light() -> frozenset[str]:
     """Return words, in lower case, that are too general to name a subject in any language."""
     return frozenset(language()["conversation"]["light"].split())
+
+
+def is_ordinal(word: Word) -> bool:
+    """Return whether a number is written as a place in an order, such as "third"."""
+    return word.surface.lower() in _ORDINALS
 
 
 def has_words(text: str) -> bool:

@@ -17,6 +17,7 @@ from monitor.scoring.language import (
     canonical,
     denies,
     has_words,
+    is_ordinal,
     language,
     words,
 )
@@ -163,7 +164,7 @@ def is_checkable(sentence: str, within: str = "") -> bool:
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence, within):
         return False
-    if len(tokens) > _LONGEST_ASIDE or any(word.number for word in tokens):
+    if len(tokens) > _LONGEST_ASIDE or any(w.number and not is_ordinal(w) for w in tokens):
         return True
     if _ASIDE.match(said):
         told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
@@ -276,6 +277,16 @@ _NOT_TOLD = re.compile(
     r"|,?\swithout\s(?:any\s)?(?:mention|reference|information|detail|instruction|guidance))[^.;]*",
     re.IGNORECASE,
 )
+#: The same of any subject, and what leads to all that they tell.
+_SILENT = re.compile(
+    r",?\s(?:but|and|yet|although)\s(?:(?:it|they|this)\s)?"
+    r"(?:(?:do|does)(?:\snot|n't)\s(?:mention|say|specify|state)|(?:says?|mentions?)\snothing)\b[^.;]*",
+    re.IGNORECASE,
+)
+_ONLY_TELLS = re.compile(
+    r"(?:it|they|these|those|this)\s(?:only|just)\s(?:covers?|mentions?|lists?|describes?|contains?)\s",
+    re.IGNORECASE,
+)
 _BEGINS_NAMED = re.compile(rf"\W*{_NAMED}\s", re.IGNORECASE)
 _AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
@@ -291,7 +302,6 @@ _MENTIONS = tuple(
         rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
         rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
-        r"^(?:it|they|these|those|this)\s(?:only|just)\s(?:covers?|mentions?|lists?|describes?|contains?)\s",
         # anywhere else
         rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
     )
@@ -319,7 +329,9 @@ def without_mentions(sentence: str) -> str:
     days.": the number of a passage is not in the passage, and would count against the claim.
     The turns of phrase are English, the marks of any language. What is left may be empty.
     """
-    for opening in (_YES_OR_NO, _JOINING):
+    if "n't" in sentence or " not" in sentence:
+        sentence = _SILENT.sub("", sentence)
+    for opening in (_YES_OR_NO, _JOINING, _ONLY_TELLS):
         if match := opening.match(sentence):
             sentence = sentence[match.end() :]
     lower = sentence.lower()

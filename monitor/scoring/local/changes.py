@@ -17,7 +17,17 @@ from difflib import SequenceMatcher
 from itertools import combinations, pairwise, product, takewhile
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, denials, denies, language, listed, stem, stem_of, words
+from monitor.scoring.language import (
+    Word,
+    denials,
+    denies,
+    is_ordinal,
+    language,
+    listed,
+    stem,
+    stem_of,
+    words,
+)
 from monitor.scoring.local.passages import Aligned
 
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
@@ -47,7 +57,6 @@ _DENIED = dict.fromkeys(_FORBIDDING, _FREEING) | dict.fromkeys(_FREEING, _FORBID
 _EXCHANGED = frozenset[str]().union(*EXCLUDED.values(), _DENIED)
 _NEGATIONS = listed("negations")
 _UNTIL = frozenset(map(stem, ("until", "till", "before")))
-_ORDINALS = frozenset(language()["numbers"]["words"][1][0].split())
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
@@ -85,11 +94,6 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
         # of what is excepted the opposite is true
         found = [] if found and unstated.certain else [unstated]
     return tuple({each.said: surely(aligned, each) for each in found}.values())
-
-
-def is_ordinal(word: Word) -> bool:
-    """Return whether a number is written as a place in an order, such as "third"."""
-    return word.surface.lower() in _ORDINALS
 
 
 def surely(aligned: Aligned, change: WordChange) -> WordChange:

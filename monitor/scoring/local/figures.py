@@ -15,14 +15,13 @@ from operator import sub
 from statistics import fmean
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import Word, language, listed, stem, stem_of, words
+from monitor.scoring.language import Word, is_ordinal, language, listed, stem, stem_of, words
 from monitor.scoring.local.changes import (
     EXCLUDED,
     MEASURES,
     THROUGH,
     WEEK,
     WordChange,
-    is_ordinal,
     numbers_compatible,
 )
 from monitor.scoring.local.passages import Aligned, Passages, plain_times
@@ -62,6 +61,7 @@ _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _MOST_FIGURES, _MOST_OWN, _TURNS_BACK, TURN_CHARS = 200, 40, 6, 4_000  # bounds on time
 _LEAST_COMPUTED = 10.0  # of whole figures
 _PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
+_MORE = re.compile(rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b")
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 
 Hours = tuple[str, str]
@@ -224,7 +224,9 @@ def computed_figures(
     index, asks = passages.index, CALCULATES.search(query) is not None
     own = {*islice([value for stem, value in asked.items() if stem not in index], _MOST_OWN)}
     earlier = {*islice([value for stem, value in before.items() if stem in index], _MOST_OWN)}
-    said = dict(_figures(output, passages.language) if own or asks or earlier else ())
+    differs = _MORE.search(output)  # "2 GB more"
+    gives_cause = own or asks or earlier or differs
+    said = dict(_figures(output, passages.language) if gives_cause else ())
     new = {stem: said[stem] for stem in said.keys() - index.keys() - asked.keys()}
     if not new:
         return frozenset()
@@ -233,6 +235,8 @@ def computed_figures(
             for _, text in islice(passages.sentences, _MOST_FIGURES)]  # fmt: skip
     known = {*islice(chain.from_iterable(rows), _MOST_FIGURES), *own}
     sure = {total for row in (named, *rows) if asks and row for total in (sum(row), fmean(row))}
+    if differs:
+        sure |= {abs(sub(*pair)) for pair in product(islice(known, _MOST_OWN), repeat=2)}
     if _PERIOD.search(query):  # "and per month?"
         bases = {each for pair in product(earlier, repeat=2) for each in (pair[0], abs(sub(*pair)))}
         sure |= {each for base, n in product(bases, _PERIODS) for each in (base * n, base / n)}

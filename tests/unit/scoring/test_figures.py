@@ -118,6 +118,19 @@ def test_period_of_another_length_is_computed_however_small(query, output):
     assert bool(found) is ("99" not in output)
 
 
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ("Treu ist 2 € günstiger und bietet 2 GB mehr.", {"2"}),
+        ("Treu ist 3 € günstiger und bietet 4 GB mehr.", set()),
+        ("Treu kostet 2 €.", set()),
+    ],
+)
+def test_difference_is_computed_wherever_an_answer_states_one(output, found):
+    tariffs = ("Tarif Flex: 9,99 € im Monat, 8 GB.", "Tarif Treu: 7,99 € im Monat, 10 GB.")
+    assert computed("Vergleiche die Tarife.", output, *tariffs) == found
+
+
 def test_time_of_day_is_not_computed():
     history = [("user", "Wann?"), ("assistant", "Alle 15 Minuten von 5 bis 23 Uhr.")]
     passage = "Alle 15 Minuten von 5 bis 23 Uhr, sonntags von 7 bis 22 Uhr."
