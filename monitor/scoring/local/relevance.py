@@ -53,8 +53,8 @@ _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too l
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
-_OPTIONS = re.compile(rf"[,:?]|{_CHOICE.pattern}", re.IGNORECASE)  # where labels are parted
-_LONGEST_LABEL = 40  # characters
+_OPTIONS = re.compile(rf"[,?]|:\s|{_CHOICE.pattern}", re.IGNORECASE)  # where labels are parted
+_LABEL_ENDS, _LONGEST_LABEL = re.compile(r":\s|[.,;\n(]|\s[–—-]\s"), 40  # characters
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
@@ -164,9 +164,7 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
     if not any(each.claim or each.refuses for each in sentences):
         return True
     taken = max((claim.values[0] for claim in reading.claims), default=0.0)
-    return asks_nothing(query) and (
-        taken > _NOT_TAKEN or pattern("handed_over").search(query) is not None
-    )
+    return asks_nothing(query) and taken > _NOT_TAKEN
 
 
 def asks_nothing(query: str) -> bool:
@@ -196,35 +194,35 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
         return True
     task = _task(query)
     brief = skipped == INSTRUCTION.reason and len(words(output)) <= _FEW_SAID
-    label = _chooses_label(query, output, reading.passages) or (brief and _creates(task))
-    if label or _computes(query, output, reading):
+    if (brief and _creates(task)) or _computes(query, output, reading):
         return True
     changed = any(claim.changes for claim in reading.claims)
     if changed or reading.passages.has_records or _brings_details(query, reading):
         return False
-    retells = any(pattern(name, r"(?:{})\b").match(task) for name in _OWN_WORDS)
-    return retells or (asks_nothing(query) and taken > _NOT_TAKEN)
-
-
-#: Requests whose answer may not have a word of the passages.
-_OWN_WORDS = ("audience", "classify")
+    retells = pattern("audience", r"(?:{})\b").match(task) is not None
+    label = _chooses_label(query, output, reading.passages)
+    return retells or label or (asks_nothing(query) and taken > _NOT_TAKEN)
 
 
 def _creates(task: str) -> bool:
     """Return whether a request asks for something new, which words cannot judge."""
-    return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", *_OWN_WORDS))
+    return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", "audience"))
 
 
 def _chooses_label(query: str, output: str, passages: Passages) -> bool:
-    """Return whether *output* is one of several labels that *query* names and no passage has."""
-    parts = [query, output] if len(output) > _LONGEST_LABEL else [*_OPTIONS.split(query), output]
-    *options, said = ({w.stem for w in words(each) if w.content} for each in parts)
-    named = [each for each in options if each]
-    return (
-        len(options) > _FEW_COMMON
-        and any(said and said <= each for each in named)
-        and not any(each <= passages.index.keys() for each in named)
+    """Return whether *output* has only labels that *query* names, or begins with one of several."""
+    label = _LABEL_ENDS.split(output.strip(" *`\"'"), maxsplit=1)[0]
+    if len(label) > _LONGEST_LABEL:
+        return False
+    *options, said = (
+        {w.stem for w in words(each) if w.content} for each in (*_OPTIONS.split(query), label)
     )
+    whole = {w.stem for w in words(output) if w.content and not w.number}
+    chosen = any(said and said <= each for each in options) or (
+        whole and whole <= set[str]().union(*options)
+    )
+    known = any(each and each <= passages.index.keys() for each in options)
+    return bool(chosen) and len(options) > _FEW_COMMON and not known
 
 
 def _brings_details(query: str, reading: Reading) -> bool:
