@@ -15,7 +15,16 @@ from operator import sub
 from statistics import fmean
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import Word, is_ordinal, language, listed, stem, stem_of, words
+from monitor.scoring.language import (
+    Word,
+    is_ordinal,
+    language,
+    listed,
+    stem,
+    stem_of,
+    words,
+    words_of,
+)
 from monitor.scoring.local.changes import (
     EXCLUDED,
     MEASURES,
@@ -113,12 +122,11 @@ def figure_of_another(
     that the claim may leave out because they were named before, tried one after the other. It is
     not certain.
     """
-    passages, in_language = aligned.passages, aligned.passages.language
-    text = plain_times(aligned.text[:_LONGEST_READ], in_language)
-    sides = [words(text, in_language)]
-    has_one = len([*_figures_with_units(sides[0])]) == 1
+    passages, sides = aligned.passages, [aligned.tokens]
+    has_one = len([*_figures_with_units(aligned.tokens)]) == 1
     if not has_one:
-        sides = [words(part, in_language) for part in _PART_ENDS.split(text)]
+        text = plain_times(aligned.text[:_LONGEST_READ], passages.language)
+        sides = words_of(_PART_ENDS.split(text), passages.language)
     for side in sides:
         figures = [(f, unit) for _, f, unit in _figures_with_units(side) if ":" not in f.stem]
         if len(figures) == 1 and figures[0][0].stem in passages.index:
@@ -141,10 +149,14 @@ def _of_subject(
     """Return the figure that the passages have for the subject of *side*, if not its own."""
     months = _MONTHS.get(passages.language, set())
     kind = EXCLUDED.get(unit.stem, set()) | {unit.stem} | (months if unit.stem in months else set())
-    known = passages.index.keys() - kind - {figure.stem}
-    own = known & {word.stem for word in side if word.content}
-    wanted, held = own | (about & known), list[set[str]]()
-    for part, subject, figures in _parts_with({figure.stem}, passages):
+    own = {w.stem for w in side if w.content and w.stem in passages.index} - kind - {figure.stem}
+    wanted = own | {each for each in about if each in passages.index and each not in kind}
+    held = list[set[str]]()
+    for number in passages.holders(figure.stem) if wanted else ():  # fast: it has no other figure
+        alike = [u for _, _, u in _figures_with_units(passages.words[number]) if u.stem in kind]
+        if wanted <= passages.stems[number] and len(alike) == 1:
+            return None
+    for part, subject, figures in _parts_with({figure.stem}, passages) if wanted else ():
         if any(f.stem == figure.stem and u.stem in kind for f, u in figures):
             if subject <= said:
                 return None
@@ -177,8 +189,7 @@ def _parts(text: str, in_language: str) -> list[Part]:
     It is about what stands before its first figure, or about what the part before is.
     """
     found, subject = list[Part](), frozenset[str]()
-    for part in _PART_ENDS.split(plain_times(text, in_language)):
-        said = words(part, in_language)
+    for said in words_of(_PART_ENDS.split(plain_times(text, in_language)), in_language):
         figures = [*_figures_with_units(said)]
         before = said[: figures[0][0]] if figures else said
         own = frozenset([word.stem for word in before if word.content]) - listed("later")
