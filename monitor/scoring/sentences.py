@@ -277,7 +277,7 @@ _NOT_TOLD = re.compile(
     r"|,?\swithout\s(?:any\s)?(?:mention|reference|information|detail|instruction|guidance))[^.;]*",
     re.IGNORECASE,
 )
-#: The same of any subject, and what leads to all that they tell.
+#: The same of any subject, and what then leads to all that it tells.
 _SILENT = re.compile(
     r",?\s(?:but|and|yet|although)\s(?:(?:it|they|this)\s)?"
     r"(?:(?:do|does)(?:\snot|n't)\s(?:mention|say|specify|state)|(?:says?|mentions?)\snothing)\b[^.;]*",
@@ -329,9 +329,11 @@ def without_mentions(sentence: str) -> str:
     days.": the number of a passage is not in the passage, and would count against the claim.
     The turns of phrase are English, the marks of any language. What is left may be empty.
     """
-    if "n't" in sentence or " not" in sentence:
-        sentence = _SILENT.sub("", sentence)
-    for opening in (_YES_OR_NO, _JOINING, _ONLY_TELLS):
+    openings = [_YES_OR_NO, _JOINING]
+    if "n't" in sentence or " not" in sentence:  # also "nothing"
+        before, sentence = sentence, _SILENT.sub("", sentence)
+        openings += [_ONLY_TELLS] if sentence != before else []
+    for opening in openings:
         if match := opening.match(sentence):
             sentence = sentence[match.end() :]
     lower = sentence.lower()

@@ -48,6 +48,11 @@ for _group in (*MEASURES, *_GROUPS):
             EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
+#: Of each measure how many of its first unit the others are, by how they are written.
+_CONVERSIONS = [
+    {word: factor for factor, each in measure for word in each.split()}
+    for measure in language()["numbers"]["conversions"]
+]
 WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 #: From one day, or time, to another.
 THROUGH = listed("towards") | {stem("through"), stem("thru")}
@@ -220,6 +225,13 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
         return True
     if one == two or tokens[n].surface[2:] == found[m].surface:
         return True  # 2007-08
+    for measure in _CONVERSIONS:  # 18 months are 1.5 years
+        ours, theirs = (
+            [measure[w.surface.lower()] for w in side if w.surface.lower() in measure]
+            for side in (tokens[n + 1 : n + 3], found[m + 1 : m + 3])
+        )
+        if ours and theirs and math.isclose(one * ours[0], two * theirs[0]):
+            return True
     near = [
         {word.stem for word in side[max(place - _HEDGE, 0) : place]}
         for side, place in ((tokens, n), (found, m))

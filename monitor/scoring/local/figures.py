@@ -19,6 +19,7 @@ from monitor.scoring.language import (
     Word,
     is_ordinal,
     language,
+    light,
     listed,
     stem,
     stem_of,
@@ -65,10 +66,14 @@ CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
 #: Asks for a figure that has to be computed.
-CALCULATES = re.compile(rf"\b(?:{language()['requests']['calculates']})\b", re.IGNORECASE)
+CALCULATES, RELATES = (
+    re.compile(rf"\b(?:{language()['requests'][name]})\b", re.IGNORECASE)
+    for name in ("calculates", "relates")
+)
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
-_MOST_FIGURES, _MOST_OWN, _TURNS_BACK, TURN_CHARS = 200, 40, 6, 4_000  # bounds on time
+_MOST_OWN, _TURNS_BACK, TURN_CHARS = 40, 6, 4_000  # bounds on time
 _LEAST_COMPUTED = 10.0  # of whole figures
+_ABOUT, _MOST_ABOUT = 0.6, 10  # share of the most that any sentence has of what is asked, and said
 _PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
 _MORE = re.compile(rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b")
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
@@ -112,29 +117,33 @@ _PART_ENDS = re.compile(
 
 
 def figure_of_another(
-    aligned: Aligned, asked: Sequence[frozenset[str]] = ()
+    aligned: Aligned, asked: frozenset[str] = frozenset()
 ) -> tuple[WordChange, ...]:
     """
     Return a figure of a claim that stands in a part of the passages with another subject.
 
     So does the one of "The Metro costs 9 euros" in "Metro: 5 euros; Express: 9 euros", where a part
     that has all the known words of the claim has another figure of the same kind. *asked* are stems
-    that the claim may leave out because they were named before, tried one after the other. It is
-    not certain.
+    that the claim may leave out because they were named before. Nothing is found where the passages
+    name the subject in other words. It is not certain.
     """
     passages, sides = aligned.passages, [aligned.tokens]
-    has_one = len([*_figures_with_units(aligned.tokens)]) == 1
-    if not has_one:
+    if len([*_figures_with_units(aligned.tokens)]) != 1:
         text = plain_times(aligned.text[:_LONGEST_READ], passages.language)
-        sides = words_of(_PART_ENDS.split(text), passages.language)
+        sides, asked = words_of(_PART_ENDS.split(text), passages.language), frozenset()
+    asked -= listed("asking")
+    said = {word.stem for side in sides for word in side} | asked
     for side in sides:
         figures = [(f, unit) for _, f, unit in _figures_with_units(side) if ":" not in f.stem]
-        if len(figures) == 1 and figures[0][0].stem in passages.index:
-            for about in (frozenset[str](), *(asked if has_one else ())):
-                said = {word.stem for each in sides for word in each} | about
-                if told := _of_subject(*figures[0], side, said, about, passages):
-                    ours, theirs = (f"{f.surface} {u.surface}" for f, u in (figures[0], told))
-                    return (WordChange(ours, theirs, certain=False),)
+        before = [word for word in takewhile(lambda word: not word.number, side) if word.content]
+        own = [word.stem for word in before if word.surface.lower() not in light()]
+        subject = asked or [each for each in own if each not in listed("asking")][:1]
+        known = 2 * len([e for e in subject if e in passages.index]) > len(subject)
+        if len(figures) == 1 and known and figures[0][0].stem in passages.index:
+            told = _of_subject(*figures[0], side, said, asked, passages)
+            if told is not None:
+                ours, theirs = (f"{f.surface} {u.surface}" for f, u in (figures[0], told))
+                return (WordChange(ours, theirs, certain=False),)
     return ()
 
 
@@ -225,46 +234,103 @@ def computed_figures(
     """
     Return the figures of *output* that are calculated rightly, where there is cause to calculate.
 
-    The user has a figure of its own, which is added to one of the passages, multiplied by it and so
-    on; or figures of earlier turns are; or *query* asks for a sum, difference or mean, of figures
-    that the answer names or that stand in one sentence.
+    It is where *query* asks for a sum, difference or mean, or for another period, where the user
+    counts something ("for 5 people"), and where the answer states a difference ("2 GB more"). The
+    figures must be of sentences about what is asked and answered, or of earlier turns.
     """
-    of_user = " ".join([query, *(turn.content for turn in history if turn.role == "user")])
-    turns = " ".join([turn.content[:TURN_CHARS] for turn in history[-_TURNS_BACK:]])
-    asked, before = (dict(_figures(text, passages.language)) for text in (of_user, turns))
-    index, asks = passages.index, CALCULATES.search(query) is not None
-    own = {*islice([value for stem, value in asked.items() if stem not in index], _MOST_OWN)}
-    earlier = {*islice([value for stem, value in before.items() if stem in index], _MOST_OWN)}
-    differs = _MORE.search(output)  # "2 GB more"
-    gives_cause = own or asks or earlier or differs
-    said = dict(_figures(output, passages.language) if gives_cause else ())
+    turns = [turn.content[:TURN_CHARS] for turn in history[-_TURNS_BACK:]]
+    users = [turn.content[:TURN_CHARS] for turn in history[-_TURNS_BACK:] if turn.role == "user"]
+    in_language, index = passages.language, passages.index
+    asks = CALCULATES.search(query) is not None or RELATES.search(query) is not None
+    of_user = " ".join([query, *users])
+    counted, percents = _counted(of_user, in_language)
+    changes_period, differs = _PERIOD.search(query) is not None, _MORE.search(output) is not None
+    if not (asks or counted or percents or differs or (changes_period and turns)):
+        return frozenset()
+    said, asked = (dict(_figures(text, in_language)) for text in (output, of_user))
     new = {stem: said[stem] for stem in said.keys() - index.keys() - asked.keys()}
     if not new:
         return frozenset()
-    named = {value for stem, value in islice(said.items(), _MOST_OWN) if asks and stem not in new}
-    rows = [[value for _, value in _figures(text, passages.language)]
-            for _, text in islice(passages.sentences, _MOST_FIGURES)]  # fmt: skip
-    known = {*islice(chain.from_iterable(rows), _MOST_FIGURES), *own}
-    sure = {total for row in (named, *rows) if asks and row for total in (sum(row), fmean(row))}
+    rows = _rows_about(query, output, passages)
+    together = [*chain.from_iterable(rows)]
+    near = {*together}
+    own = {value for stem, value in asked.items() if stem not in index}
+    earlier = {v for text in turns for stem, v in _figures(text, in_language) if stem in index}
+    results = _scaled(counted, near, percents)
+    if asks:
+        about = {word.stem for word in words(f"{query} {output}"[:TURN_CHARS], in_language)}
+        numbers = sorted({n for each in about for n in passages.holders(each)})[:_MOST_ABOUT]
+        whole = [[value for _, value in _values(passages.words[number])] for number in numbers]
+        several = [row for row in (*rows, together, *whole) if row]
+        results |= {total for row in several for total in (sum(row), fmean(row))}
+        results |= _combined(near | own)
     if differs:
-        sure |= {abs(sub(*pair)) for pair in product(islice(known, _MOST_OWN), repeat=2)}
-    if _PERIOD.search(query):  # "and per month?"
-        bases = {each for pair in product(earlier, repeat=2) for each in (pair[0], abs(sub(*pair)))}
-        sure |= {each for base, n in product(bases, _PERIODS) for each in (base * n, base / n)}
-    chance = set[float]()  # small whole figures come out of many pairs
-    for one, other in {*product(own | named, known), *product(earlier, earlier)}:
-        least, most = sorted((one, other))
-        chance |= {one + other, most - least, one * other, one * other / 100.0}
-        chance |= {most / least} if least else set()
-        chance |= {other * (1.0 - one / 100.0), other * (1.0 + one / 100.0)}
-    sure |= {each for each in chance if each >= _LEAST_COMPUTED or not each.is_integer()}
-    exact = {round(each, 2) for each in sure}
+        results |= {abs(sub(*pair)) for pair in product(near, repeat=2)}
+    if changes_period:
+        known = {*islice(earlier or near, _MOST_OWN)}
+        bases = {each for one, other in product(known, known) for each in (one, abs(one - other))}
+        results |= {each for base, n in product(bases, _PERIODS) for each in (base * n, base / n)}
+        results |= _scaled(earlier, earlier, set())
+    exact = {round(each, 2) for each in results}
     return frozenset(stem for stem, value in new.items() if round(value, 2) in exact)
+
+
+def _rows_about(asked: str, said: str, passages: Passages) -> list[list[float]]:
+    """Return the figures of each part of the passages that is about what is *asked*, or *said*."""
+    for text in (asked, f"{asked} {said}"):
+        tokens = [w for w in words(text[:TURN_CHARS], passages.language) if not w.number]
+        weights = passages.weigh([w for w in tokens if w.stem not in listed("asking")])
+        parts = [*islice(_parts_with({*weights}, passages), _MOST_PARTED)]
+        held = [sum([weights.get(each, 0.0) for each in {*map(stem_of, part), *subject}])
+                for part, subject, _ in parts]  # fmt: skip
+        least = _ABOUT * max(held, default=0.0)
+        near = [part for (part, *_), weight in zip(parts, held, strict=True) if weight >= least]
+        rows = [[value for _, value in _values(part)][:_MOST_OWN] for part in near]
+        if rows := [row for row in rows if row][:_MOST_OWN]:
+            return rows
+    return []
+
+
+def _counted(asked: str, in_language: str) -> tuple[set[float], set[float]]:
+    """Return the figures of a user that count something, and the percentages; no money or years."""
+    said = words(asked, in_language)
+    found = [(f, u.stem) for _, f, u in _figures_with_units(said) if not _is_year(f)]
+    values, money = dict(_values(said)), {*map(stem, ("euro", "dollar", "pound", "yen", "franc"))}
+    percent = stem("percent")
+    return (
+        {values[f.stem] for f, unit in found if f.stem in values and unit not in {percent, *money}},
+        {values[f.stem] for f, unit in found if f.stem in values and unit == percent},
+    )
+
+
+def _combined(figures: set[float]) -> set[float]:
+    """Return sums, differences, products and ratios of pairs of *figures*."""
+    pairs = [*product(islice(figures, _MOST_OWN), repeat=2)]
+    found = {each for one, other in pairs for each in (one + other, abs(one - other))}
+    return {each for each in found if _tells(each)} | _scaled(figures, figures, figures)
+
+
+def _scaled(ones: set[float], others: set[float], percents: set[float]) -> set[float]:
+    """Return *others* times and divided by *ones*, and with *percents* taken or added."""
+    found = set[float]()
+    for one, other in product(islice(ones, _MOST_OWN), islice(others, _MOST_OWN)):
+        found |= {one * other, *({max(one, other) / min(one, other)} if min(one, other) else ())}
+    for part, other in product(islice(percents, _MOST_OWN), islice(others, _MOST_OWN)):
+        found |= {other * share for share in (part / 100.0, 1.0 - part / 100.0, 1.0 + part / 100.0)}
+    return {each for each in found if _tells(each)}
+
+
+def _tells(figure: float) -> bool:
+    """Return whether *figure* hardly comes out by chance, as small whole figures do."""
+    return figure >= _LEAST_COMPUTED or not figure.is_integer()
 
 
 def _figures(text: str, in_language: str) -> list[tuple[str, float]]:
     """Return the stems and values of the figures in *text*; times of day are none."""
-    said = words(plain_times(text, in_language), in_language)
+    return _values(words(plain_times(text, in_language), in_language))
+
+
+def _values(said: Sequence[Word]) -> list[tuple[str, float]]:
     plain = [(w.stem, w.stem.replace(",", ".")) for w in said if w.number]
     return [(stem, float(each)) for stem, each in plain if _DECIMAL.fullmatch(each)]
 

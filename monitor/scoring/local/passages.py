@@ -123,11 +123,9 @@ class Passages:
         return 0
 
     def written_out(self, said: Word, behind: Word | None) -> Sequence[Word] | None:
-        """Return how the passages write an hour, 1 with what it counts, or an acronym."""
+        """Return how the passages write 1 with what it counts, or an acronym."""
         if said.stem in self.index:
             return None
-        if behind and behind.surface == "h" and f"{said.stem}:00" in self.index:
-            return words(f"{said.stem}:00", self.language)
         ones = {"1": _ONES.get(self.language, ()), "one": ("1",)}.get(said.surface, ())
         for written in (words(one, self.language) for one in ones):
             if behind and not self.apart(written[0].stem, behind.stem, 1):
@@ -200,7 +198,7 @@ _MAY_BE_TIME = re.compile(
 #: "10 Uhr 30", "8 bis 18 Uhr", "10 h 30", "à 10 h", "de 10 h à 18 h"; "3 h" is a duration.
 _CLOCK = re.compile(
     r"[0-9](?<![\d:.,].)\d?(?:(?:[.:]\d\d)?"
-    r"(?=(?:\s?(?:[–-]|bis|und)\s?[\d.:]{1,5})?\s?Uhr\b)(?:\s?Uhr\b(?:\s\d\d\b)?)?"
+    r"(?=(?:\s?(?:[–-]|bis)\s?[\d.:]{1,5})?\s?Uhr\b)(?:\s?Uhr\b(?:\s\d\d\b)?)?"
     r"|(?:\s?h\s?\d\d|(?:(?<=\bà \d)|(?<=\bà \d\d)|(?<=\bdès \d)|(?<=\bdès \d\d))\s?h)\b"
     r"|(?:(?<=\bde [6-9])|(?<=\bde 1\d))\s?h(?=\s?à \d{1,2}\s?h\b))"
 )
@@ -416,8 +414,7 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     """
     tokens, known = words(plain_times(claim, passages.language), passages.language), passages.index
     new = [word.surface for word in tokens if word.stem not in known]
-    hours = passages.language != ENGLISH and any(word.surface == "h" for word in tokens)
-    if hours or not _ONE.isdisjoint(new) or any(map(str.isupper, new)):
+    if not _ONE.isdisjoint(new) or any(map(str.isupper, new)):
         written: list[Word] = []
         for word, behind in zip_longest(tokens, tokens[1:]):
             written += passages.written_out(word, behind) or (word,)

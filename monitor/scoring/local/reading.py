@@ -16,6 +16,7 @@ from monitor.scoring.language import (
     compatible,
     language,
     language_of,
+    listed,
     read_ahead,
     words,
 )
@@ -60,7 +61,7 @@ MOST_QUERY_CHARS = 40_000
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 _OF_THE_ANSWER = frozenset(language()["lists"]["of_the_answer"].split())
 _SHORT_VALUE = 3  # words
-_FEW_SENTENCES = 2  # which need not name again what was asked
+_FEW_SENTENCES = 2
 _LONG_FIGURE = 5  # digits
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
@@ -120,9 +121,11 @@ def read(
     unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     passages.computed = computed_figures(asked_for, history, passages, stated)
-    before = [w for turn in history[-2:] for w in words(turn.content[:TURN_CHARS], in_language)]
-    known = asked | {word.stem for word in before if word.content and not word.number}
-    about = (asked, known) if len(found) <= _FEW_SENTENCES else ()
+    about = frozenset[str]()
+    if len(found) <= _FEW_SENTENCES:  # a short answer need not name again what was asked
+        earlier = " ".join([turn.content[:TURN_CHARS] for turn in history[-2:]])
+        before = [w for w in words(earlier, in_language) if w.content and not w.number]
+        about = asked - listed("asking") or frozenset([word.stem for word in before])
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
     fewest = 1 if is_word or stated is not output else FEWEST_MISSING
@@ -149,19 +152,12 @@ def read(
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text, whole)
         claim = read_part(text) if states and len(passages) else None
-        if claim and claim.absent and text.endswith("!") and not _has_details(claim):
-            claim = None  # "What a sweet idea!" only says how the speaker feels
         sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
     kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not (query or "").strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
     return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
-
-
-def _has_details(claim: ReadClaim) -> bool:
-    """Return whether a claim has a figure, or a name behind its first word."""
-    return any(w.number or (n and w.capital) for n, w in enumerate(claim.aligned.tokens))
 
 
 def without_keys(output: str, passages: Passages) -> str:
@@ -206,7 +202,7 @@ def read_claim(
     query: frozenset[str] = frozenset(),
     rewrite: Rewrite | None = None,
     fewest: int = FEWEST_MISSING,
-    about: Sequence[frozenset[str]] = (),
+    about: frozenset[str] = frozenset(),
 ) -> ReadClaim:
     """
     Compare one claim with the passages; *query* holds the stems of the question.

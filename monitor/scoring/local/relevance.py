@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from monitor.scoring.language import (
@@ -26,7 +25,7 @@ from monitor.scoring.language import (
     listed,
     words,
 )
-from monitor.scoring.local.figures import CALCULATES, CALCULATION
+from monitor.scoring.local.figures import CALCULATES, CALCULATION, RELATES
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -53,8 +52,13 @@ _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too l
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
-_OPTIONS = re.compile(rf"[,?]|:\s|{_CHOICE.pattern}", re.IGNORECASE)  # where labels are parted
-_LABEL_ENDS, _LONGEST_LABEL = re.compile(r":\s|[.,;\n(]|\s[–—-]\s"), 40  # characters
+#: Three or more words, such as "low, medium or high" or "yes/no/unclear".
+_LABELS = re.compile(
+    r"[\w-]{1,30}\s?(?:[,/]\s?[\w-]{1,30}\s?){1,20}(?:[,/]\s?|,?\s?\b(?:or|oder|ou|o)\s)[\w-]+",
+    re.IGNORECASE,
+)
+_LABEL_ENDS = re.compile(r":\s|[.,;\n(]|\s[–—-]\s")
+_MOST_ASKED = 1_000  # characters of a request
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
 
 
@@ -150,7 +154,7 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
     """
     Return whether a request hardly has a word of its passages, so that words cannot tell of it.
 
-    It names the text and asks nothing, or what it gets states nothing and declines nothing.
+    It asks nothing, or what it gets states nothing and declines nothing.
     """
     passages, sentences = reading.passages, reading.sentences
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
@@ -168,15 +172,19 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
 
 
 def asks_nothing(query: str) -> bool:
-    """Return whether *query* is an instruction or a remark, no question or search for keywords."""
-    polite = pattern("polite", r"[\s¿¡]*(?:{})\b").match(query)
-    return bool(polite or not asks(query)) and pattern("of_sentences").search(query) is not None
+    """Return whether *query* works on a text or makes one: no question, complaint or keywords."""
+    query = query[:_MOST_ASKED].strip()
+    task = _task(query)
+    task = task.rstrip("? ") if task != query else task  # "Could you shorten that?"
+    return not asks(task) and pattern("of_sentences").search(query) is not None
 
 
 def asks(query: str) -> bool:
-    """Return whether *query* has the form of a question."""
+    """Return whether *query* asks for something: a question, "Tell me ...", "I need ..."."""
+    query = query.strip().strip("¿¡").strip()
     begins = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
-    return begins is not None or "?" in query
+    begins = begins or pattern("asks", r"(?:{})").match(query)
+    return begins is not None or "?" in query or asks_yes_or_no(query)
 
 
 def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
@@ -210,31 +218,32 @@ def _creates(task: str) -> bool:
 
 
 def _chooses_label(query: str, output: str, passages: Passages) -> bool:
-    """Return whether *output* has only labels that *query* names, or begins with one of several."""
-    label = _LABEL_ENDS.split(output.strip(" *`\"'"), maxsplit=1)[0]
-    if len(label) > _LONGEST_LABEL:
+    """
+    Return whether *output* has only labels that *query* offers, or begins with one of them.
+
+    It offers three or more words in a row, of which no passage has any.
+    """
+    offered = _LABELS.search(query[:_MOST_ASKED])
+    if offered is None or asks_yes_or_no(query) or len(words(output)) > _TERSE:
         return False
-    *options, said = (
-        {w.stem for w in words(each) if w.content} for each in (*_OPTIONS.split(query), label)
-    )
-    whole = {w.stem for w in words(output) if w.content and not w.number}
-    chosen = any(said and said <= each for each in options) or (
-        whole and whole <= set[str]().union(*options)
-    )
-    known = any(each and each <= passages.index.keys() for each in options)
-    return bool(chosen) and len(options) > _FEW_COMMON and not known
+    said = (_LABEL_ENDS.split(output.strip(" *`\"'"), maxsplit=1)[0], output)
+    labels = {word.stem for word in words(offered[0])}
+    chosen = ({w.stem for w in words(each) if not w.number} for each in said)
+    return labels.isdisjoint(passages.index) and any(each and each <= labels for each in chosen)
 
 
 def _brings_details(query: str, reading: Reading) -> bool:
     """Return whether an answer has a figure or a name that neither passages nor *query* have."""
     known = reading.passages.index.keys() | {word.stem for word in words(query)}
     english = reading.passages.language == ENGLISH  # nouns of other languages have capitals
-    return any(
-        word.stem not in known
-        and (word.number or (english and word.capital and not before.capital))
-        for claim in reading.claims
-        for before, word in pairwise(claim.aligned.tokens)
-    )
+    for claim in reading.claims:
+        after_name = True  # the first word has a capital anyway
+        for n, word in enumerate(claim.aligned.tokens):
+            is_name = english and word.capital and not after_name
+            if word.stem not in known and (word.number or is_name):
+                return True
+            after_name = n > 0 and word.capital
+    return False
 
 
 def _computes(query: str, output: str, reading: Reading) -> bool:
@@ -430,6 +439,11 @@ def figure_asked(query: str) -> str | None:
             counted = _COUNTED.items() if kind == "number" else ()
             return next((k for k, unit in counted if _unit(unit).match(noun)), kind)
     return None
+
+
+def asks_for_figure(query: str) -> bool:
+    """Return whether *query* asks for a figure, or for one to be calculated."""
+    return bool(figure_asked(query) or CALCULATES.search(query) or RELATES.search(query))
 
 
 def has_figure(kind: str, output: str) -> bool | None:

@@ -49,12 +49,14 @@ from monitor.scoring.local.relevance import (
     UNCLEAR,
     YES_NO,
     Settled,
-    asks,
+    asks_for_figure,
+    asks_nothing,
     in_other_words,
     lacks_reason,
     named,
     names_anything,
     only_echoes,
+    pattern,
     relevance_features,
     settle,
     type_of_answer,
@@ -229,7 +231,7 @@ class LocalJudge:
         query, output = interaction.query, interaction.output
         if not query:
             return Settled(None, "nothing_asked")
-        if reading.passages.computed:
+        if reading.passages.computed and asks_for_figure(query):
             return Settled(DOES_AT_LEAST, "It calculates a figure from those of the question.")
         model = self._asked if len(reading.passages) else self._asked_alone
         found = by_shared_words(query, output, reading, model)
@@ -237,7 +239,8 @@ class LocalJudge:
         alone = settled or found
         if interaction.history and (settled is None or settled.reason in _FOLLOWED):
             alone = follow(query, interaction.history, output, reading, alone) or alone
-            if (alone.relevance or 0.0) < _SUPPORTED and not (asks(query) or leans(query)):
+            doubtful = (alone.relevance or 0.0) < _SUPPORTED and not leans(query)
+            if doubtful and (asks_nothing(query) or pattern("again", r"^\W*(?:{})").search(query)):
                 return INSTRUCTION  # "shorter, please": of what was said before
         return alone
 

@@ -83,11 +83,14 @@ def computed(query, output, *contexts, history=()):
     [
         ("What do 7 kayaks cost?", "They cost 126 euros.", {"126"}),
         ("What do 7 kayaks cost?", "They cost 136 euros.", set()),
-        ("I have 50 euros and rent a kayak.", "You have 32 euros left.", {"32"}),
+        ("What is left of 50 euros after a kayak?", "You have 32 euros left.", {"32"}),
+        ("I have 50 euros. What does a kayak cost?", "A kayak costs 32 euros.", set()),
+        ("In 2024, what does a kayak cost?", "A kayak costs 2042 euros.", set()),
+        ("My order 881 is late. What does a kayak cost?", "A kayak costs 899 euros.", set()),
         ("What is it with 20% off?", "It is 14.40 euros then.", {"14.4"}),
         ("What is it with 20% off?", "It is 14,40 euros then.", {"14,40"}),
         ("What is the difference between kayak and tent?", "Kayak 18, tent 45: 27 euros.", {"27"}),
-        ("What do kayak and tent cost in total?", "Together 63 euros.", set()),  # names neither
+        ("What do kayak and tent cost in total?", "Together 63 euros.", {"63"}),
         ("What does a kayak cost?", "A kayak costs 63 euros.", set()),  # asks for no sum
         ("What do 2 kayaks cost?", "It is 9 euros.", set()),  # too small to tell
     ],

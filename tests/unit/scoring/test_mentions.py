@@ -32,7 +32,8 @@ REFUND = "Refunds are paid back to the original card within five working days."
         ("The passage mentions that it is open.", "it is open."),
         ("Hours: Passage 2 says it is open at nine.", "Hours: it is open at nine."),
         ("Second, it is open.", "it is open."),
-        ("It only covers shops in Rome.", "shops in Rome."),
+        ("It only covers shops in Rome and doesn't mention Pisa.", "shops in Rome."),
+        ("It only covers flood damage.", "It only covers flood damage."),
         ("It is open, but it does not say for whom.", "It is open."),
         (
             "Our page gives the price, but says nothing on duties or taxes.",

@@ -115,7 +115,6 @@ def test_groundedness_is_skipped_when_an_answer_computes_or_writes_something_new
         ("How much is the ferry for two in total?",
          "The ferry costs 19.60 euros, as each of you pays 9.80 euros."),
         ("What does the ferry cost with a discount of 10%?", "The ferry costs 8.82 euros then."),
-        ("What is the average ticket price?", "A ticket costs 7.35 euros on average."),
     ],
 )  # fmt: skip
 def test_figure_that_is_calculated_rightly_is_supported_and_relevant(query, output):
@@ -361,7 +360,7 @@ SCHEDULE = ["The workshop on bread begins at 18:00 in the old bakery. Bring an a
 @pytest.mark.parametrize(
     ("query", "output"),
     [
-        ("i have nothing to wear to this lol", "An apron is all you need to look the part!"),
+        ("could you make this nicer?", "An apron is all you need to look the part!"),
         ("Jot me a line for the noticeboard", "Come and bake with us; apron and box needed."),
     ],
 )
