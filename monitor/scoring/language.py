@@ -66,7 +66,7 @@ _AND_A_HALF = re.compile(
 )
 _FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75", "1/2": ".5"}
 _FRACTION = re.compile(r"(?<=\d)\s?[½¼¾]|(?<=\d) 1/2\b")
-_MAY_BE_HALF = re.compile("a half|a-half|einhalb|et demi|y medi| 30 ?min")
+_MAY_BE_HALF = ("a half", "a-half", "einhalb", "et demi", "y medi", " 30 min")
 _BEFORE_HALF = _BEHIND_TENS | {n: v for each in _FOREIGN_NUMBERS.values() for n, v in each.items()}
 _BEFORE_HALF |= {"a": "1", "an": "1", "ein": "1", "una": "1"}
 
@@ -222,7 +222,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
         text = _COMPOUND.sub(
             lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text
         )
-    if _MAY_BE_HALF.search(text):
+    if any(map(text.__contains__, _MAY_BE_HALF)):
         text = _AND_A_HALF.sub(_with_half, text)
     if _MAY_BE_SPACED.search(text):
         text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)

@@ -128,7 +128,10 @@ def figure_of_another(
     name the subject in other words. It is not certain.
     """
     passages, sides = aligned.passages, [aligned.tokens]
-    if len([*_figures_with_units(aligned.tokens)]) != 1:
+    counted = [*_figures_with_units(aligned.tokens)]
+    if not any(len(_figures_by_unit(passages).get(unit.stem, ())) > 1 for _, _, unit in counted):
+        return ()  # no other figure of its kind: that is fast
+    if len(counted) != 1:
         text = plain_times(aligned.text[:_LONGEST_READ], passages.language)
         sides, asked = words_of(_PART_ENDS.split(text), passages.language), frozenset()
     asked -= listed("asking")
@@ -147,6 +150,23 @@ def figure_of_another(
     return ()
 
 
+def _figures_by_unit(passages: Passages) -> dict[str, set[str]]:
+    """Return by each unit the figures that the passages have with it, or with one of its kind."""
+    if passages.figures is None:
+        passages.figures = found = dict[str, set[str]]()
+        for number in {n for each, at in passages.index.items() if each[0].isdigit() for n in at}:
+            for _, figure, unit in _figures_with_units(passages.words[number]):
+                for each in _kind(unit, passages.language):
+                    found.setdefault(each, set()).add(figure.stem)
+    return passages.figures
+
+
+def _kind(unit: Word, in_language: str) -> set[str]:
+    """Return the stems of a unit and those that exclude it; months are one kind."""
+    months = _MONTHS.get(in_language, set())
+    return {unit.stem, *EXCLUDED.get(unit.stem, ()), *(months if unit.stem in months else ())}
+
+
 def _of_subject(
     figure: Word,
     unit: Word,
@@ -156,8 +176,7 @@ def _of_subject(
     passages: Passages,
 ) -> tuple[Word, Word] | None:
     """Return the figure that the passages have for the subject of *side*, if not its own."""
-    months = _MONTHS.get(passages.language, set())
-    kind = EXCLUDED.get(unit.stem, set()) | {unit.stem} | (months if unit.stem in months else set())
+    kind = _kind(unit, passages.language)
     own = {w.stem for w in side if w.content and w.stem in passages.index} - kind - {figure.stem}
     wanted = own | {each for each in about if each in passages.index and each not in kind}
     held = list[set[str]]()
@@ -210,10 +229,12 @@ def _parts(text: str, in_language: str) -> list[Part]:
 def _figures_with_units(side: Sequence[Word]) -> Iterator[tuple[int, Word, Word]]:
     """Yield the place of each figure that counts something, the figure and what it counts."""
     for n, word in enumerate(side):
-        unit = next(iter(_behind(side, n, 2)), None) if word.number else None
-        in_name = n and side[n - 1].capital and not (unit and unit.stem in _SURE_UNITS)  # "Polar 2"
-        if unit and not in_name and not is_ordinal(word):
-            yield n, word, unit
+        for unit in side[n + 1 : n + 3] if word.number else ():
+            if unit.content:
+                in_name = n and side[n - 1].capital and unit.stem not in _SURE_UNITS  # "Polar 2"
+                if not (unit.number or in_name or is_ordinal(word)):
+                    yield n, word, unit
+                break
 
 
 def _behind(side: Sequence[Word], n: int, reach: int) -> list[Word]:
@@ -294,6 +315,8 @@ def _rows_about(asked: str, said: str, passages: Passages) -> list[list[float]]:
 def _counted(asked: str, in_language: str) -> tuple[set[float], set[float]]:
     """Return the figures of a user that count something, and the percentages; no money or years."""
     said = words(asked, in_language)
+    if not any(word.number for word in said):
+        return set(), set()
     found = [(f, u.stem) for _, f, u in _figures_with_units(said) if not _is_year(f)]
     values, money = dict(_values(said)), {*map(stem, ("euro", "dollar", "pound", "yen", "franc"))}
     percent = stem("percent")

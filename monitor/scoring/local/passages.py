@@ -40,6 +40,7 @@ class Passages:
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
         self.computed: frozenset[str] = frozenset()  #: figures that an answer has by calculating
+        self.figures: dict[str, set[str]] | None = None  #: by what they count, where it was read
         self.index = index = dict[str, tuple[int, ...]]()  #: sentences of a stem, ascending
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage

@@ -209,7 +209,8 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
         return False
     retells = pattern("audience", r"(?:{})\b").match(task) is not None
     label = _chooses_label(query, output, reading.passages)
-    return retells or label or (asks_nothing(query) and taken > _NOT_TAKEN)
+    writes = asks_nothing(query) or _creates(task)
+    return retells or label or (writes and taken > _NOT_TAKEN)
 
 
 def _creates(task: str) -> bool:
