@@ -25,7 +25,7 @@ from monitor.scoring.language import (
     listed,
     words,
 )
-from monitor.scoring.local.figures import CALCULATES, CALCULATION, RELATES
+from monitor.scoring.local.figures import CALCULATES, CALCULATION
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -249,22 +249,16 @@ def _brings_details(query: str, reading: Reading) -> bool:
 
 def _computes(query: str, output: str, reading: Reading) -> bool:
     """
-    Return whether an answer has figures, and not only times, that it seems to compute.
+    Return whether an answer has a figure of its own that it seems to calculate.
 
-    It shows a calculation, or names a figure of the passages beside its own and *query* asks for a
-    sum that they do not have, or has figures of its own.
+    It shows how, or names a figure of the passages beside it where *query* asks for a sum or has
+    figures of its own.
     """
-    index, asked = reading.passages.index, {w.stem: w.number for w in words(query)}
-    said = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number} - asked.keys()
-    said = {each for each in said if ":" not in each}
-    if any(not each.said[:1].isdigit() for claim in reading.claims for each in claim.changes):
-        return False
-    own_case = any(number and stem not in index for stem, number in asked.items())
-    asks = CALCULATES.search(query)
-    asks_sum = asks and not any(w.content and w.stem in index for w in words(asks[0]))
-    computed, based = said - index.keys(), said & index.keys()
-    shown = CALCULATION.search(output) is not None
-    return bool(computed) and (shown or bool(based and (own_case or asks_sum)))
+    index, asked = reading.passages.index, {w.stem for w in words(query) if w.number}
+    said = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number} - asked
+    gives_cause = CALCULATES.search(query) or not asked <= index.keys()
+    shown = CALCULATION.search(output) or (gives_cause and said & index.keys())
+    return bool(shown) and any(":" not in each for each in said - index.keys())
 
 
 def _task(query: str) -> str:
@@ -374,11 +368,6 @@ def named(query: str) -> str:
     return query
 
 
-def names_anything(query: str) -> bool:
-    """Return whether *query* names what an answer can take up."""
-    return any(word.content for word in words(named(query)))
-
-
 def asks_yes_or_no(query: str) -> bool:
     """Return whether *query* begins as such a question does in English."""
     return pattern("asks_yes_no", r"\s*(?:{})\b").match(query) is not None
@@ -440,11 +429,6 @@ def figure_asked(query: str) -> str | None:
             counted = _COUNTED.items() if kind == "number" else ()
             return next((k for k, unit in counted if _unit(unit).match(noun)), kind)
     return None
-
-
-def asks_for_figure(query: str) -> bool:
-    """Return whether *query* asks for a figure, or for one to be calculated."""
-    return bool(figure_asked(query) or CALCULATES.search(query) or RELATES.search(query))
 
 
 def has_figure(kind: str, output: str) -> bool | None:

@@ -28,6 +28,7 @@ from monitor.scoring.language import (
     words,
 )
 from monitor.scoring.local.conversation import follow, leans
+from monitor.scoring.local.figures import CALCULATES, RELATES
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
@@ -49,12 +50,11 @@ from monitor.scoring.local.relevance import (
     UNCLEAR,
     YES_NO,
     Settled,
-    asks_for_figure,
     asks_nothing,
+    figure_asked,
     in_other_words,
     lacks_reason,
     named,
-    names_anything,
     only_echoes,
     pattern,
     relevance_features,
@@ -231,7 +231,8 @@ class LocalJudge:
         query, output = interaction.query, interaction.output
         if not query:
             return Settled(None, "nothing_asked")
-        if reading.passages.computed and asks_for_figure(query):
+        asks_figure = figure_asked(query) or CALCULATES.search(query) or RELATES.search(query)
+        if reading.passages.computed and asks_figure:
             return Settled(DOES_AT_LEAST, "It calculates a figure from those of the question.")
         model = self._asked if len(reading.passages) else self._asked_alone
         found = by_shared_words(query, output, reading, model)
@@ -334,20 +335,20 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
 
 def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) -> Settled:
     """Judge by the words that query, output and passages share, as *model* weighs them."""
-    if not names_anything(query):
+    if not any(word.content for word in words(named(query))):
         return Settled(None, "nothing_asked")
     if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
         return Settled(0.0, "It adds nothing to the question.")
     values = relevance_features(query, output, reading.sentences, reading.passages)
     score = probability(model.log_odds(values))
-    named = dict(zip(RELEVANCE_FEATURES, values, strict=True))
-    if named["refusal"] >= 1:
+    features = dict(zip(RELEVANCE_FEATURES, values, strict=True))
+    if features["refusal"] >= 1:
         return Settled(score, "It declines to answer.")
-    covered, near = named["query_covered_near"], named["passages_on_query"]
+    covered, near = features["query_covered_near"], features["passages_on_query"]
     reason = f"It takes up {percent(covered, 0)} of what the question names"
     if near > covered:
         reason += f"; {percent(near, 0)} of its other words are in sentences about that"
-    reason += ", without the kind of thing that is asked for." if named["type_misses"] else "."
+    reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
     return Settled(score, reason)
 
 
