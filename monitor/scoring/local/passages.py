@@ -420,7 +420,8 @@ def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
         for word, behind in zip_longest(tokens, tokens[1:]):
             written += passages.written_out(word, behind) or (word,)
         tokens = tuple(written)
-    there = {each for each in new if each.lower() in passages.squeezed}
+    absent = [w.surface for w in tokens if w.content and not w.number and w.stem not in known]
+    there = {each for each in absent if each.lower() in passages.squeezed}
     if not there:
         return tokens
     found: list[Word] = []
