@@ -180,7 +180,8 @@ def _of_subject(
     own = {w.stem for w in side if w.content and w.stem in passages.index} - kind - {figure.stem}
     wanted = own | {each for each in about if each in passages.index and each not in kind}
     held = list[set[str]]()
-    for number in passages.holders(figure.stem) if wanted else ():  # fast: it has no other figure
+    for number in passages.holders(figure.stem) if wanted else ():
+        # a sentence with all that is wanted and no other such figure need not be parted
         alike = [u for _, _, u in _figures_with_units(passages.words[number]) if u.stem in kind]
         if wanted <= passages.stems[number] and len(alike) == 1:
             return None
@@ -193,8 +194,8 @@ def _of_subject(
         there = wanted & {*map(stem_of, part), *subject}
         others = [(f, u) for f, u in figures if u.stem in kind and f.stem not in said]
         is_whole = own <= there and all(there > h and subject & (there - h) for h in held)
-        stems = [f.stem for f, _ in figures]
-        if is_whole and len(others) == 1 and not any(map(figure.stem.startswith, stems)):
+        is_torn = any(figure.stem.startswith(f.stem) for f, _ in figures)  # "1, 000" is 1,000
+        if is_whole and len(others) == 1 and not is_torn:
             return others[0]
     return None
 
@@ -330,7 +331,7 @@ def _combined(figures: set[float]) -> set[float]:
     """Return sums, differences, products and ratios of pairs of *figures*."""
     pairs = [*product(islice(figures, _MOST_OWN), repeat=2)]
     found = {each for one, other in pairs for each in (one + other, abs(one - other))}
-    return {each for each in found if _tells(each)} | _scaled(figures, figures, figures)
+    return {each for each in found if _is_rare(each)} | _scaled(figures, figures, figures)
 
 
 def _scaled(ones: set[float], others: set[float], percents: set[float]) -> set[float]:
@@ -340,11 +341,11 @@ def _scaled(ones: set[float], others: set[float], percents: set[float]) -> set[f
         found |= {one * other, *({max(one, other) / min(one, other)} if min(one, other) else ())}
     for part, other in product(islice(percents, _MOST_OWN), islice(others, _MOST_OWN)):
         found |= {other * share for share in (part / 100.0, 1.0 - part / 100.0, 1.0 + part / 100.0)}
-    return {each for each in found if _tells(each)}
+    return {each for each in found if _is_rare(each)}
 
 
-def _tells(figure: float) -> bool:
-    """Return whether *figure* hardly comes out by chance, as small whole figures do."""
+def _is_rare(figure: float) -> bool:
+    """Return whether *figure* hardly comes out by chance: small whole figures do."""
     return figure >= _LEAST_COMPUTED or not figure.is_integer()
 
 
