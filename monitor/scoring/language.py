@@ -56,17 +56,10 @@ COMMON_WORDS = {ENGLISH: _ENGLISH_WORDS} | {
 _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 
 #: "two and a half hours", "an hour and a half", "zweieinhalb", "deux heures et demie"
-_AND_A_HALF = re.compile(
-    r"\b(\w+)[ -]and[ -]a[ -]half\b(?![ -](?:board|price|day|time|term|pint|marathon))()"
-    r"|\b(\w+) (hours?|days?|weeks?|months?|years?) and a half\b|\b(\w+?)einhalb\b()"
-    r"|\b(\w+) (hours?|stunden?|heures?|horas?),? (?:(?:and|und|et|y) )?30 ?min(?:ut[eo][ns]?)?\b"
-    r"|\b(an?|one) (hour|day|week|month|year|decade|mile|cup|dozen|million) and a half\b"
-    r"|\b(\w+) (\w+) (?:et demie?|y medi[ao])\b",
-    re.IGNORECASE,
-)
+_AND_A_HALF = re.compile(language()["numbers"]["and_a_half"], re.IGNORECASE)
 _FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75", "1/2": ".5"}
 _FRACTION = re.compile(r"(?<=\d)\s?[½¼¾]|(?<=\d) 1/2\b")
-_MAY_BE_HALF = ("a half", "a-half", "einhalb", "et demi", "y medi", " 30 min")
+_MAY_BE_HALF = ("a half", "a-half", "einhalb", "et demi", "y medi", " 30 min", " 30 Min")
 _BEFORE_HALF = _BEHIND_TENS | {n: v for each in _FOREIGN_NUMBERS.values() for n, v in each.items()}
 _BEFORE_HALF |= {"a": "1", "an": "1", "ein": "1", "una": "1"}
 

@@ -9,6 +9,7 @@ claim is a paraphrase, nor where another sentence of the passages says what it s
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections import defaultdict
@@ -192,7 +193,9 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         names = names and n > 0 and said.capital and told.capital and not alike
         names = names and not all(word.number for word in found[:m])  # as at the beginning
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
-    if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):
+    in_units = n and m and _converts(tokens[n - 1], said, found[m - 1], told)
+    known = in_units or any(told.stem == word.stem for word in tokens)
+    if not excluded or known or _within_days(said, found):
         return None
     # "two sick passengers" and "the first one" may both be right
     return WordChange(ours, theirs, is_ordinal(said) == is_ordinal(told))
@@ -225,13 +228,9 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
         return True
     if one == two or tokens[n].surface[2:] == found[m].surface:
         return True  # 2007-08
-    for measure in _CONVERSIONS:  # 18 months are 1.5 years
-        ours, theirs = (
-            [measure[w.surface.lower()] for w in side if w.surface.lower() in measure]
-            for side in (tokens[n + 1 : n + 3], found[m + 1 : m + 3])
-        )
-        if ours and theirs and math.isclose(one * ours[0], two * theirs[0]):
-            return True
+    if any(_converts(tokens[n], ours, found[m], theirs) for ours in tokens[n + 1 : n + 3]
+           for theirs in found[m + 1 : m + 3]):  # fmt: skip
+        return True
     near = [
         {word.stem for word in side[max(place - _HEDGE, 0) : place]}
         for side, place in ((tokens, n), (found, m))
@@ -243,6 +242,16 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
     close = abs(one - two) <= _CLOSE * max(abs(one), abs(two))
     hedged = over or under or vague or floor or ceiling or rough
     return (within and (over, under) != (floor, ceiling)) or (close and hedged)
+
+
+def _converts(one: Word, its_unit: Word, other: Word, other_unit: Word) -> bool:
+    """Return whether two figures are the same in different units: 18 months are 1.5 years."""
+    for measure in _CONVERSIONS:
+        ours, theirs = (measure.get(unit.surface.lower()) for unit in (its_unit, other_unit))
+        if ours and theirs:
+            with contextlib.suppress(ValueError):
+                return math.isclose(float(one.stem) * ours, float(other.stem) * theirs)
+    return False
 
 
 # --- a denial, and two words that change places ---

@@ -65,10 +65,17 @@ _MOST_OF_A_WEEK = 3  # days with hours: the others are closed
 CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
 )
-#: Asks for a figure that has to be computed.
-CALCULATES, RELATES = (
+#: Asks for a figure that has to be computed, in any way or in a certain one.
+CALCULATES, _ADDS, _AVERAGES, _SUBTRACTS = (
     re.compile(rf"\b(?:{language()['requests'][name]})\b", re.IGNORECASE)
-    for name in ("calculates", "relates")
+    for name in ("calculates", "adds", "averages", "subtracts")
+)
+_PERCENT = re.compile(
+    r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent|prozent|pour cent|por ciento)",
+    re.IGNORECASE,
+)
+_AGE = re.compile(
+    r"\baged? \d+|\b\d+[ -](?:years?[ -]old|jahre alt|jährig)|\bde \d+ a[nñ]\w*|\d+-", re.IGNORECASE
 )
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _MOST_OWN, _TURNS_BACK, TURN_CHARS = 40, 6, 4_000  # bounds on time
@@ -263,11 +270,14 @@ def computed_figures(
     turns = [turn.content[:TURN_CHARS] for turn in history[-_TURNS_BACK:]]
     users = [turn.content[:TURN_CHARS] for turn in history[-_TURNS_BACK:] if turn.role == "user"]
     in_language, index = passages.language, passages.index
-    asks = CALCULATES.search(query) is not None or RELATES.search(query) is not None
+    adds, averages, subtracts = (
+        each.search(query) is not None for each in (_ADDS, _AVERAGES, _SUBTRACTS)
+    )
     of_user = " ".join([query, *users])
-    counted, percents = _counted(of_user, in_language)
+    counted, percents = _counted(of_user, passages)
     changes_period, differs = _PERIOD.search(query) is not None, _MORE.search(output) is not None
-    if not (asks or counted or percents or differs or (changes_period and turns)):
+    asks = adds or averages or subtracts or (changes_period and turns)
+    if not (asks or counted or percents or differs):
         return frozenset()
     said, asked = (dict(_figures(text, in_language)) for text in (output, of_user))
     new = {stem: said[stem] for stem in said.keys() - index.keys() - asked.keys()}
@@ -279,15 +289,17 @@ def computed_figures(
     own = {value for stem, value in asked.items() if stem not in index}
     earlier = {v for text in turns for stem, v in _figures(text, in_language) if stem in index}
     results = _scaled(counted, near, percents)
-    if asks:
-        about = {word.stem for word in words(f"{query} {output}"[:TURN_CHARS], in_language)}
-        numbers = sorted({n for each in about for n in passages.holders(each)})[:_MOST_ABOUT]
-        whole = [[value for _, value in _values(passages.words[number])] for number in numbers]
-        several = [row for row in (*rows, together, *whole) if row]
-        results |= {total for row in several for total in (sum(row), fmean(row))}
-        results |= _combined(near | own)
-    if differs:
-        results |= {abs(sub(*pair)) for pair in product(near, repeat=2)}
+    about = {word.stem for word in words(f"{query} {output}"[:TURN_CHARS], in_language)}
+    numbers = sorted({n for each in about for n in passages.holders(each)})[:_MOST_ABOUT]
+    whole = [[value for _, value in _values(passages.words[number])] for number in numbers]
+    several = [row for row in (*rows, together, *whole) if row]
+    pairs = [*product(islice(near | own, _MOST_OWN), repeat=2)]
+    if adds:
+        results |= {*map(sum, several), *map(sum, pairs)}
+    if averages:
+        results |= {*map(fmean, several)}
+    if subtracts or differs:
+        results |= {abs(sub(*pair)) for pair in pairs}
     if changes_period:
         known = {*islice(earlier or near, _MOST_OWN)}
         bases = {each for one, other in product(known, known) for each in (one, abs(one - other))}
@@ -313,25 +325,24 @@ def _rows_about(asked: str, said: str, passages: Passages) -> list[list[float]]:
     return []
 
 
-def _counted(asked: str, in_language: str) -> tuple[set[float], set[float]]:
-    """Return the figures of a user that count something, and the percentages; no money or years."""
-    said = words(asked, in_language)
+def _counted(asked: str, passages: Passages) -> tuple[set[float], set[float]]:
+    """
+    Return the figures of a user that count something, and the percentages.
+
+    Not money, years, ages, and what the passages have themselves, such as the 2 of a 2-day pass.
+    """
+    said = words(_AGE.sub(" ", asked), passages.language)
     if not any(word.number for word in said):
         return set(), set()
-    found = [(f, u.stem) for _, f, u in _figures_with_units(said) if not _is_year(f)]
+    found = [
+        (f.stem, u.stem)
+        for _, f, u in _figures_with_units(said)
+        if not (_is_year(f) or f.stem in passages.index)
+    ]
     values, money = dict(_values(said)), {*map(stem, ("euro", "dollar", "pound", "yen", "franc"))}
-    percent = stem("percent")
-    return (
-        {values[f.stem] for f, unit in found if f.stem in values and unit not in {percent, *money}},
-        {values[f.stem] for f, unit in found if f.stem in values and unit == percent},
-    )
-
-
-def _combined(figures: set[float]) -> set[float]:
-    """Return sums, differences, products and ratios of pairs of *figures*."""
-    pairs = [*product(islice(figures, _MOST_OWN), repeat=2)]
-    found = {each for one, other in pairs for each in (one + other, abs(one - other))}
-    return {each for each in found if _is_rare(each)} | _scaled(figures, figures, figures)
+    counted = {values[f] for f, unit in found if f in values and unit not in money}
+    percents = {float(each.replace(",", ".")) for each in _PERCENT.findall(asked)}
+    return counted - percents, percents
 
 
 def _scaled(ones: set[float], others: set[float], percents: set[float]) -> set[float]:

@@ -225,7 +225,7 @@ def _chooses_label(query: str, output: str, passages: Passages) -> bool:
     It offers three or more words in a row, of which no passage has any.
     """
     offered = _LABELS.search(query[:_MOST_ASKED])
-    if offered is None or asks_yes_or_no(query) or len(words(output)) > _TERSE:
+    if offered is None or len(words(output)) > _TERSE:
         return False
     said = (_LABEL_ENDS.split(output.strip(" *`\"'"), maxsplit=1)[0], output)
     labels = {word.stem for word in words(offered[0])}

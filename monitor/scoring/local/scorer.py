@@ -28,7 +28,7 @@ from monitor.scoring.language import (
     words,
 )
 from monitor.scoring.local.conversation import follow, leans
-from monitor.scoring.local.figures import CALCULATES, RELATES
+from monitor.scoring.local.figures import CALCULATES
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
@@ -231,7 +231,7 @@ class LocalJudge:
         query, output = interaction.query, interaction.output
         if not query:
             return Settled(None, "nothing_asked")
-        asks_figure = figure_asked(query) or CALCULATES.search(query) or RELATES.search(query)
+        asks_figure = figure_asked(query) or CALCULATES.search(query)
         if reading.passages.computed and asks_figure:
             return Settled(DOES_AT_LEAST, "It calculates a figure from those of the question.")
         model = self._asked if len(reading.passages) else self._asked_alone
