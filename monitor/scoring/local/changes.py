@@ -71,6 +71,7 @@ _UNIVERSAL = frozenset(w for word in denials(("universal",)) for w in (word, wor
 _CLAUSE_ENDS = re.compile(
     r"[;:!?()—–]|[.,](?!\d)|\b(?:but|while|whereas|although|though|because)\b", re.IGNORECASE
 )
+_NOT_DONE = re.compile(r"\b(?:is|are|was|were)(?: not|n't) \w+ed\W*$", re.IGNORECASE)
 _HELPING = frozenset(language()["lists"]["helping"].split()) - {"a", "an", "the", "any", "to"}
 #: Share of a claim that is then only named. One that takes up any of what is excepted has it wrong.
 _LEAST_NAMED = {"denied": 0.5, "supposed": 0.9, "excepted": 0.01}
@@ -272,14 +273,21 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
             told = told[a:b]
             break
     theirs = _negations(told)
-    if _happens_later(said, told):
-        return None
-    if len(mine) + len(theirs) != 1 or _told_by(
-        aligned,
-        _TELLS,
-        lambda n: n != aligned.evidence[0] and bool(_negations(passages.words[n])) == bool(mine),
+    if (
+        len(mine) + len(theirs) != 1
+        or _happens_later(said, told)
+        or _told_by(
+            aligned,
+            _TELLS,
+            lambda n: (
+                n != aligned.evidence[0] and bool(_negations(passages.words[n])) == bool(mine)
+            ),
+        )
     ):
         return None
+    if _NOT_DONE.search(aligned.text) and aligned.share([*mine, *helping]) >= _COPIED_SURELY:
+        # "Repairs are not covered." of "The plan covers repairs.", in whatever order
+        return WordChange(mine[0].surface, aligned.best_sentence()[1] or "", certain=False)
     for here, there in _gaps(said, told):
         differing = [*said[here.start : here.stop], *told[there.start : there.stop]]
         around = said[max(here.start - 1, 0) : here.stop + 1]

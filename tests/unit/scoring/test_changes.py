@@ -528,3 +528,43 @@ def test_figure_from_nowhere_is_a_change_when_the_sentence_has_one_with_its_unit
 def test_everyday_detail_that_is_changed_is_found_and_the_right_one_passes(context, right, wrong):
     found = [read("", [context], claim).claims[0].changes for claim in (right, wrong)]
     assert [bool(changes) for changes in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("passage", "claim", "changed"),
+    [
+        ("The plan covers repairs. Water damage is not covered.", "Repairs are not covered.", True),
+        (
+            "The plan covers repairs. Water damage is not covered.",
+            "Water damage is not covered.",
+            False,
+        ),
+        ("Dogs are accepted in all rooms.", "Dogs are not accepted.", True),
+        ("Repairs are covered only in the first year.", "Later, repairs are not covered.", False),
+    ],
+)
+def test_denial_of_what_a_passage_states_in_another_order_is_a_change(passage, claim, changed):
+    [found] = read("", [passage], claim).claims
+    assert bool(found.changes) is changed
+
+
+@pytest.mark.parametrize(
+    ("passage", "claim"),
+    [
+        ("Service is due every 18 months.", "Service is due every one and a half years."),
+        ("The crossing takes 90 minutes.", "The crossing takes 1\u00bd hours."),
+        ("The contract runs for two years.", "The contract runs for 24 months."),
+        ("The bag weighs 1500 g.", "The bag weighs 1.5 kg."),
+        ("La traversée dure 90 minutes.", "La traversée dure une heure et demie."),
+    ],
+)
+def test_same_amount_in_another_unit_is_no_change(passage, claim):
+    [found] = read("", [passage], claim).claims
+    assert found.changes == ()
+
+
+def test_other_amount_in_another_unit_is_a_change():
+    [found] = read(
+        "", ["The contract runs for two years."], "The contract runs for 18 months."
+    ).claims
+    assert [each.told for each in found.changes] == ["two years"]

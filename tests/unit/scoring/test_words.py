@@ -75,8 +75,16 @@ def test_halves_and_quarters_are_part_of_their_figure(written, plain):
     assert stems(written) == stems(plain)
 
 
-def test_half_of_something_else_is_no_figure():
-    assert stems("half a truth and a half lie") == ["half", "a", "truth", "and", "a", "half", "lie"]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "half a truth and a half lie", "Week 1 and a half-day workshop", "7 days and a half board",
+        "$14 and a half portion", "tres huevos y media taza", "3 hours and 30 minutes are left",
+        "12 hours, 30 minutes before",
+    ],
+)  # fmt: skip
+def test_half_of_something_else_is_no_part_of_a_figure(text):
+    assert not [each for each in stems(text) if each.endswith(".5")]
 
 
 @pytest.mark.parametrize("text", ["2019 300", "30 5", "0.125", "18:00 100", "3.14 200", "20 1000"])
