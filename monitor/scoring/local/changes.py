@@ -49,11 +49,13 @@ for _group in (*MEASURES, *_GROUPS):
             EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
-#: Of each measure how many of its first unit the others are, by how they are written.
-_CONVERSIONS = [
-    {word: factor for factor, each in measure for word in each.split()}
-    for measure in language()["numbers"]["conversions"]
-]
+#: The measure of a unit, by how it is written, and how many of its first unit it is.
+_CONVERSIONS = {
+    word: (number, factor)
+    for number, measure in enumerate(language()["numbers"]["conversions"])
+    for factor, each in measure
+    for word in each.split()
+}
 WEEK = [stem(day) for day in language()["exclusive"]["weekdays"].split()]
 #: From one day, or time, to another.
 THROUGH = listed("towards") | {stem("through"), stem("thru")}
@@ -194,9 +196,9 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         names = names and n > 0 and said.capital and told.capital and not alike
         names = names and not all(word.number for word in found[:m])  # as at the beginning
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
-    in_units = n and m and _converts(tokens[n - 1], said, found[m - 1], told)
-    known = in_units or any(told.stem == word.stem for word in tokens)
-    if not excluded or known or _within_days(said, found):
+    if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):
+        return None
+    if n and m and _converts(tokens[n - 1], said, found[m - 1], told):
         return None
     # "two sick passengers" and "the first one" may both be right
     return WordChange(ours, theirs, is_ordinal(said) == is_ordinal(told))
@@ -247,11 +249,11 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
 
 def _converts(one: Word, its_unit: Word, other: Word, other_unit: Word) -> bool:
     """Return whether two figures are the same in different units: 18 months are 1.5 years."""
-    for measure in _CONVERSIONS:
-        ours, theirs = (measure.get(unit.surface.lower()) for unit in (its_unit, other_unit))
-        if ours and theirs:
-            with contextlib.suppress(ValueError):
-                return math.isclose(float(one.stem) * ours, float(other.stem) * theirs)
+    measured = [_CONVERSIONS.get(unit.surface.lower()) for unit in (its_unit, other_unit)]
+    (measure, ours), (its_measure, theirs) = (each or (-1, 1) for each in measured)
+    with contextlib.suppress(ValueError):
+        same = math.isclose(float(one.stem) * ours, float(other.stem) * theirs)
+        return same and measure == its_measure >= 0
     return False
 
 
