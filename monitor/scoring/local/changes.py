@@ -289,7 +289,8 @@ def _denied(aligned: Aligned, said: Sequence[Word], told: Sequence[Word]) -> Wor
         return None
     if _NOT_DONE.search(aligned.text) and aligned.share([*mine, *helping]) >= _COPIED_SURELY:
         # "Repairs are not covered." of "The plan covers repairs.", in whatever order
-        return WordChange(mine[0].surface, aligned.best_sentence()[1] or "", certain=False)
+        denied = " ".join([word.surface for word in said[said.index(mine[0]) :]])
+        return WordChange(denied, aligned.best_sentence()[1] or "", certain=False)
     for here, there in _gaps(said, told):
         differing = [*said[here.start : here.stop], *told[there.start : there.stop]]
         around = said[max(here.start - 1, 0) : here.stop + 1]

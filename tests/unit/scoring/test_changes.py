@@ -546,6 +546,7 @@ def test_everyday_detail_that_is_changed_is_found_and_the_right_one_passes(conte
 def test_denial_of_what_a_passage_states_in_another_order_is_a_change(passage, claim, changed):
     [found] = read("", [passage], claim).claims
     assert bool(found.changes) is changed
+    assert all(each.said.startswith("not ") for each in found.changes)
 
 
 @pytest.mark.parametrize(
