@@ -74,7 +74,8 @@ _PERCENT = re.compile(
     r"(?<![\d.,])(\d{1,3}(?:[.,]\d{1,2})?)\s?(?:%|percent|prozent|pour cent|por ciento)",
     re.IGNORECASE,
 )
-_AGE = re.compile(
+#: Ages, and numbers that are part of a name, such as "2-day": they count nothing.
+_AGE_OR_NAME = re.compile(
     r"\baged? \d+|\b\d+[ -](?:years?[ -]old|jahre alt|jährig)|\bde \d+ a[nñ]\w*|\d+-", re.IGNORECASE
 )
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
@@ -331,7 +332,7 @@ def _counted(asked: str, passages: Passages) -> tuple[set[float], set[float]]:
 
     Not money, years, ages, and what the passages have themselves, such as the 2 of a 2-day pass.
     """
-    said = words(_AGE.sub(" ", asked), passages.language)
+    said = words(_AGE_OR_NAME.sub(" ", asked), passages.language)
     if not any(word.number for word in said):
         return set(), set()
     found = [
