@@ -1,15 +1,17 @@
 """
-Measure the local scorer on labelled records: python benchmarks/scoring.py FOLDER [--every N].
+Measure the local scorer: python benchmarks/scoring.py FOLDER [--every N] [--embedding MODEL].
 
 One table of groundedness: every record scored by models that have not seen its document, again by
 models that have not seen any source of its family, and by the coefficients that ship, beside plain
-word overlap. FaithBench and the answers of modern models are never fitted. One of relevance, then
+word overlap. FaithBench and the answers of modern models are never fitted. One of relevance, again
+with an embedding model if one is named, then
 what a sample costs and how long the scorer is. Probabilities are for traffic of which seven in ten
 answers are good.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +33,19 @@ from labelled import (
 from sklearn.metrics import balanced_accuracy_score, f1_score
 
 import monitor.scoring
+from monitor.contrib.embedding import make_similarity
 from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.language import words
 from monitor.scoring.local import passages
 from monitor.scoring.local.relevance import settle
-from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, probability, probability_cap
+from monitor.scoring.local.scorer import (
+    PASS_SCORE,
+    LocalJudge,
+    Meaning,
+    probability,
+    probability_cap,
+)
 from monitor.store.samples import soundness
 
 DRAWS = 300
@@ -66,12 +75,14 @@ def held_out_groundedness(
     return [scores.get(row["id"], PASS_SCORE) for row in rows]  # without a claim: at the line
 
 
-def held_out_relevance(rows: Sequence[Row], split: Split) -> list[float]:
+def held_out_relevance(
+    rows: Sequence[Row], split: Split, meaning: Meaning | None = None
+) -> list[float]:
     """Score every record by models that have seen nothing of its part of *split*."""
     scores = [0.0] * len(rows)
     for with_passages in (True, False):
         members = [i for i, row in enumerate(rows) if row["contexts"] or not with_passages]
-        values = training.relevance_values(rows, with_passages=with_passages)
+        values = training.relevance_values(rows, with_passages=with_passages, meaning=meaning)
         for held in sorted({split(row) for row in rows}):
             seen = [i for i in members if split(rows[i]) != held]
             model = training.fit_relevance([rows[i] for i in seen], values[seen])
@@ -188,7 +199,7 @@ def interval(
 
 
 @script
-def main(folder: Path, *, every: int = 1) -> None:
+def main(folder: Path, *, every: int = 1, embedding: str | None = None) -> None:
     """Print the tables, how right it accuses, the cost and the length."""
     for name, title in ((GROUNDEDNESS, "Labelled answers"), (MODERN, "Modern answers")):
         rows = read_rows(folder, name)[::every]
@@ -228,6 +239,10 @@ def main(folder: Path, *, every: int = 1) -> None:
     parts: Scores = {"overlap": [overlap(row["query"], [row["output"]]) for row in rows]}
     parts["queries"] = held_out_relevance(rows, lambda row: str(fold(row)))
     parts["families"] = held_out_relevance(rows, family)
+    if embedding is not None:
+        meaning = Meaning(lru_cache(maxsize=None)(make_similarity(embedding)))
+        parts["queries, meaning"] = held_out_relevance(rows, lambda r: str(fold(r)), meaning)
+        parts["families, meaning"] = held_out_relevance(rows, family, meaning)
     kept = [i for i, row in enumerate(rows) if row["source"] != "template"]  # of one class
     parts = {name: [each[i] for i in kept] for name, each in parts.items()}
     good = [rows[i]["label"] for i in kept]

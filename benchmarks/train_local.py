@@ -1,5 +1,5 @@
 """
-Fit the coefficients of the local scorer: python benchmarks/train_local.py FOLDER [--output FILE].
+Fit the local scorer: python benchmarks/train_local.py FOLDER [--output FILE] [--embedding MODEL].
 
 Logistic models of good answers over several sources and kinds of exchanges. Every source has
 the same weight and an intercept of its own while fitting, so that a model learns what tells
@@ -7,7 +7,7 @@ grounded from ungrounded within a source and not which source a text comes from.
 weights of its own, drawn towards the common ones (Daumé III, "Frustratingly Easy Domain
 Adaptation", 2007). Answers paired with the contexts of another document of their source join as
 bad ones: nothing found must mean a score near 0. Deterministic. FaithBench is left out, for its
-licence.
+licence. Without an embedding model the coefficients for one stay as they are.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ from common import script
 from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, read_rows
 from numpy.typing import NDArray
 
+from monitor.contrib.embedding import make_similarity
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import Reading, read
 from monitor.scoring.local.relevance import RELEVANCE_FEATURES, relevance_features
 from monitor.scoring.local.scorer import (
     CLAIM_FEATURES,
     COEFFICIENTS,
+    MEANING,
     RESPONSE_FEATURES,
+    Meaning,
+    load_coefficients,
     response_features,
 )
 from monitor.stats.summary import ridge_logistic
@@ -304,31 +308,50 @@ def fit_relevance(rows: Sequence[Row], values: Array) -> Fitted:
     good = np.array([float(rows[i]["label"]) for i in chosen])
     sources = np.array([group for _, group in member])
     groups = Groups(sources, np.full(len(chosen), ""), np.ones(len(chosen)))
-    fitted = fit(values[chosen], good, groups, RELEVANCE_FEATURES, "relevance")
+    names = (*RELEVANCE_FEATURES, MEANING)[: values.shape[1]]
+    fitted = fit(values[chosen], good, groups, names, "relevance")
     odds = fitted.odds(values[chosen], groups.kinds.tolist())
     return replace(fitted, lines={"": calibrate(odds, good, groups)[""]})
 
 
-def relevance_values(rows: Sequence[Row], *, with_passages: bool) -> Array:
+def relevance_values(
+    rows: Sequence[Row], *, with_passages: bool, meaning: Meaning | None = None
+) -> Array:
     """Measure records of the relevance data, with their passages or as if they had none."""
     found = []
     for row in rows:
         reading = read_row(row)
         passages = reading.passages if with_passages else Passages(())
-        found.append(relevance_features(row["query"], row["output"], reading.sentences, passages))
+        texts = row["query"], row["output"]
+        values = relevance_features(*texts, reading.sentences, passages)
+        found.append([*values, meaning(*texts)] if meaning else values)
     return np.array(found)
 
 
+def relevance_models(rows: Sequence[Row], meaning: Meaning | None = None) -> dict[str, Any]:
+    """Fit the models of relevance: of answers with passages, and of all as if they had none."""
+    retrieved = [row for row in rows if row["contexts"]]
+    return {
+        name: fit_relevance(
+            chosen, relevance_values(chosen, with_passages=with_passages, meaning=meaning)
+        ).data()
+        for name, chosen, with_passages in (
+            ("relevance", retrieved, True),
+            ("relevance_alone", rows, False),
+        )
+    }
+
+
 @script
-def main(folder: Path, *, output: Path = OUTPUT) -> None:
+def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -> None:
     """Fit everything on all records that may be used, and write the coefficients."""
     rows = read_rows(folder, GROUNDEDNESS)
     rows = [row for row in rows if row["source"] not in NOT_FOR_TRAINING]
     model = fit_groundedness(Measured.of(with_foreign(rows)))
     asked = read_rows(folder, RELEVANCE)
-    retrieved = [row for row in asked if row["contexts"]]
-    relevance = fit_relevance(retrieved, relevance_values(retrieved, with_passages=True))
-    alone = fit_relevance(asked, relevance_values(asked, with_passages=False))
+    by_meaning = load_coefficients()["by_meaning"]
+    if embedding is not None:
+        by_meaning = relevance_models(asked, Meaning(make_similarity(embedding)))
     counts = {"groundedness": len(rows), "relevance": len(asked)}
     coefficients = {
         "made_by": "benchmarks/train_local.py",
@@ -336,8 +359,8 @@ def main(folder: Path, *, output: Path = OUTPUT) -> None:
         "records": counts,
         "claim": model.claim.data(),
         "response": model.response.data(),
-        "relevance": relevance.data(),
-        "relevance_alone": alone.data(),
+        **relevance_models(asked),
+        "by_meaning": by_meaning,
     }
     output.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {output}: {counts}")

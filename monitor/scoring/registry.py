@@ -253,7 +253,7 @@ def _local(settings: Settings, metrics: Sequence[ConfiguredMetric]) -> Judge:
     name = settings.embedding_model
     return LocalJudge(
         pass_score=_line_of_claims(settings, metrics),
-        rewriter=None if name is None else _extra("embedding").make_rewriter(name),
+        similarity=None if name is None else _extra("embedding").make_similarity(name),
     )
 
 

@@ -101,7 +101,8 @@ class Fields(BaseModel):
     embedding_model: str | None = Field(
         None,
         description="Folder, or id on the Hugging Face hub, of the sentence-embedding model that "
-        "the local scorer uses besides: sentence-transformers/all-MiniLM-L6-v2 "
+        "the local scorer uses for relevance, and metrics for similarity: "
+        "sentence-transformers/all-MiniLM-L6-v2 "
         "(pip install 'groundwatch[embedding]'); unset: none.",
     )
     nli_model: str | None = Field(

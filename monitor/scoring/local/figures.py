@@ -153,8 +153,9 @@ def figure_of_another(
         if len(figures) == 1 and known and figures[0][0].stem in passages.index:
             told = _of_subject(*figures[0], side, said, asked, passages)
             if told is not None:
-                ours, theirs = (f"{f.surface} {u.surface}" for f, u in (figures[0], told))
-                return (WordChange(ours, theirs, certain=False),)
+                number, *other = told
+                ours, theirs = (f"{f.surface} {u.surface}" for f, u in (figures[0], other))
+                return (WordChange(ours, theirs, certain=False, sentence=number),)
     return ()
 
 
@@ -182,8 +183,8 @@ def _of_subject(
     said: set[str],
     about: frozenset[str],
     passages: Passages,
-) -> tuple[Word, Word] | None:
-    """Return the figure that the passages have for the subject of *side*, if not its own."""
+) -> tuple[int, Word, Word] | None:
+    """Return the sentence with the figure for the subject of *side*, and it, if not its own."""
     kind = _kind(unit, passages.language)
     own = {w.stem for w in side if w.content and w.stem in passages.index} - kind - {figure.stem}
     wanted = own | {each for each in about if each in passages.index and each not in kind}
@@ -193,29 +194,30 @@ def _of_subject(
         alike = [u for _, _, u in _figures_with_units(passages.words[number]) if u.stem in kind]
         if wanted <= passages.stems[number] and len(alike) == 1:
             return None
-    for part, subject, figures in _parts_with({figure.stem}, passages) if wanted else ():
+    for _, part, subject, figures in _parts_with({figure.stem}, passages) if wanted else ():
         if any(f.stem == figure.stem and u.stem in kind for f, u in figures):
             if subject <= said:
                 return None
             held.append(wanted & {*map(stem_of, part), *subject})
-    for part, subject, figures in _parts_with(wanted, passages) if held else ():
+    for number, part, subject, figures in _parts_with(wanted, passages) if held else ():
         there = wanted & {*map(stem_of, part), *subject}
         others = [(f, u) for f, u in figures if u.stem in kind and f.stem not in said]
         is_whole = own <= there and all(there > h and subject & (there - h) for h in held)
         is_torn = any(figure.stem.startswith(f.stem) for f, _ in figures)  # "1, 000" is 1,000
         if is_whole and len(others) == 1 and not is_torn:
-            return others[0]
+            return number, *others[0]
     return None
 
 
 Part = tuple[Sequence[Word], frozenset[str], Sequence[tuple[Word, Word]]]
 
 
-def _parts_with(stems: set[str], passages: Passages) -> Iterator[Part]:
-    """Yield the parts of the sentences that have one of *stems*."""
+def _parts_with(stems: set[str], passages: Passages) -> Iterator[tuple[int, *Part]]:
+    """Yield the parts of the sentences that have one of *stems*, each with its sentence."""
     numbers = sorted({n for each in stems for n in passages.holders(each)})[:_MOST_PARTED]
     for number in numbers:
-        yield from _parts(passages.sentences[number][1][:_LONGEST_READ], passages.language)
+        for part in _parts(passages.sentences[number][1][:_LONGEST_READ], passages.language):
+            yield number, *part
 
 
 @lru_cache(maxsize=512)  # claims are from the same sentences
@@ -317,9 +319,9 @@ def _rows_about(asked: str, said: str, passages: Passages) -> list[list[float]]:
         weights = passages.weigh([w for w in tokens if w.stem not in listed("asking")])
         parts = [*islice(_parts_with({*weights}, passages), _MOST_PARTED)]
         held = [sum([weights.get(each, 0.0) for each in {*map(stem_of, part), *subject}])
-                for part, subject, _ in parts]  # fmt: skip
+                for _, part, subject, _ in parts]  # fmt: skip
         least = _ABOUT * max(held, default=0.0)
-        near = [part for (part, *_), weight in zip(parts, held, strict=True) if weight >= least]
+        near = [part for (_, part, *_), weight in zip(parts, held, strict=True) if weight >= least]
         rows = [[value for _, value in _values(part)][:_MOST_OWN] for part in near]
         if rows := [row for row in rows if row][:_MOST_OWN]:
             return rows
@@ -390,10 +392,10 @@ def changed_hours(aligned: Aligned) -> Iterator[WordChange]:
                 f"{start} to {end}" if start else f"until {end}"
                 for start, end in (said[days[0]], told[days[0]])
             )
-            differing.append(WordChange(ours, theirs))
+            differing.append(WordChange(ours, theirs, sentence=number))
         elif len(told) >= _MOST_OF_A_WEEK and not is_daily and said.keys() - told.keys():
             closed = min(said.keys() - told.keys())
-            differing.append(WordChange(closed, "other days", certain=False))
+            differing.append(WordChange(closed, "other days", certain=False, sentence=number))
         elif not said.keys().isdisjoint(told):
             return  # one record has these hours
     yield from differing[:1]

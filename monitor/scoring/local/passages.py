@@ -11,7 +11,7 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import compress, pairwise, zip_longest
 from typing import Any
@@ -322,17 +322,14 @@ _MOST_COMPARED = 40  # numbers, and names, of one claim: a bound on time
 _NOTHING = 1e-9  # what rounding leaves of a sum
 _UNIT = 3  # words from a number to what it counts
 
-#: Writes a claim in the words of the passages.
-Rewrite = Callable[[str, Passages], tuple[Word, ...]]
-
 
 class Aligned:
     """A claim beside the passages: its words, its evidence and what both share."""
 
-    def __init__(self, claim: str, passages: Passages, rewrite: Rewrite | None = None) -> None:
+    def __init__(self, claim: str, passages: Passages) -> None:
         self.text, self.passages = claim, passages
         #: written as the passages write them
-        tokens = (rewrite or as_written)(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
+        tokens = as_written(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
         if passages.computed:
             tokens = tuple([word for word in tokens if word.stem not in passages.computed])
         self.tokens = tokens

@@ -34,7 +34,6 @@ from monitor.scoring.local.passages import (
     PREFIX,
     Aligned,
     Passages,
-    Rewrite,
     spaced_key,
 )
 from monitor.scoring.local.records import (
@@ -105,7 +104,6 @@ def read(
     query: str | None,
     contexts: Sequence[str],
     output: str,
-    rewrite: Rewrite | None = None,
     history: Sequence[Turn] = (),
 ) -> Reading:
     """
@@ -132,7 +130,7 @@ def read(
 
     def read_part(text: str) -> ReadClaim:
         said = without_mentions(text)
-        claim = read_claim(said, passages, attributes, asked, rewrite, fewest, about)
+        claim = read_claim(said, passages, attributes, asked, fewest, about)
         if stated is output or claim.changes:
             return claim
         new = [w for w in claim.aligned.tokens if not (w.stem in passages.index or w.stem in asked)]
@@ -200,7 +198,6 @@ def read_claim(
     passages: Passages,
     attributes: Sequence[Attribute] = (),
     query: frozenset[str] = frozenset(),
-    rewrite: Rewrite | None = None,
     fewest: int = FEWEST_MISSING,
     about: frozenset[str] = frozenset(),
 ) -> ReadClaim:
@@ -210,7 +207,7 @@ def read_claim(
     With *fewest* words missing, and nearly nothing there, it is absent. *about* are the stems of
     what the claim may leave out because it was named before.
     """
-    aligned = Aligned(claim, passages, rewrite)
+    aligned = Aligned(claim, passages)
     figures, weights = aligned.figures(query), aligned.weights
     if passages.has_records:  # a record tells the same in other words: nothing is absent
         values, changes = compare(aligned, attributes)

@@ -13,15 +13,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata, resources
 from operator import mul
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from monitor.format import percent
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_MOST
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
+from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import (
     ENGLISH,
-    Word,
     has_words,
     language,
     language_of,
@@ -79,6 +79,19 @@ _MAX_NAMED = 4
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
 _STEEPEST = 30.0  # beyond it exp() only makes noise
 
+#: A figure of relevance where an embedding model is configured, see `Meaning`.
+MEANING = "meaning"
+#: Questions with answers to others.
+UNRELATED = (
+    ("How do I reset my password?", "The museum is closed on Mondays."),
+    ("When does the next train to Bern leave?", "Water the plant once a week."),
+    ("Is the deposit refunded?", "The recipe needs two eggs and some butter."),
+    ("Who wrote the report?", "Press the red button until the light is off."),
+    ("Why is the sky blue?", "Parcels are delivered within three working days."),
+    ("Which vaccines do I need?", "The invoice lists all hours of the electrician."),
+)
+_LEAST_SPREAD = 0.01  # between unrelated texts and the same ones
+
 COEFFICIENTS = "coefficients.v7.json"
 #: Figures of claims that a response has as well: their mean, and their sum.
 _MEAN = tuple(name for name in ALIGNMENT_FEATURES if name != "log_length")
@@ -91,15 +104,6 @@ RESPONSE_FEATURES = (
     *(f"mean_{name}" for name in _MEAN),
     *(f"sum_{name}" for name in _SUM),
 )
-
-
-class Rewriter(Protocol):
-    """Writes a claim in words of the passages that mean the same."""
-
-    version: str
-
-    def __call__(self, claim: str, passages: Passages) -> tuple[Word, ...]:
-        """Return the words of *claim*, as the passages write them."""
 
 
 class LocalJudge:
@@ -117,8 +121,8 @@ class LocalJudge:
         What ``benchmarks/train_local.py`` writes; default: what ships.
     pass_score
         From this support on, in [0, 1], a claim is called supported.
-    rewriter
-        Finds words of the same meaning in the passages, such as an embedding model does.
+    similarity
+        Cosine of the embeddings of two texts: one more feature of relevance.
     """
 
     def __init__(
@@ -126,23 +130,26 @@ class LocalJudge:
         coefficients: dict[str, Any] | None = None,
         *,
         pass_score: float = PASS_SCORE,
-        rewriter: Rewriter | None = None,
+        similarity: Similarity | None = None,
     ) -> None:
-        data = coefficients if coefficients is not None else load_coefficients()
+        data = dict(coefficients if coefficients is not None else load_coefficients())
+        features: Sequence[str] = RELEVANCE_FEATURES
+        by_meaning = data.pop("by_meaning")
+        if similarity is not None:
+            features, data = (*features, MEANING), data | by_meaning
         self._pass_score = pass_score
-        self._rewrite = rewriter
+        self._meaning = None if similarity is None else Meaning(similarity)
         self._claim = Logistic.by_kind(data["claim"], CLAIM_FEATURES)
         self._response = Logistic.by_kind(data["response"], RESPONSE_FEATURES)
         self._asked, self._asked_alone = (
-            Logistic.by_kind(data[name], RELEVANCE_FEATURES)[""]
-            for name in ("relevance", "relevance_alone")
+            Logistic.by_kind(data[name], features)[""] for name in ("relevance", "relevance_alone")
         )
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
         self.version = f"local-17-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
-        if rewriter is not None:
-            self.version += f"+{rewriter.version}"
+        if similarity is not None:
+            self.version += f"+{similarity.version}"
 
     def judge(self, interaction: Interaction) -> Judgement:
         """Judge groundedness and relevance together."""
@@ -153,7 +160,7 @@ class LocalJudge:
         same = None in written or written[0] == written[1]
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
-        reading = read(query, contexts, output, self._rewrite, interaction.history)
+        reading = read(query, contexts, output, interaction.history)
         relevance, reason = self._relevance(interaction, reading)
         if reason == "small_talk" and not (  # of statements alone, with figures
             len(reading.claims) == len(reading.sentences)
@@ -191,7 +198,7 @@ class LocalJudge:
     def support(self, passage: str, claims: Sequence[str]) -> list[float]:
         """Return how far one passage supports each of *claims*, in [0, 1], each by itself."""
         passages = Passages([passage], language_of(passage) or ENGLISH)
-        return self._supports([read_claim(c, passages, rewrite=self._rewrite) for c in claims])
+        return self._supports([read_claim(c, passages) for c in claims])
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -235,7 +242,8 @@ class LocalJudge:
         if reading.passages.computed and asks_figure:
             return Settled(DOES_AT_LEAST, "It calculates a figure from those of the question.")
         model = self._asked if len(reading.passages) else self._asked_alone
-        found = by_shared_words(query, output, reading, model)
+        meaning = None if self._meaning is None else self._meaning(query, output)
+        found = by_shared_words(query, output, reading, model, meaning)
         settled = settle(query, output, reading, found.relevance)
         alone = settled or found
         if interaction.history and (settled is None or settled.reason in _FOLLOWED):
@@ -254,8 +262,9 @@ class LocalJudge:
         passes, share = support >= self._pass_score, percent(claim.aligned.shares[1], 0)
         verdict = ClaimVerdict.SUPPORTED if passes else ClaimVerdict.NOT_FOUND
         reason = f"{share} of its information is in the nearest sentences"
+        at = None  # the nearest sentence
         if claim.changes and not passes:
-            said, told, certain = claim.changes[0]
+            said, told, certain, at = claim.changes[0]
             otherwise = "says otherwise" if certain else "does not state it"
             reason = f'it says "{said}", the passage "{told}"'
             reason = reason if said else f"the passage {otherwise}: {told}"
@@ -264,7 +273,7 @@ class LocalJudge:
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
             if len(missing) > _MAX_NAMED:
                 reason += f" and {len(missing) - _MAX_NAMED} more"
-        return _claim(text, verdict, support, reason, claim.aligned)
+        return _claim(text, verdict, support, reason, claim.aligned, at)
 
 
 def probability_cap(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
@@ -297,9 +306,16 @@ def _shifted_to(supports: Sequence[float], least: float) -> list[float]:
     return [probability(each + odds[0] - min(odds[1:])) for each in odds[1:]]
 
 
-def _claim(text: str, verdict: ClaimVerdict, support: float, reason: str, at: Aligned) -> Claim:
-    """Return a claim with its nearest sentence."""
-    index, quote = at.best_sentence()
+def _claim(
+    text: str,
+    verdict: ClaimVerdict,
+    support: float,
+    reason: str,
+    at: Aligned,
+    sentence: int | None = None,
+) -> Claim:
+    """Return a claim with its nearest sentence, or *sentence* of the passages."""
+    index, quote = at.best_sentence() if sentence is None else at.passages.sentences[sentence]
     return Claim(
         text=text,
         verdict=verdict,
@@ -333,23 +349,44 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     return _claim(text, ClaimVerdict.WRONG_REFUSAL, support, reason, asked)
 
 
-def by_shared_words(query: str, output: str, reading: Reading, model: Logistic) -> Settled:
+def by_shared_words(
+    query: str, output: str, reading: Reading, model: Logistic, meaning: float | None
+) -> Settled:
     """Judge by the words that query, output and passages share, as *model* weighs them."""
     if not any(word.content for word in words(named(query))):
         return Settled(None, "nothing_asked")
     if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
         return Settled(0.0, "It adds nothing to the question.")
     values = relevance_features(query, output, reading.sentences, reading.passages)
-    score = probability(model.log_odds(values))
     features = dict(zip(RELEVANCE_FEATURES, values, strict=True))
+    score = probability(model.log_odds(values if meaning is None else [*values, meaning]))
     if features["refusal"] >= 1:
         return Settled(score, "It declines to answer.")
     covered, near = features["query_covered_near"], features["passages_on_query"]
     reason = f"It takes up {percent(covered, 0)} of what the question names"
     if near > covered:
         reason += f"; {percent(near, 0)} of its other words are in sentences about that"
+    if meaning is not None:
+        reason += f"; {percent(meaning, 0)} alike in meaning"
     reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
     return Settled(score, reason)
+
+
+class Meaning:
+    """
+    How near an answer is to its question in meaning: 0 as texts of two subjects are, 1 the same.
+
+    Cosines of one model begin near 0, of another at 0.7: they count from those of ``UNRELATED``.
+    """
+
+    def __init__(self, similarity: Similarity) -> None:
+        self._similarity = similarity
+        self._unrelated = sum(similarity(*pair) for pair in UNRELATED) / len(UNRELATED)
+
+    def __call__(self, query: str, output: str) -> float:
+        """Return the nearness of two texts, in [0, 1]."""
+        near = self._similarity(query, output) - self._unrelated
+        return max(near, 0.0) / max(1.0 - self._unrelated, _LEAST_SPREAD)
 
 
 class Logistic(NamedTuple):

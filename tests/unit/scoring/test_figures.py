@@ -69,8 +69,9 @@ def test_wrong_figure_says_what_the_passage_has_instead():
     record = {"query": "How much is the Metro?", "contexts": BAGS, "output": "It costs 59 EUR."}
     [[found]] = evaluate([record], ["groundedness"])
     assert found.score < 0.2
-    reason = found.metadata["claims"][0]["reason"]
-    assert reason == 'it says "59 EUR", the passage "39 EUR"'
+    [claim] = found.metadata["claims"]
+    assert claim["reason"] == 'it says "59 EUR", the passage "39 EUR"'
+    assert claim["evidence"] == BAGS[0]  # and not the one that has 59 EUR
 
 
 def computed(query, output, *contexts, history=()):
