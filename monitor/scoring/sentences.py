@@ -116,7 +116,8 @@ _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _STATES = re.compile(r"\d|[.!?;,:]\s*$")
-_LONGEST_TITLE = 3  # words
+_LONGEST_TITLE, _LONGEST_SIGNATURE = 3, 5  # words
+_UNDER_HEADS = re.compile(r"[\s|:-]*-[\s|:-]*\|[\s|:-]*")  # "| --- | --- |"
 _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
@@ -126,7 +127,11 @@ _LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
 def headings_and_code(text: str) -> frozenset[str]:
-    """Return the sentences of *text* that are Markdown headings (the last line is none) or code."""
+    """
+    Return the sentences of *text* that are headings (the last line is none), code or a signature.
+
+    Headings are those of Markdown, also of its tables; a signature is behind "Kind regards,".
+    """
     lines = text.rstrip().splitlines()
     found: list[str] = []
     fenced = False
@@ -137,7 +142,13 @@ def headings_and_code(text: str) -> frozenset[str]:
             found.append(line)
         elif title or _is_above_list(line, lines[number : number + 3]):
             found.append((title and (title[1] or title[2])) or line)
+        elif number < len(lines) and _UNDER_HEADS.fullmatch(lines[number]):
+            found.append(line)
         fenced ^= fence
+    *_, before, last = "", "", *filter(str.strip, lines)
+    ends = before.rstrip().endswith(",") and _only_talks(before)
+    if ends and len(last.split()) <= _LONGEST_SIGNATURE and not _STATES.search(last):
+        found.append(last)
     return frozenset(sentence for line in found for sentence in split_sentences(line))
 
 

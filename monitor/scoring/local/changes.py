@@ -9,7 +9,6 @@ claim is a paraphrase, nor where another sentence of the passages says what it s
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections import defaultdict
@@ -50,6 +49,8 @@ for _group in (*MEASURES, *_GROUPS):
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
 #: The measure of a unit, by how it is written, and how many of its first unit it is.
+_HALF = frozenset({"half", "halb", "demi", "medi"})  # stems
+_PLAIN = re.compile(r"\d+(?:\.\d+)?")
 _CONVERSIONS = {
     word: (number, factor)
     for number, measure in enumerate(language()["numbers"]["conversions"])
@@ -199,7 +200,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
     if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):
         return None
-    if n and m and _converts(tokens[n - 1], said, found[m - 1], told):
+    if _converts(tokens[max(n - 2, 0) : n], said, found[max(m - 2, 0) : m], told):
         return None
     # "two sick passengers" and "the first one" may both be right
     return WordChange(ours, theirs, is_ordinal(said) == is_ordinal(told))
@@ -232,7 +233,7 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
         return True
     if one == two or tokens[n].surface[2:] == found[m].surface:
         return True  # 2007-08
-    if any(_converts(tokens[n], ours, found[m], theirs) for ours in tokens[n + 1 : n + 3]
+    if any(_converts([tokens[n]], ours, [found[m]], theirs) for ours in tokens[n + 1 : n + 3]
            for theirs in found[m + 1 : m + 3]):  # fmt: skip
         return True
     near = [
@@ -248,14 +249,23 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
     return (within and (over, under) != (floor, ceiling)) or (close and hedged)
 
 
-def _converts(one: Word, its_unit: Word, other: Word, other_unit: Word) -> bool:
-    """Return whether two figures are the same in different units: 18 months are 1.5 years."""
-    measured = [_CONVERSIONS.get(unit.surface.lower()) for unit in (its_unit, other_unit)]
-    (measure, ours), (its_measure, theirs) = (each or (-1, 1) for each in measured)
-    with contextlib.suppress(ValueError):
-        same = math.isclose(float(one.stem) * ours, float(other.stem) * theirs)
-        return same and measure == its_measure >= 0
-    return False
+def _converts(
+    before: Sequence[Word], unit: Word, their_before: Sequence[Word], their_unit: Word
+) -> bool:
+    """
+    Return whether amounts are the same in different units: 18 months are 1.5 years.
+
+    Of the words before a unit the last figure counts, "half" as 0.5, and others as 1: once a year
+    is every 12 months.
+    """
+    sizes = list[tuple[int, float]]()
+    for said, counted in ((before, unit), (their_before, their_unit)):
+        measure, size = _CONVERSIONS.get(counted.surface.lower(), (-1, 1))
+        last = next((w for w in reversed(said) if w.number or w.stem in _HALF), None)
+        amount = "1" if last is None else last.stem if last.number else "0.5"
+        sizes.append((measure, float(amount) * size if _PLAIN.fullmatch(amount) else math.nan))
+    (measure, ours), (their_measure, theirs) = sizes
+    return measure == their_measure >= 0 and math.isclose(ours, theirs)
 
 
 # --- a denial, and two words that change places ---

@@ -83,7 +83,11 @@ _MOST_OWN, _TURNS_BACK, TURN_CHARS = 40, 6, 4_000  # bounds on time
 _LEAST_COMPUTED = 10.0  # of whole figures
 _ABOUT, _MOST_ABOUT = 0.6, 10  # share of the most that any sentence has of what is asked, and said
 _PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
-_MORE = re.compile(rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b")
+_MORE = re.compile(
+    rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b"
+    rf"|\b(?:{language()['requests']['risen']})\s[€$£]?\d",
+    re.IGNORECASE,
+)
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 
 Hours = tuple[str, str]
@@ -294,6 +298,8 @@ def computed_figures(
     results = _scaled(counted, near, percents)
     about = {word.stem for word in words(f"{query} {output}"[:TURN_CHARS], in_language)}
     numbers = sorted({n for each in about for n in passages.holders(each)})[:_MOST_ABOUT]
+    told = " ".join([passages.sentences[number][1][:_LONGEST_READ] for number in numbers])
+    percents |= {float(each.replace(",", ".")) for each in _PERCENT.findall(told)}
     whole = [[value for _, value in _values(passages.words[number])] for number in numbers]
     several = [row for row in (*rows, together, *whole) if row]
     pairs = [*product(islice(near | own, _MOST_OWN), repeat=2)]
@@ -302,7 +308,9 @@ def computed_figures(
     if averages:
         results |= {*map(fmean, several)}
     if subtracts or differs:
+        pairs += chain.from_iterable(product(row[:_MOST_OWN], repeat=2) for row in whole)
         results |= {abs(sub(*pair)) for pair in pairs}
+        results |= {round(abs(a - b) / b * 100.0, 1) for a, b in pairs if b}  # percent
     if changes_period:
         known = {*islice(earlier or near, _MOST_OWN)}
         bases = {each for one, other in product(known, known) for each in (one, abs(one - other))}
