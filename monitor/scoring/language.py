@@ -59,7 +59,8 @@ _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 _AND_A_HALF = re.compile(language()["numbers"]["and_a_half"], re.IGNORECASE)
 _FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75", "1/2": ".5"}
 _FRACTION = re.compile(r"(?<=\d)\s?[½¼¾]|(?<=\d) 1/2\b")
-_MAY_BE_HALF = ("a half", "a-half", "einhalb", "et demi", "y medi", " 30 min", " 30 Min")
+_MAY_BE_FRACTION = re.compile(r"[½¼¾]| 1/2")
+_MAY_BE_HALF = ("nd a half", "nd-a-half", "einhalb", "et demi", "y medi", " 30 min", " 30 Min")
 _BEFORE_HALF = _BEHIND_TENS | {n: v for each in _FOREIGN_NUMBERS.values() for n, v in each.items()}
 _BEFORE_HALF |= {"a": "1", "an": "1", "ein": "1", "una": "1"}
 
@@ -90,7 +91,7 @@ _IRREGULAR_NOT = (("can't", "can not"), ("Can't", "Can not"), ("CAN'T", "CAN NOT
 _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|quest|quell|(?:d|n)ell|[ds]?all|sull)'(?=\w{3})")
 _CONTRACTED = ("'d", "'re", "'ve", "'ll", "'m")  # "they're" says as much as "they"
 #: "U.S.", "p.m.", "F.E.A.R."
-_DOTTED = re.compile(r"[^\W\d_]\.(?<![.\w]..)(?:[^\W\d_]\.){1,9}(?!\w)")
+_DOTTED = re.compile(r"\.(?<=[^\W\d_]\.)(?<![.\w]..)(?:[^\W\d_]\.){1,9}(?!\w)")
 #: "$5 million" is read as "5 million dollar".
 _MONEY = re.compile(
     r"([$€£¥])\s?((?:\d[\d.,]*(?<=\d)(?:\s?(?:thousand|million|billion|trillion|bn|m|k)\b)?)?)",
@@ -205,12 +206,12 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
     """Split texts into words, several times as fast as one by one."""
     text = "\0".join(texts)
     text = html.unescape(text) if "&" in text else text
+    if _MAY_BE_FRACTION.search(text):
+        text = _FRACTION.sub(lambda match: _FRACTIONS[match[0].strip()], text)
     if not text.isascii():
         for mark, plain in _TYPOGRAPHY:
             text = text.replace(mark, plain)
-        text = compatible(_FRACTION.sub(lambda match: _FRACTIONS[match[0].strip()], text))
-    elif " 1/2" in text:
-        text = _FRACTION.sub(".5", text)
+        text = compatible(text)
     if any(map(text.lower().__contains__, _MAY_BE_COMPOUND)):
         text = _COMPOUND.sub(
             lambda m: str(sum(int(_BEHIND_TENS[w.lower()]) for w in m.groups(""))), text

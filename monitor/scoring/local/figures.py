@@ -83,11 +83,9 @@ _MOST_OWN, _TURNS_BACK, TURN_CHARS = 40, 6, 4_000  # bounds on time
 _LEAST_COMPUTED = 10.0  # of whole figures
 _ABOUT, _MOST_ABOUT = 0.6, 10  # share of the most that any sentence has of what is asked, and said
 _PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
-_MORE = re.compile(
-    rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b"
-    rf"|\b(?:{language()['requests']['risen']})\s[€$£]?\d",
-    re.IGNORECASE,
-)
+_MORE = re.compile(rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b")
+_FIGURE, _BEFORE_FIGURE = re.compile(r"\s[€$£]?\d"), 16
+_RISEN = re.compile(rf"\b(?:{language()['requests']['risen']})$", re.IGNORECASE)
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 
 Hours = tuple[str, str]
@@ -282,7 +280,11 @@ def computed_figures(
     )
     of_user = " ".join([query, *users])
     counted, percents = _counted(of_user, passages)
-    changes_period, differs = _PERIOD.search(query) is not None, _MORE.search(output) is not None
+    changes_period = _PERIOD.search(query) is not None
+    differs = _MORE.search(output) is not None or any(
+        _RISEN.search(output[max(found.start() - _BEFORE_FIGURE, 0) : found.start()])
+        for found in _FIGURE.finditer(output)
+    )
     asks = adds or averages or subtracts or (changes_period and turns)
     if not (asks or counted or percents or differs):
         return frozenset()
@@ -299,8 +301,9 @@ def computed_figures(
     about = {word.stem for word in words(f"{query} {output}"[:TURN_CHARS], in_language)}
     numbers = sorted({n for each in about for n in passages.holders(each)})[:_MOST_ABOUT]
     told = " ".join([passages.sentences[number][1][:_LONGEST_READ] for number in numbers])
-    percents |= {float(each.replace(",", ".")) for each in _PERCENT.findall(told)}
+    told_percents = {float(each.replace(",", ".")) for each in _PERCENT.findall(told)}
     whole = [[value for _, value in _values(passages.words[number])] for number in numbers]
+    results |= _scaled(set(), {*chain.from_iterable(whole)}, told_percents)
     several = [row for row in (*rows, together, *whole) if row]
     pairs = [*product(islice(near | own, _MOST_OWN), repeat=2)]
     if adds:

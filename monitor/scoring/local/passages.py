@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import compress, pairwise, zip_longest
@@ -41,20 +42,20 @@ class Passages:
         self.has_records = False  #: whether a passage is JSON
         self.computed: frozenset[str] = frozenset()  #: figures that an answer has by calculating
         self.figures: dict[str, set[str]] | None = None  #: by what they count, where it was read
-        self.index = index = dict[str, tuple[int, ...]]()  #: sentences of a stem, ascending
+        every = defaultdict[str, list[int]](list)
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
             is_record, read = read_one(context, language)
             self.has_records |= is_record
             for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
-                place = (len(self.words),)
+                place = len(self.words)
                 for stem in stems:
-                    held = index.get(stem, ())
-                    if len(held) < _MOST_HOLDERS:
-                        index[stem] = held + place
+                    every[stem].append(place)
                 self.sentences.append((number, sentence))
                 self.words.append(tokens)
                 self.stems.append(stems)
+        #: sentences of a stem, ascending
+        self.index = {stem: held[:_MOST_HOLDERS] for stem, held in every.items()}
         most, total = min(len(self.words), _MOST_HOLDERS), len(self.words) + 8.0
         self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(most + 1)]
 

@@ -557,6 +557,9 @@ def test_denial_of_what_a_passage_states_in_another_order_is_a_change(passage, c
         ("The contract runs for two years.", "The contract runs for 24 months."),
         ("The bag weighs 1500 g.", "The bag weighs 1.5 kg."),
         ("La traversée dure 90 minutes.", "La traversée dure une heure et demie."),
+        ("Evidence must be shown every twelve months.", "Evidence must be shown once a year."),
+        ("You get a 30-minute briefing.", "You get a half-hour briefing."),
+        ("Der Aufbau dauert 30 Minuten.", "Der Aufbau dauert eine halbe Stunde."),
     ],
 )
 def test_same_amount_in_another_unit_is_no_change(passage, claim):
@@ -564,8 +567,18 @@ def test_same_amount_in_another_unit_is_no_change(passage, claim):
     assert found.changes == ()
 
 
-def test_other_amount_in_another_unit_is_a_change():
-    [found] = read(
-        "", ["The contract runs for two years."], "The contract runs for 18 months."
-    ).claims
-    assert [each.told for each in found.changes] == ["two years"]
+@pytest.mark.parametrize(
+    ("passage", "claim", "told"),
+    [
+        ("The contract runs for two years.", "The contract runs for 18 months.", "two years"),
+        (
+            "You get a 20-minute briefing from the hire company.",
+            "You get a half-hour briefing from the hire company.",
+            "minute",
+        ),
+        ("The fee is due every year.", "The fee is due every month.", "year"),
+    ],
+)
+def test_other_amount_in_another_unit_is_a_change(passage, claim, told):
+    [found] = read("", [passage], claim).claims
+    assert [each.told for each in found.changes] == [told]

@@ -154,6 +154,19 @@ def test_answer_passes_when_it_is_from_the_sentence_that_the_question_is_about(
     assert verdict(query, output, said, WALL) == expected
 
 
+def test_answer_from_beside_the_best_clause_is_not_failed():
+    lease = [
+        (
+            "The rent is due on the third of a month. If it comes more than five days late, a reminder"
+            " fee of 15 euros is charged, and interest runs from the due date."
+        ),
+        "Heating is charged as an advance and settled once a year.",
+    ]
+    said = ["When is my rent due?", "On the third of every month."]
+    answer = "You are charged a reminder fee of 15 euros, and interest from the due date."
+    assert verdict("What happens if I am late?", answer, said, lease) != "fail"
+
+
 ROUTERS = [
     "The Hearth router supports Wi-Fi 6 and has four LAN ports.",
     "The Hearth Mini is a repeater for rooms with a weak signal and has one LAN port.",

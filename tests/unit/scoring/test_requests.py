@@ -57,8 +57,11 @@ def test_short_answers_are_judged_by_the_requested_kind(query, output, passes):
     assert (relevance(query=query, contexts=ARTICLE, output=output).score >= 0.7) is passes
 
 
-def test_translation_is_not_judged_by_the_words_of_its_passages():
-    query, output = "Translate the article into French.", "Le conseil ferme le pont."
+@pytest.mark.parametrize(
+    "query", ["Translate the article into French.", "What does this say? Translate please"]
+)
+def test_translation_is_not_judged_by_the_words_of_its_passages(query):
+    output = "Le conseil ferme le pont."
     [found] = evaluate([{"query": query, "contexts": ARTICLE, "output": output}])
     assert [each.reason for each in found] == ["unsupported_text", "instruction"]
 
@@ -147,6 +150,8 @@ def test_made_up_figure_fails_when_nothing_is_computed(query, output):
     [
         ("Thanks for the tips, have a nice weekend!", "small_talk"),
         ("Vielen Dank für die schnelle Antwort", "small_talk"),
+        ("Super, vielen Dank für die schnelle Hilfe!", "small_talk"),
+        ("How's your day going?", "small_talk"),
         ("Thanks for the tips, but what does the ferry cost?", ""),
     ],
 )
@@ -385,6 +390,21 @@ def test_changed_or_foreign_answer_fails_whatever_was_asked(query, output):
     assert found.score < 0.5
 
 
+@pytest.mark.parametrize(
+    ("query", "output", "scored"),
+    [
+        ("Explain like I'm 12 who may use the bridge",
+         "Imagine two lines of toys. The long ones with many seats can go across.", False),
+        ("Explain like I'm 12 who may use the bridge",
+         "Imagine 40 lines of toys. The long ones with many seats can go across.", True),
+    ],
+)  # fmt: skip
+def test_simple_words_for_a_child_are_not_judged_without_figures(query, output, scored):
+    record = {"query": query, "contexts": ARTICLE, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert (found.score is not None) is scored
+
+
 def test_search_for_keywords_is_judged_by_its_words():
     query, output = "refund policy shoes", "The workshop on bread begins at 18:00."
     assert relevance(query=query, contexts=SCHEDULE, output=output).score < 0.2
@@ -395,6 +415,7 @@ def test_search_for_keywords_is_judged_by_its_words():
     [
         ("Urgent? yes / no / unclear", "unclear"),
         ("Route it: Billing, Technical, or Sales?", "Billing"),
+        ("Rate each comment: positive, negative or neutral", "1. Positive\n2. Neutral"),
     ],
 )
 def test_label_that_no_passage_has_is_not_judged(query, output):
