@@ -337,6 +337,9 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
         both = Aligned(named(f"{before[0]} {query}"), passages)
         evidence = asked.evidence[:1]
         held = min([asked.shares[0], *(both.share(sentence=number) for number in evidence)])
+    elif before and pattern("asks_why").search(query) and len(asked.weights) <= 1:  # "How come?"
+        asked = Aligned(" ".join([turn.content for turn in interaction.history[-2:]]), passages)
+        evidence, held = asked.evidence, asked.shares[1]
     told = " ".join(passages.sentences[number][1] for number in evidence)
     found = [word for number in evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer

@@ -154,16 +154,20 @@ def test_answer_passes_when_it_is_from_the_sentence_that_the_question_is_about(
     assert verdict(query, output, said, WALL) == expected
 
 
+def test_refusal_of_a_reason_is_wrong_where_the_passages_give_one():
+    castle = "The chapel is closed until September because dry rot was found. Tickets cost 8 euros."
+    said = ["Is the chapel open?", "No, the chapel is closed until September."]
+    refusal = "I'm sorry, the available information doesn't explain why."
+    assert verdict("How come?", refusal, said, [castle]) == "fail"
+    assert verdict("How come?", refusal, said, [castle.replace("because", "and")]) != "fail"
+
+
 def test_answer_from_beside_the_best_clause_is_not_failed():
-    lease = [
-        (
-            "The rent is due on the third of a month. If it comes more than five days late, a reminder"
-            " fee of 15 euros is charged, and interest runs from the due date."
-        ),
-        "Heating is charged as an advance and settled once a year.",
-    ]
+    rent = "The rent is due on the third of a month. "
+    late = "If it comes more than five days late, a fee of 15 euros is charged, and interest runs."
+    lease = [rent + late, "Heating is charged as an advance and settled once a year."]
     said = ["When is my rent due?", "On the third of every month."]
-    answer = "You are charged a reminder fee of 15 euros, and interest from the due date."
+    answer = "You are charged a fee of 15 euros, and interest."
     assert verdict("What happens if I am late?", answer, said, lease) != "fail"
 
 
