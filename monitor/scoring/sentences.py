@@ -117,7 +117,7 @@ _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _STATES = re.compile(r"\d|[.!?;,:]\s*$")
 _LONGEST_TITLE, _LONGEST_SIGNATURE = 3, 5  # words
-_UNDER_HEADS = re.compile(r"[\s|:-]*-[\s|:-]*\|[\s|:-]*")  # "| --- | --- |"
+_CLOSING = re.compile(rf"\b(?:{language()['linking']['closing']})\W*$", re.IGNORECASE)
 _ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
@@ -142,14 +142,19 @@ def headings_and_code(text: str) -> frozenset[str]:
             found.append(line)
         elif title or _is_above_list(line, lines[number : number + 3]):
             found.append((title and (title[1] or title[2])) or line)
-        elif number < len(lines) and _UNDER_HEADS.fullmatch(lines[number]):
-            found.append(line)
+        elif "|" in line and _is_rule("".join(lines[number : number + 1])):
+            found += () if any(map(str.isdigit, line)) else (line,)
         fenced ^= fence
     *_, before, last = "", "", *filter(str.strip, lines)
-    ends = before.rstrip().endswith(",") and _only_talks(before)
-    if ends and len(last.split()) <= _LONGEST_SIGNATURE and not _STATES.search(last):
+    name = last[:1].isupper() and len(last.split()) <= _LONGEST_SIGNATURE
+    if name and _CLOSING.search(before) and not _STATES.search(last):
         found.append(last)
     return frozenset(sentence for line in found for sentence in split_sentences(line))
+
+
+def _is_rule(line: str) -> bool:
+    """Return whether *line* is what stands under the heads of a table: "| --- | --- |"."""
+    return "-" in line and "|" in line and set(line) <= set(" \t|:-")
 
 
 def _is_above_list(line: str, below: Sequence[str]) -> bool:

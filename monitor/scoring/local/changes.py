@@ -51,6 +51,8 @@ for _said, _beyond in language()["exclusive"]["beyond"].items():
 #: The measure of a unit, by how it is written, and how many of its first unit it is.
 _HALF = frozenset({"half", "halb", "demi", "medi"})  # stems
 _PLAIN = re.compile(r"\d+(?:\.\d+)?")
+_ONES = frozenset(language()["numbers"]["each"].split())
+_OFTEN = frozenset({"twice", "thrice", "times"})
 _CONVERSIONS = {
     word: (number, factor)
     for number, measure in enumerate(language()["numbers"]["conversions"])
@@ -255,14 +257,17 @@ def _converts(
     """
     Return whether amounts are the same in different units: 18 months are 1.5 years.
 
-    Of the words before a unit the last figure counts, "half" as 0.5, and others as 1: once a year
-    is every 12 months.
+    Of the two words before a unit a figure counts, "half" as 0.5, and what stands for one thing as
+    1: once a year is every 12 months.
     """
     sizes = list[tuple[int, float]]()
     for said, counted in ((before, unit), (their_before, their_unit)):
         measure, size = _CONVERSIONS.get(counted.surface.lower(), (-1, 1))
         last = next((w for w in reversed(said) if w.number or w.stem in _HALF), None)
-        amount = "1" if last is None else last.stem if last.number else "0.5"
+        one = [w.surface.lower() for w in said[-1:]] if last is None else []
+        amount = "0.5" if last and last.stem in _HALF else last.stem if last else ""
+        often = any(word.surface.lower() in _OFTEN for word in said)  # "twice a year"
+        amount = "1" if not (often or _ONES.isdisjoint(one)) else amount
         sizes.append((measure, float(amount) * size if _PLAIN.fullmatch(amount) else math.nan))
     (measure, ours), (their_measure, theirs) = sizes
     return measure == their_measure >= 0 and math.isclose(ours, theirs)

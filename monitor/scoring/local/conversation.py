@@ -268,10 +268,8 @@ def _compare(
     bare = not question.item and wanted.total <= _BARE * wanted.unknown
     if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
         return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
-    nearest = {c.sentence for c, each in zip(clauses, scores, strict=True) if each == best}
-    beside = not nearest.isdisjoint(each.sentence for each in taken)
     fails = not barely if bare else tells and asks
-    fails = fails and copied >= _COPIES and not beside
+    fails = fails and copied >= _COPIES
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 

@@ -44,7 +44,7 @@ _UNITS = {
 }
 _MONTHS = {each: set(map(stem_of, words(of, each))) for each, of in language()["months"].items()}
 _SURE_UNITS = {*EXCLUDED}.union(*_MONTHS.values())
-_FEW = frozenset({"1", "2"})
+FEW = frozenset({"1", "2"})
 _MOST_CHARS = 5_000  # of a claim
 #: Words for several weekdays: those that all people mean by them, and all that they may mean.
 _SURE_DAYS = {stem("weekdays"): WEEK[:4], stem("weekends"): WEEK[5:6]}
@@ -84,8 +84,6 @@ _LEAST_COMPUTED = 10.0  # of whole figures
 _ABOUT, _MOST_ABOUT = 0.6, 10  # share of the most that any sentence has of what is asked, and said
 _PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
 _MORE = re.compile(rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b")
-_FIGURE, _BEFORE_FIGURE = re.compile(r"\s[€$£]?\d"), 16
-_RISEN = re.compile(rf"\b(?:{language()['requests']['risen']})$", re.IGNORECASE)
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 
 Hours = tuple[str, str]
@@ -103,7 +101,7 @@ def other_figure(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, .
     stems = {word.stem for word in said}
     figures = [m for m, word in enumerate(told) if word.number and not is_ordinal(word)]
     for n, figure, unit in _figures_with_units(said):
-        if figure.stem in _FEW and not figure.surface[0].isdigit():  # "two" is often counted
+        if figure.stem in FEW and not figure.surface[0].isdigit():  # "two" is often counted
             continue
         ours = f"{figure.surface} {unit.surface}"
         same = [m for m in figures if told[m].stem == figure.stem]
@@ -280,11 +278,7 @@ def computed_figures(
     )
     of_user = " ".join([query, *users])
     counted, percents = _counted(of_user, passages)
-    changes_period = _PERIOD.search(query) is not None
-    differs = _MORE.search(output) is not None or any(
-        _RISEN.search(output[max(found.start() - _BEFORE_FIGURE, 0) : found.start()])
-        for found in _FIGURE.finditer(output)
-    )
+    changes_period, differs = _PERIOD.search(query) is not None, _MORE.search(output) is not None
     asks = adds or averages or subtracts or (changes_period and turns)
     if not (asks or counted or percents or differs):
         return frozenset()
@@ -300,10 +294,7 @@ def computed_figures(
     results = _scaled(counted, near, percents)
     about = {word.stem for word in words(f"{query} {output}"[:TURN_CHARS], in_language)}
     numbers = sorted({n for each in about for n in passages.holders(each)})[:_MOST_ABOUT]
-    told = " ".join([passages.sentences[number][1][:_LONGEST_READ] for number in numbers])
-    told_percents = {float(each.replace(",", ".")) for each in _PERCENT.findall(told)}
     whole = [[value for _, value in _values(passages.words[number])] for number in numbers]
-    results |= _scaled(set(), {*chain.from_iterable(whole)}, told_percents)
     several = [row for row in (*rows, together, *whole) if row]
     pairs = [*product(islice(near | own, _MOST_OWN), repeat=2)]
     if adds:
@@ -311,9 +302,7 @@ def computed_figures(
     if averages:
         results |= {*map(fmean, several)}
     if subtracts or differs:
-        pairs += chain.from_iterable(product(row[:_MOST_OWN], repeat=2) for row in whole)
         results |= {abs(sub(*pair)) for pair in pairs}
-        results |= {round(abs(a - b) / b * 100.0, 1) for a, b in pairs if b}  # percent
     if changes_period:
         known = {*islice(earlier or near, _MOST_OWN)}
         bases = {each for one, other in product(known, known) for each in (one, abs(one - other))}

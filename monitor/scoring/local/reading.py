@@ -151,11 +151,6 @@ def read(
         states = text not in unstated and is_checkable(text, whole)
         claim = read_part(text) if states and len(passages) else None
         sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
-    if sentences and sentences[0].refuses:  # "Their staff may know." behind it states nothing
-        sentences = [
-            each if each.claim is None or _has_details(each.claim) else each._replace(claim=None)
-            for each in sentences
-        ]
     kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not (query or "").strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
@@ -228,12 +223,6 @@ def read_claim(
         changes = other_figure(aligned, query) or figure_of_another(aligned, about)
     changes = () if changes and CALCULATION.search(claim) else changes
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
-
-
-def _has_details(claim: ReadClaim) -> bool:
-    """Return whether a claim has words of the passages, or a figure or a name."""
-    tokens = claim.aligned.tokens
-    return not claim.absent or any(w.number or (w.capital and n) for n, w in enumerate(tokens))
 
 
 def script(text: str) -> str | None:

@@ -25,7 +25,7 @@ from monitor.scoring.language import (
     listed,
     words,
 )
-from monitor.scoring.local.figures import CALCULATES, CALCULATION
+from monitor.scoring.local.figures import CALCULATES, CALCULATION, FEW
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -124,7 +124,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
         return INSTRUCTION
     task = _task(query)
     taken = [claim.values[0] for claim in reading.claims]  # share that the passages hold
-    if pattern("transform", r"(?:{})\b").match(task) or asks_translation(task):
+    if pattern("transform", r"(?:{})\b").match(task) or _names_language(task):
         translates = asks_translation(task) or is_in_another_language(
             f"{query} {output}", reading.passages
         )
@@ -195,9 +195,8 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     request asks for, of which no figure or name is new and no statement changed. *skipped* is why
     relevance is skipped.
     """
-    shares = [claim.values[0] for claim in reading.claims] or [0.0]
-    foreign = sum(shares) < _TAKEN * len(shares)
-    if foreign and is_in_another_language(f"{query} {output}", reading.passages):
+    taken = max((claim.values[0] for claim in reading.claims), default=0.0)
+    if taken < _TAKEN and is_in_another_language(f"{query} {output}", reading.passages):
         return True
     if skipped == INSTRUCTION.reason and asks_translation(query):
         return True
@@ -211,7 +210,7 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     retells = pattern("audience", r"(?:{})\b").match(task) is not None
     label = _chooses_label(query, output, reading.passages)
     writes = asks_nothing(query) or _creates(task)
-    return retells or label or (writes and max(shares) > _NOT_TAKEN)
+    return retells or label or (writes and taken > _NOT_TAKEN)
 
 
 def _creates(task: str) -> bool:
@@ -245,7 +244,8 @@ def _brings_details(query: str, reading: Reading) -> bool:
         after_name = True  # the first word has a capital anyway
         for n, word in enumerate(claim.aligned.tokens):
             is_name = english and word.capital and not after_name
-            is_figure = word.number and word.surface[0].isdigit()  # "two sides" is a way to say it
+            counted = word.stem in FEW and not word.surface[0].isdigit()  # "in two steps"
+            is_figure = word.number and not counted
             if word.stem not in known and (is_figure or is_name):
                 return True
             after_name = n > 0 and word.capital

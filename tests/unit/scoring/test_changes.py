@@ -577,6 +577,22 @@ def test_same_amount_in_another_unit_is_no_change(passage, claim):
             "minute",
         ),
         ("The fee is due every year.", "The fee is due every month.", "year"),
+        (
+            "The warranty of the pump lasts 12 months.",
+            "The warranty of the pump lasts several years.",
+            "months",
+        ),
+        ("Service is due every 12 months.", "Service is due twice a year.", "12 months"),
+        (
+            "The test takes place twice a year at the depot.",
+            "The test takes place every 12 months at the depot.",
+            "twice",
+        ),
+        (
+            "Die Wartung ist alle 12 Monate fällig.",
+            "Die Wartung ist dreimal im Jahr fällig.",
+            "Monate",
+        ),
     ],
 )
 def test_other_amount_in_another_unit_is_a_change(passage, claim, told):

@@ -110,16 +110,6 @@ def test_refusal_is_skipped_when_the_passages_have_no_answer(judge):
     assert METRICS["relevance"].read(judgement, None, None).skipped == "right_refusal"
 
 
-@pytest.mark.parametrize(
-    ("behind", "judged"),
-    [("The staff should be able to tell.", False), ("The staff returns 90 of them.", True)],
-)
-def test_advice_behind_a_refusal_states_nothing_without_a_figure(judge, behind, judged):
-    refusal = "I'm sorry, I don't have information about that."
-    judgement = look(judge, f"{refusal} {behind}", HOURS)
-    assert (judgement.claims[1].verdict is not ClaimVerdict.NO_CLAIM) is judged
-
-
 def test_refusal_is_wrong_when_the_passages_have_the_answer(judge):
     judgement = look(
         judge, "I don't know.", REFUND, query="Within how many days are opened items returned?"

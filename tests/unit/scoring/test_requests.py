@@ -58,7 +58,8 @@ def test_short_answers_are_judged_by_the_requested_kind(query, output, passes):
 
 
 @pytest.mark.parametrize(
-    "query", ["Translate the article into French.", "What does this say? Translate please"]
+    "query",
+    ["Translate the article into French.", "What does this German letter say? Translate please"],
 )
 def test_translation_is_not_judged_by_the_words_of_its_passages(query):
     output = "Le conseil ferme le pont."
@@ -152,6 +153,8 @@ def test_made_up_figure_fails_when_nothing_is_computed(query, output):
         ("Vielen Dank für die schnelle Antwort", "small_talk"),
         ("Super, vielen Dank für die schnelle Hilfe!", "small_talk"),
         ("How's your day going?", "small_talk"),
+        ("How is your data stored?", "unclear_reference"),
+        ("Super, danke für die Info! Garantie auch bitte", "unclear_reference"),
         ("Thanks for the tips, but what does the ferry cost?", ""),
     ],
 )
