@@ -268,8 +268,12 @@ def _compare(
     bare = not question.item and wanted.total <= _BARE * wanted.unknown
     if enough and best.total > 0 and (tells or bare or (question.kind and ours.fits)):
         return Settled(DOES_AT_LEAST, "It takes up what the conversation is about.")
+    # where no clause has all that is asked, one beside the best, of its sentence, may have the rest
+    nearest = {c.sentence for c, each in zip(clauses, scores, strict=True) if each == best}
+    beside = wanted.most[0] < wanted.total - _ROUNDING
+    beside = beside and not nearest.isdisjoint(each.sentence for each in taken)
     fails = not barely if bare else tells and asks
-    fails = fails and copied >= _COPIES
+    fails = fails and copied >= _COPIES and not beside
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 

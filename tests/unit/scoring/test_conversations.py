@@ -162,6 +162,25 @@ def test_refusal_of_a_reason_is_wrong_where_the_passages_give_one():
     assert verdict("How come?", refusal, said, [castle.replace("because", "and")]) != "fail"
 
 
+def test_answer_from_beside_the_best_clause_is_not_failed():
+    rent = "The rent is due on the third of a month. "
+    late = "If it comes more than five days late, a fee of 15 euros is charged, and interest runs."
+    lease = [rent + late, "Heating is charged as an advance and settled once a year."]
+    said = ["When is my rent due?", "On the third of every month."]
+    answer = "You are charged a fee of 15 euros, and interest."
+    assert verdict("What happens if I am late?", answer, said, lease) != "fail"
+
+
+def test_other_item_of_a_list_in_one_sentence_fails():
+    leads = [
+        "The office in Bern is led by Jo Frei, in Basel by Al Moser, and in Zurich by Lena Graf."
+    ]
+    said = ["Who leads the office in Bern?", "Jo Frei."]
+    assert (
+        verdict("And in Basel?", "The office in Zurich is led by Lena Graf.", said, leads) == "fail"
+    )
+
+
 ROUTERS = [
     "The Hearth router supports Wi-Fi 6 and has four LAN ports.",
     "The Hearth Mini is a repeater for rooms with a weak signal and has one LAN port.",
