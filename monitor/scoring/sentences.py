@@ -147,7 +147,7 @@ def headings_and_code(text: str) -> frozenset[str]:
         fenced ^= fence
     *_, before, last = "", "", *filter(str.strip, lines)
     name = last[:1].isupper() and len(last.split()) <= _LONGEST_SIGNATURE
-    if name and _CLOSING.search(before) and not _STATES.search(last):
+    if name and _CLOSING.search(before[-_LONGEST_WORD:]) and not _STATES.search(last):
         found.append(last)
     return frozenset(sentence for line in found for sentence in split_sentences(line))
 

@@ -254,23 +254,24 @@ def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
 def _converts(
     before: Sequence[Word], unit: Word, their_before: Sequence[Word], their_unit: Word
 ) -> bool:
-    """
-    Return whether amounts are the same in different units: 18 months are 1.5 years.
+    """Return whether amounts are the same in different units: 18 months are 1.5 years."""
+    (measure, ours), (their_measure, theirs) = (
+        _CONVERSIONS.get(each.surface.lower(), (-1, 1)) for each in (unit, their_unit)
+    )
+    same = math.isclose(_amount(before) * ours, _amount(their_before) * theirs)
+    return same and measure == their_measure >= 0
 
-    Of the two words before a unit a figure counts, "half" as 0.5, and what stands for one thing as
-    1: once a year is every 12 months.
-    """
-    sizes = list[tuple[int, float]]()
-    for said, counted in ((before, unit), (their_before, their_unit)):
-        measure, size = _CONVERSIONS.get(counted.surface.lower(), (-1, 1))
-        last = next((w for w in reversed(said) if w.number or w.stem in _HALF), None)
-        one = [w.surface.lower() for w in said[-1:]] if last is None else []
-        amount = "0.5" if last and last.stem in _HALF else last.stem if last else ""
-        often = any(word.surface.lower() in _OFTEN for word in said)  # "twice a year"
-        amount = "1" if not (often or _ONES.isdisjoint(one)) else amount
-        sizes.append((measure, float(amount) * size if _PLAIN.fullmatch(amount) else math.nan))
-    (measure, ours), (their_measure, theirs) = sizes
-    return measure == their_measure >= 0 and math.isclose(ours, theirs)
+
+def _amount(before: Sequence[Word]) -> float:
+    """Return the figure of two words before a unit: of "half an" 0.5, of "once a" 1, else NaN."""
+    for word in reversed(before):
+        if word.stem in _HALF:
+            return 0.5
+        if word.number:
+            return float(word.stem) if _PLAIN.fullmatch(word.stem) else math.nan
+    said = [word.surface.lower() for word in before]
+    is_one = said[-1:] and said[-1] in _ONES and _OFTEN.isdisjoint(said)
+    return 1.0 if is_one else math.nan
 
 
 # --- a denial, and two words that change places ---

@@ -134,7 +134,7 @@ class LocalJudge:
     ) -> None:
         data = dict(coefficients if coefficients is not None else load_coefficients())
         features: Sequence[str] = RELEVANCE_FEATURES
-        by_meaning = data.pop("by_meaning")
+        by_meaning = data.pop("by_meaning", {})
         if similarity is not None:
             features, data = (*features, MEANING), data | by_meaning
         self._pass_score = pass_score
