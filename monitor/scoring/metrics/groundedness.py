@@ -118,25 +118,28 @@ def _explained(claims: Sequence[Claim], *, calibrated: bool) -> str:
     """
     Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first.
 
-    A *calibrated* response passes at a lower line than that of a claim: what lies between is
-    undecided, not missing.
+    The first one has its reason. A *calibrated* response passes at a lower line than that of a
+    claim: what lies between is undecided, not missing.
     """
     supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in claims)
     said = [f"{supported} of {len(claims)} {'claim is' if len(claims) == 1 else 'claims are'}"]
     said[0] += " supported"
-    texts_by_word: dict[str, list[str]] = {word: [] for word in (*_WORDS.values(), "undecided")}
+    by_word: dict[str, list[Claim]] = {word: [] for word in (*_WORDS.values(), "undecided")}
     for claim in claims:
         if (word := _WORDS.get(claim.verdict)) is not None:
             undecided = calibrated and word == "not found" and claim.support >= OWN_LEAST
-            texts_by_word["undecided" if undecided else word].append(claim.text)
-    for word, texts in texts_by_word.items():
-        if texts:
-            quoted = ", ".join(
-                f'"{_shortened(text.rstrip("."), _MAX_CLAIM_CHARS)}"' for text in texts[:_MAX_NAMED]
-            )
-            more = len(texts) - _MAX_NAMED
-            quoted += f" and {more} more" if more > 0 else ""
-            said.append(f"{word}: {quoted}")
+            by_word["undecided" if undecided else word].append(claim)
+    for word, found in by_word.items():
+        if found:
+            quoted = [
+                f'"{_shortened(claim.text.rstrip("."), _MAX_CLAIM_CHARS)}"'
+                for claim in found[:_MAX_NAMED]
+            ]
+            told = word != _WORDS[ClaimVerdict.WRONG_REFUSAL]  # the word says why
+            if found[0].reason and told and len(said) == 1:
+                quoted[0] += f" ({_shortened(found[0].reason.rstrip('.'), _MAX_CLAIM_CHARS)})"
+            more = len(found) - _MAX_NAMED
+            said.append(f"{word}: {', '.join(quoted)}{f' and {more} more' if more > 0 else ''}")
     return "; ".join(said) + "."
 
 

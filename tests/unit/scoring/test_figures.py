@@ -70,8 +70,10 @@ def test_wrong_figure_says_what_the_passage_has_instead():
     [[found]] = evaluate([record], ["groundedness"])
     assert found.score < 0.2
     [claim] = found.metadata["claims"]
-    assert claim["reason"] == 'it says "59 EUR", the passage "39 EUR"'
+    reason = 'it says "59 EUR", the passage "39 EUR"'
+    assert claim["reason"] == reason
     assert claim["evidence"] == BAGS[0]  # and not the one that has 59 EUR
+    assert found.explanation.endswith(f'not found: "It costs 59 EUR" ({reason}).')
 
 
 def computed(query, output, *contexts, history=()):
