@@ -113,7 +113,7 @@ def test_answer_in_words_of_its_own_is_relevant_by_its_meaning(model):
     asked = make_interaction(query="refunds take", output="Money back five days.", contexts=[FACT])
     plain, wide = (judge.judge(asked) for judge in (LocalJudge(), wide_judge(model)))
     assert plain.relevance + 0.2 < wide.relevance
-    assert "alike in meaning" in wide.relevance_reason
+    assert "similar in meaning" in wide.relevance_reason
 
 
 def test_answer_to_another_question_is_not_relevant(model):

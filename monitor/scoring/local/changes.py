@@ -88,7 +88,7 @@ class WordChange(NamedTuple):
     said: str
     told: str
     certain: bool = True  #: the rest is copied so far that it is surely the same statement
-    sentence: int | None = None  #: that says so, of the passages; None: the best one
+    sentence: int | None = None  #: index of the sentence of *told*; None: the best one
 
 
 def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:

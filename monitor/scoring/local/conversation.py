@@ -12,24 +12,14 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import Word, language, light, words
-from monitor.scoring.local.passages import PREFIX, plain_times
-from monitor.scoring.local.reading import Reading
-from monitor.scoring.local.relevance import (
-    DOES_AT_LEAST,
-    DOES_NOT_AT_MOST,
-    ELSEWHERE,
-    UNCLEAR,
-    YES_NO,
+from monitor.scoring.language import language, words
+from monitor.scoring.local.answer_type import (
     YES_OR_NO,
-    Settled,
     begins_with_yes_or_no,
     figure_asked,
     has_figure,
@@ -40,6 +30,28 @@ from monitor.scoring.local.relevance import (
     pattern,
     says_instead,
     units,
+)
+from monitor.scoring.local.passages import PREFIX, plain_times
+from monitor.scoring.local.reading import Reading
+from monitor.scoring.local.relevance import (
+    DOES_AT_LEAST,
+    DOES_NOT_AT_MOST,
+    ELSEWHERE,
+    UNCLEAR,
+    YES_NO,
+    Settled,
+)
+from monitor.scoring.local.subjects import (
+    CODE,
+    Keys,
+    as_spelled,
+    forms_of,
+    keyed_words,
+    keys_of,
+    question_keys,
+    without_accents,
+    without_groups,
+    word_keys,
 )
 
 DENIED = Settled(DOES_NOT_AT_MOST, "The passages deny it.")
@@ -64,11 +76,7 @@ _SUBJECT_WORDS = 3
 # Shares of an alignment: a second sentence that adds something, a clause that is taken over whole.
 _ADDS, _WHOLE = 0.15, 0.5
 _ROUNDING = 1e-9
-_SHORTEST_PART = 4  # letters of a part of a compound
-_NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
-_CODE = re.compile(r"\b\d{1,3}[A-Za-z]\b")  # "class 3b"
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-Keys = frozenset[str]  #: beginnings of stems, and groups of related words in brackets
 
 
 class FollowUp(NamedTuple):
@@ -132,7 +140,7 @@ class Wanted:
         self.tells = {key: math.log(1.0 + len(clauses) / n) for key, n in counts.items()}
         self.unknown = math.log(1.0 + len(clauses))
         self.question = question
-        self.before = _keys(named(question.before))
+        self.before = keys_of(named(question.before))
         self.topic = self.before - question.keys
         self.own = [*map(self._weigh, question.own)]
         self.total = sum(weight or self.unknown for weight, _ in self.own)
@@ -141,7 +149,7 @@ class Wanted:
 
     def _weigh(self, keys: Keys) -> tuple[float, Keys]:
         """Return how much a word of the question tells, and its keys that the passages have."""
-        own = _own(keys)
+        own = without_groups(keys)
         if not own.isdisjoint(self.tells) and own.isdisjoint(self.before):
             # "autumn" after "spring": only the word itself counts
             keys = own if not keys.isdisjoint(self.before) else keys
@@ -170,7 +178,7 @@ class Wanted:
 
     def share_of(self, text: str, keys: Keys) -> float:
         """Return the share of the information of *text* that *keys* hold."""
-        told = [own for each in _word_keys(text) if (own := _own(each))]
+        told = [own for each in word_keys(text) if (own := without_groups(each))]
         weights = [max(self.tells.get(key, self.unknown) for key in own) for own in told]
         held = sum(w for w, own in zip(weights, told, strict=True) if not own.isdisjoint(keys))
         return held / sum(weights) if told else 0.0
@@ -189,11 +197,11 @@ def follow(
     refuses = not reading.claims and any(each.refuses for each in reading.sentences)
     if not turns or refuses or pattern("again", r"^\W*(?:{})").search(query):
         return None
-    asked, item = [*_keyed_words(named(query))], _item(query, turns)
+    asked, item = [*keyed_words(named(query))], _item(query, turns)
     if len(asked) > _MOST_ASKED or (alone.reason == "instruction" and not item):
         return None
-    codes = [frozenset({code.lower()}) for code in _CODE.findall(query)]
-    own = (*_own_keys(asked, reading), *codes)
+    codes = [frozenset({code.lower()}) for code in CODE.findall(query)]
+    own = (*question_keys(asked, reading), *codes)
     before, answered = (
         next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
         for role in ("user", "assistant")
@@ -304,15 +312,17 @@ def _is_figure_of_another(output: str, clauses: Sequence[Clause], scores: Sequen
 
 def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
     """Return how an answer evades a question; *covers*: its clause has all that is asked."""
-    question, query, said = wanted.question, wanted.question.query, _keys(output)
+    question, query, said = wanted.question, wanted.question.query, keys_of(output)
     repeat = pattern("again", r"\b(?:{})").search(query)
     if question.item or repeat or begins_with_yes_or_no(output):
         return None
     turns = f"{question.before} {question.answered}"
-    old = _keys(turns) | {_form(word.surface)[:PREFIX] for word in words(turns)}
+    old = keys_of(turns) | {as_spelled(word.surface)[:PREFIX] for word in words(turns)}
     yes_no, new = question.yes_no, 1.0 - wanted.share_of(output, old)
-    fresh = question.keys - _keys(question.before, question.answered)
-    takes_up = (covers or not _own(said).isdisjoint(fresh)) and not lacks_reason(query, output)
+    fresh = question.keys - keys_of(question.before, question.answered)
+    takes_up = (covers or not without_groups(said).isdisjoint(fresh)) and not lacks_reason(
+        query, output
+    )
     again = wanted.share_of(question.answered, said) >= _AGAIN
     if again and new < (_NOTHING_NEW if takes_up and yes_no else 0.0 if takes_up else _LITTLE_NEW):
         return "It repeats the answer before."
@@ -334,12 +344,12 @@ def _clauses(reading: Reading) -> list[Clause]:
         goes_on = n == last and any(
             pattern(each, r"\s*(?:{})\b").match(text) for each in ("it", "goes_on_about")
         )
-        subject, around = before if goes_on else frozenset[str](), _keys(text)
+        subject, around = before if goes_on else frozenset[str](), keys_of(text)
         passages[n] = passages.get(n, frozenset()) | around
         last, before = n, around | subject
         for part in pattern("joins", r"[,;]\s+|\s+(?:{0})\s+").split(text):
-            found.append((n, Clause(part, number, _keys(part), subject)))
-            subject |= frozenset().union(*_word_keys(text)[:_SUBJECT_WORDS])
+            found.append((n, Clause(part, number, keys_of(part), subject)))
+            subject |= frozenset().union(*word_keys(text)[:_SUBJECT_WORDS])
     return [clause._replace(passage=passages[n]) for n, clause in found[:_MOST_CLAUSES]]
 
 
@@ -353,9 +363,9 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], question: FollowUp)
     different = asked if question.leans and not question.item else frozenset[str]()
     elsewhere = asked & frozenset[str]().union(*(each.keys for each in clauses))
     for aligned in [claim.aligned for claim in reading.claims[:_MOST_CLAIMS]]:
-        said, weights = _keys(aligned.text), aligned.weights
+        said, weights = keys_of(aligned.text), aligned.weights
         repeated = {
-            word.stem for word in aligned.tokens if not different.isdisjoint(_own_form(word))
+            word.stem for word in aligned.tokens if not different.isdisjoint(forms_of(word))
         }
         rest = passages.index.keys() - repeated
         new = {stem: w for stem, w in weights.items() if stem in rest} or weights
@@ -382,91 +392,6 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], question: FollowUp)
     return found
 
 
-def _own_form(word: Word) -> Keys:
-    """Return how the stem of a word begins, and how it is written."""
-    return frozenset({_plain(word.stem)[:PREFIX], _form(word.surface)[:PREFIX]})
-
-
-def _own_keys(asked: Sequence[tuple[Word, Keys]], reading: Reading) -> tuple[Keys, ...]:
-    """Return the keys of each informative word of a question, with those of its compounds."""
-    known = {
-        _form(word.surface) for text in reading.passages.words[:_MOST_SENTENCES] for word in text
-    }
-    known = {form for form in known if len(form) >= _SHORTEST_PART}
-    beginnings = {form[:PREFIX] for form in known}
-    found = []
-    for word, keys in asked:
-        form = _form(word.surface)
-        if word.content and len(form) >= _SHORTEST_PART and form[:PREFIX] not in beginnings:
-            noun = word.surface[0].isupper()  # "Pass" is a "Reisepass", "mitbringen" is "bringen"
-            for other in known:
-                longer, part = (other, form) if noun else (form, other)
-                if (
-                    longer.endswith(part)
-                    and len(longer) > len(part) + 2
-                    and (noun or len(part) >= PREFIX)
-                ):
-                    keys |= {other[:PREFIX]}
-        found.append(keys)
-    return tuple(found)
-
-
-def _keys(*texts: str) -> Keys:
-    """Return the keys of texts: what tells one subject from another."""
-    return frozenset[str]().union(*(keys for text in texts for keys in _word_keys(text)))
-
-
-@lru_cache(maxsize=4096)  # clauses and their sentences are read several times
-def _word_keys(text: str) -> tuple[Keys, ...]:
-    """Return the keys of each informative word."""
-    codes = [frozenset({code.lower()}) for code in _CODE.findall(text)]
-    return (*(keys for _, keys in _keyed_words(text)), *codes)
-
-
-def _keyed_words(text: str) -> Iterator[tuple[Word, Keys]]:
-    """
-    Yield each informative word with its keys: how its stem begins, and how it is written.
-
-    Words that belong together, such as "heavy" and "weighs", share one more. Capitals make a name
-    of what is a word of no information otherwise: "US", "hall B".
-    """
-    for n, word in enumerate(words(text)):
-        lower = word.surface.lower()
-        capitals = word.surface.isupper() and (len(lower) > 1 or (n and word.surface in _NAMING))
-        if lower not in light() or capitals:
-            own = frozenset[str]()
-            if word.content or capitals:
-                own = _own_form(word)
-            if keys := _related(lower) | own:
-                yield word, keys
-
-
-def _own(keys: Keys) -> Keys:
-    """Return the keys of words themselves, without those of groups."""
-    return frozenset(key for key in keys if key[0] != "(")
-
-
-@lru_cache(maxsize=20_000)
-def _form(surface: str) -> str:
-    """Return a word as it is written, without accents, articles and possessives."""
-    plain = _plain(surface.lower()).replace("\u2019", "'")
-    return plain.removesuffix("'s").rpartition("'")[2]
-
-
-def _plain(text: str) -> str:
-    """Return *text* without accents."""
-    if text.isascii():
-        return text
-    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
-
-
-@lru_cache(maxsize=20_000)
-def _related(word: str) -> Keys:
-    """Return the groups of words that belong together which have *word*, by names no word has."""
-    groups = language()["related"].items()
-    return frozenset(f"({name})" for name, like in groups if re.fullmatch(like, word))
-
-
 def _item(query: str, turns: Sequence[Turn]) -> Keys | None:
     """Return what names the item of a list that a question points at, and no other item."""
     spans, ordinals = (language()["conversation"][name] for name in ("spans", "places"))
@@ -488,13 +413,16 @@ def _items(text: str) -> list[Keys]:
     """Return the items of a list in *text*: its lines, or what commas and "and" join."""
     lines = _LINE.findall(text)
     if len(lines) > 1:
-        return [_keys(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
+        return [keys_of(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
     for sentence in reversed(re.split(r"(?<=[.!?])\s+", text)):
         _, colon, listed = sentence.rpartition(": ")
         joins = pattern("joins", r",\s*(?:(?:{0})\s+)?|\s+(?:{0})\s+")
         parts = [part for part in joins.split(listed.rstrip(".!?")) if part.strip()]
         if len(parts) > 1:
-            items = [[_plain(w.stem)[:PREFIX] for w in words(part) if w.content] for part in parts]
+            items = [
+                [without_accents(w.stem)[:PREFIX] for w in words(part) if w.content]
+                for part in parts
+            ]
             if not colon:  # the first part begins with what leads to the list
                 items[0] = items[0][-max(map(len, items[1:])) :]
             return [frozenset(each) for each in items]

@@ -27,6 +27,13 @@ from monitor.scoring.language import (
     language_of,
     words,
 )
+from monitor.scoring.local.answer_type import (
+    figure_asked,
+    lacks_reason,
+    named,
+    pattern,
+    type_of_answer,
+)
 from monitor.scoring.local.conversation import follow, leans
 from monitor.scoring.local.figures import CALCULATES
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
@@ -51,15 +58,10 @@ from monitor.scoring.local.relevance import (
     YES_NO,
     Settled,
     asks_nothing,
-    figure_asked,
     in_other_words,
-    lacks_reason,
-    named,
     only_echoes,
-    pattern,
     relevance_features,
     settle,
-    type_of_answer,
 )
 from monitor.scoring.sentences import split_statements
 
@@ -81,7 +83,7 @@ _STEEPEST = 30.0  # beyond it exp() only makes noise
 
 #: A figure of relevance where an embedding model is configured, see `Meaning`.
 MEANING = "meaning"
-#: Questions with answers to others.
+#: Questions, each paired with the answer to another one.
 UNRELATED = (
     ("How do I reset my password?", "The museum is closed on Mondays."),
     ("When does the next train to Bern leave?", "Water the plant once a week."),
@@ -355,7 +357,11 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
 def by_shared_words(
     query: str, output: str, reading: Reading, model: Logistic, meaning: float | None
 ) -> Settled:
-    """Judge by the words that query, output and passages share, as *model* weighs them."""
+    """
+    Judge by the words that query, output and passages share, as *model* weighs them.
+
+    *meaning* is the similarity of query and output, in [0, 1], if an embedding model is configured.
+    """
     if not any(word.content for word in words(named(query))):
         return Settled(None, "nothing_asked")
     if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
@@ -370,16 +376,17 @@ def by_shared_words(
     if near > covered:
         reason += f"; {percent(near, 0)} of its other words are in sentences about that"
     if meaning is not None:
-        reason += f"; {percent(meaning, 0)} alike in meaning"
+        reason += f"; {percent(meaning, 0)} similar in meaning"
     reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
     return Settled(score, reason)
 
 
 class Meaning:
     """
-    How near an answer is to its question in meaning: 0 as texts of two subjects are, 1 the same.
+    The similarity in meaning of a question and an answer: 0 for unrelated texts, 1 for equal ones.
 
-    Cosines of one model begin near 0, of another at 0.7: they count from those of ``UNRELATED``.
+    Unrelated texts have a cosine near 0 in one model and near 0.7 in another, so cosines are
+    rescaled by the mean of ``UNRELATED``.
     """
 
     def __init__(self, similarity: Similarity) -> None:
@@ -387,7 +394,7 @@ class Meaning:
         self._unrelated = sum(similarity(*pair) for pair in UNRELATED) / len(UNRELATED)
 
     def __call__(self, query: str, output: str) -> float:
-        """Return the nearness of two texts, in [0, 1]."""
+        """Return the rescaled cosine of two texts, in [0, 1]."""
         near = self._similarity(query, output) - self._unrelated
         return max(near, 0.0) / max(1.0 - self._unrelated, _LEAST_SPREAD)
 
