@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from monitor.scoring.language import Word, language, light, words
+from monitor.scoring.language import Word, language
 from monitor.scoring.local.reading import MOST_QUERY_CHARS
 
 _BEGINNING = r"(?:^|[.!?,;:¿]\s*)(?:\w+['\u2019]?\s+){{0,2}}?(?:{})"  # of a question
@@ -22,9 +22,7 @@ _FEW_WORDS = 3  # of a question for a figure that names nothing else
 # "until 1,500 euros" is not a point in time, nor is "bis zu 10 Geräte".
 _MOMENT = r"\b(?:{})\b(?!\s(?:zu |à |a )?[\d.,]+\s?(?:euro|dollar|pound|[%€]|k?g\b|k?m\b|[A-ZÄÖÜ]))"
 _YEAR = re.compile("1[0-9]{3}|20[0-9]{2}")
-_UNIT_LETTERS = 4
 _UNIT = re.compile(r"\s?(%|[^\W\d_]+)")
-_LEAST_SAID = 4  # words of an answer that can be expected to say where, and not only name a thing
 #: What "how many" asks for when a unit stands behind it.
 _COUNTED = {"duration": "time", "distance": "length", "weight": "weight", "price": "money"}
 
@@ -72,17 +70,6 @@ def lacks_reason(query: str, told: str) -> bool:
     return bool(pattern("asks_why").search(query)) and not pattern("because").search(told)
 
 
-def lacks_place(query: str, output: str) -> bool:
-    """Return whether *query* asks where, and *output* has no name and nothing that locates."""
-    said = words(output[:_MOST_CHARS])
-    return (
-        len(said) >= _LEAST_SAID
-        and not any(word.capital for word in said[1:])
-        and pattern("asks_place", _BEGINNING + r"\b").match(query) is not None
-        and not pattern("locates").search(output)
-    )
-
-
 def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
     """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
     if pattern("asks_name").search(query):
@@ -120,7 +107,7 @@ def has_figure(kind: str, output: str) -> bool | None:
     "When may guests come?" may be "On weekends.", "How much is it?" may be "Please call us."
     """
     fitting = language()["figures_asked"][kind]["figures"]
-    said = {found for found, _ in _figures(output[:_MOST_CHARS])}
+    said = {*_figures(output[:_MOST_CHARS])}
     is_moment = kind == "moment" and pattern("moments", _MOMENT).search(output)
     if is_moment or not said.isdisjoint(fitting):
         return True
@@ -138,17 +125,8 @@ def says_instead(kind: str, output: str) -> bool:
     return any(pattern(each).search(output) for each in ("instead", others.get(kind, "instead")))
 
 
-def units(text: str) -> frozenset[str]:
-    """Return what stands behind the figures of *text*: a kind of figure, or how a word begins."""
-    return frozenset(unit for _, unit in _figures(text[:_MOST_CHARS]) if unit)
-
-
-def _figures(text: str) -> Iterator[tuple[str, str]]:
-    """
-    Yield the kind of each figure of *text*, and its unit if it is written in digits.
-
-    A kind is money, time, clock, length, weight, year or plain.
-    """
+def _figures(text: str) -> Iterator[str]:
+    """Yield the kind of each figure of *text*: money, time, clock, length, weight, year, plain."""
     for found in pattern("number_words").finditer(text):
         before, behind = text[: found.start()][-_BEHIND:], text[found.end() :][:_BEHIND]
         word = _UNIT.match(behind)
@@ -165,11 +143,7 @@ def _figures(text: str) -> Iterator[tuple[str, str]]:
                 kind = "year" if pattern("year_before", r"\b(?:{})\s$").search(before) else kind
         if kind == "plain" and word and pattern("articles", r"(?:{})\Z").match(found[0]):
             continue
-        unit = kind
-        if kind in {"plain", "year"} and word:
-            unit = "date" if pattern("moments").match(word[1]) else word[1].lower()[:_UNIT_LETTERS]
-            unit = "" if word[1].lower() in light() else unit
-        yield kind, unit if found[0][0].isdigit() and unit != "plain" else ""
+        yield kind
 
 
 @cache

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from monitor.scoring.language import (
     Word,
-    denials,
     denies,
     is_ordinal,
     language,
@@ -35,13 +34,14 @@ _LONGEST_READ = 2_000  # characters of a sentence in which words are looked for
 _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
 # The same without what was exchanged: for a number, a word, a denial or roles, certainty.
 _COPIED_NUMBER, _COPIED, _COPIED_WHOLLY, _COPIED_SURELY = 0.4, 0.6, 0.9, 0.99
+_ABOUT = 0.5  # least share of a claim without its figure in a sentence about the same
 _TELLS = 0.7  # least share of the best sentence's share that makes another sentence tell it too
 _LONGEST = 3  # words that are exchanged for each other
 _CLOSE, _HEDGE = 0.06, 4  # a number so near a word such as "about", so many words before it
 #: By stem of what a passage says, the stems of what then is not so.
 EXCLUDED = defaultdict[str, set[str]](set)
-MEASURES, _GROUPS = (language()["exclusive"][name].split(",") for name in ("measures", "groups"))
-for _group in (*MEASURES, *_GROUPS):
+_MEASURES, _GROUPS = (language()["exclusive"][name].split(",") for name in ("measures", "groups"))
+for _group in (*_MEASURES, *_GROUPS):
     _members = [{*map(stem, each.split("="))} for each in _group.split()]
     for _member in _members:
         for _stem in _member:
@@ -50,6 +50,7 @@ for _said, _beyond in language()["exclusive"]["beyond"].items():
     EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
 #: The measure of a unit, by how it is written, and how many of its first unit it is.
 _HALF = frozenset({"half", "halb", "demi", "medi"})  # stems
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?")
 _ONES = frozenset(language()["numbers"]["each"].split())
 _OFTEN = frozenset({"twice", "thrice", "times"})
@@ -72,7 +73,6 @@ _DENYING = ("un", "in", "im", "non", "ir", "dis")
 #: Words behind which a sentence names what it does not state, by kind.
 _KINDS = [f"(?P<{kind}>{'|'.join(each)})" for kind, each in language()["unstated"].items()]
 _UNSTATED = re.compile(rf"\b(?:{'|'.join(_KINDS)})\b", re.IGNORECASE)
-_UNIVERSAL = frozenset(w for word in denials(("universal",)) for w in (word, word.capitalize()))
 _CLAUSE_ENDS = re.compile(
     r"[;:!?()—–]|[.,](?!\d)|\b(?:but|while|whereas|although|though|because)\b", re.IGNORECASE
 )
@@ -187,7 +187,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     if said.number:
         sides = (tokens[n : n + 2], found[m : m + 2])
         ours, theirs = (" ".join(w.surface for w in s if w.content or w is s[0]) for s in sides)
-        excluded = not numbers_compatible(aligned, n, m)
+        excluded = not numbers_compatible(tokens, n, found, m)
     elif told.stem in _DENIED.get(said.stem, ()):
         behind = (*tokens[n + 1 : n + 2], *found[m + 1 : m + 2])
         excluded = len(behind) > 1 and all(map(denies, behind))
@@ -220,9 +220,8 @@ def _within_days(said: Word, found: Sequence[Word]) -> bool:
     )
 
 
-def numbers_compatible(aligned: Aligned, n: int, m: int) -> bool:
+def numbers_compatible(tokens: Sequence[Word], n: int, found: Sequence[Word], m: int) -> bool:
     """Return whether numbers are one number, or one is within the bound of the other."""
-    tokens, found = aligned.tokens, aligned.found
     parts = tokens[n].surface.replace(".", ",").split(",")  # "1, 000" in a passage is torn
     if len(parts) > 1 and any(word.surface in parts for word in found if word.number):
         return True
@@ -272,6 +271,44 @@ def _amount(before: Sequence[Word]) -> float:
     said = [word.surface.lower() for word in before]
     is_one = said[-1:] and said[-1] in _ONES and _OFTEN.isdisjoint(said)
     return 1.0 if is_one else math.nan
+
+
+def figure_of_another(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, ...]:
+    """
+    Return a figure of a claim that the sentence with most of its other words has otherwise.
+
+    So it is with "The Metro costs 59 euros" and the lines "Metro: 39 euros", "Express: 59 euros".
+    The sentence has just one figure with that unit, and those with the claim's figure hold less of
+    its other words, and no new one. Figures of the *query* are not the answer's. The claim need not
+    copy the sentence: it is not certain.
+    """
+    passages, tokens = aligned.passages, aligned.tokens
+    for n, unit in _figures_with_units(tokens):
+        said, kind = tokens[n], EXCLUDED.get(unit.stem, set()) | {unit.stem}
+        others = {said.stem, *kind}
+        rest = {e: w for e, w in aligned.weights.items() if e not in others and e in passages.index}
+        rest = rest or dict.fromkeys(query & passages.index.keys(), 1.0)  # "59 euros."
+        evidence, (share, _) = passages.best(rest)
+        if share < _ABOUT or said.stem in query or said.stem in passages.stems[evidence[0]]:
+            continue
+        held = rest.keys() & passages.stems[evidence[0]]
+        told, holders = passages.words[evidence[0]], passages.holders(said.stem)
+        figures = [(m, each) for m, each in _figures_with_units(told) if each.stem in kind]
+        if len(figures) == 1 and all(rest.keys() & passages.stems[h] < held for h in holders):
+            m, their_unit = figures[0]
+            if told[m].stem not in aligned.weights and not numbers_compatible(tokens, n, told, m):
+                ours = f"{said.surface} {unit.surface}"
+                theirs = f"{told[m].surface} {their_unit.surface}"
+                return (WordChange(ours, theirs, certain=False, sentence=evidence[0]),)
+    return ()
+
+
+def _figures_with_units(side: Sequence[Word]) -> Iterator[tuple[int, Word]]:
+    """Yield the place of each figure that counts something, and what it counts; years do not."""
+    for n, word in enumerate(side):
+        behind = [each for each in side[n + 1 : n + 3] if each.content] if word.number else []
+        if behind and not (behind[0].number or is_ordinal(word) or _YEAR.fullmatch(word.surface)):
+            yield n, behind[0]
 
 
 # --- a denial, and two words that change places ---
@@ -383,52 +420,29 @@ def _named_not_stated(aligned: Aligned, changed: Sequence[str]) -> WordChange | 
     Find what the best sentence names without stating it, where the claim states it.
 
     "No evidence that X", "denied that X" and "if X" do not say X, and "all but X" says it of
-    everything else. What holds "except for X", or "unless X", does not hold "always" or "under any
-    circumstances". Not so a claim that says it in such a way itself.
+    everything else. Not so a claim that says it in such a way itself.
     """
-    sentences, weights = aligned.passages.sentences, aligned.weights
     left_out = [word for word in aligned.tokens if changed and word.surface in changed]
     left_out += _negations(aligned.tokens)
-    turned, general = bool(left_out), _widens(aligned.tokens)
-    behind = False  # a word such as "any", as in "any circumstances"
-    for word in aligned.tokens if general else ():
-        new = word.stem not in aligned.passages.index
-        behind = _widens([word]) or (behind and (new or not word.content))
-        left_out += [word] if behind and new else []
     if aligned.share(left_out) < _COPIED_WHOLLY:
         return None
+    sentences = aligned.passages.sentences
     sentence = sentences[aligned.evidence[0]][1][:_LONGEST_READ]
     cues = [*_UNSTATED.finditer(sentence)]
-
-    def states(number: int) -> bool:
-        return not _UNSTATED.search(sentences[number][1][:_LONGEST_READ])
-
     own = not cues or _UNSTATED.search(aligned.text)
-    if own or _told_by(aligned, _COPIED_WHOLLY, states, left_out):
+    if own or _told_by(aligned, _COPIED_WHOLLY, lambda n: not _UNSTATED.search(sentences[n][1])):
         return None
     for cue in cues:
         excepts = cue.lastgroup in {"excepted", "none_but"}
-        generalises = general and (
-            excepts or (cue.lastgroup == "supposed" and not _widens(aligned.found))
-        )
-        takes_up = turned or any(each.stem in weights for each in words(cue[0]))
-        if takes_up and not (excepts or generalises):
-            continue
         scope = _CLAUSE_ENDS.split(sentence[cue.end() :], maxsplit=1)[0]
         if excepts:  # what is excepted ends before a verb
             scope = " ".join(takewhile(lambda w: w.lower() not in _HELPING, scope.split()))
         around = sentence[: cue.end()] + sentence[cue.end() :].replace(scope, " ", 1)
         only_there = {w.stem for w in words(scope)} - {w.stem for w in words(around)}
-        named = sum(weights.get(each, 0.0) for each in only_there)
-        least = _LEAST_NAMED.get(cue.lastgroup or "", math.inf)
-        if named >= least * sum(weights.values()) or generalises:
-            return WordChange("", f"{cue[0]} {scope.strip()}", certain=excepts and named > 0)
+        named = sum(aligned.weights.get(each, 0.0) for each in only_there)
+        if named >= _LEAST_NAMED.get(cue.lastgroup or "", math.inf) * aligned.total:
+            return WordChange("", f"{cue[0]} {scope.strip()}", certain=excepts)
     return None
-
-
-def _widens(side: Sequence[Word]) -> bool:
-    """Return whether one of the words says that something always holds, such as "any"."""
-    return not _UNIVERSAL.isdisjoint([word.surface for word in side])
 
 
 def _told_by(

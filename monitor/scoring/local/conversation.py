@@ -12,24 +12,23 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import language, words
+from monitor.scoring.language import Word, language, light, words
 from monitor.scoring.local.answer_type import (
-    YES_OR_NO,
     begins_with_yes_or_no,
     figure_asked,
     has_figure,
-    lacks_place,
     lacks_reason,
     named,
     only_yes_or_no_is_asked,
     pattern,
     says_instead,
-    units,
 )
 from monitor.scoring.local.passages import PREFIX, plain_times
 from monitor.scoring.local.reading import Reading
@@ -41,20 +40,7 @@ from monitor.scoring.local.relevance import (
     YES_NO,
     Settled,
 )
-from monitor.scoring.local.subjects import (
-    CODE,
-    Keys,
-    as_spelled,
-    forms_of,
-    keyed_words,
-    keys_of,
-    question_keys,
-    without_accents,
-    without_groups,
-    word_keys,
-)
 
-DENIED = Settled(DOES_NOT_AT_MOST, "The passages deny it.")
 _MOST_ASKED = 10  # content words of a question that may need the turns before it
 _TURNS_BACK, _TURN_CHARS = 6, 4_000
 # Bound the time.
@@ -64,19 +50,24 @@ _COPIES = 0.5  # share of an answer that one or two sentences hold: it is surely
 _KNOWN = 0.15  # share of a question's information that the passages must hold to tell
 _RIVAL = 0.8  # of what an answer's clause has of the question: another with the figure has as much
 _BESIDE = 0.95  # the same, where both are of one sentence
-_NOTHING_NEW, _LITTLE_NEW = 0.15, 0.3  # shares of an answer's information that are new
-_AGAIN = 0.5  # share of the answer before that an answer repeats
-_OWN_WORDS = 0.55  # share of a question of yes or no that an answer without either repeats
 # Weight of the turns before: where the question leans on them, and where it has words of its own.
 _LEANING, _STANDING = 0.35, 0.15
 _SATURATED = 0.8  # share of the most any clause holds of them from which on more does not count
 _BARE = 0.3  # words that weigh less than this share of an unknown one do not name anything
 _SUBJECT, _PASSAGE = 0.9, 0.35  # what a word counts that a clause has only from one of them
 _SUBJECT_WORDS = 3
+# Of the answer before, the share that an answer repeats; of an answer, the share that is new.
+_AGAIN, _LITTLE_NEW = 0.5, 0.3
 # Shares of an alignment: a second sentence that adds something, a clause that is taken over whole.
 _ADDS, _WHOLE = 0.15, 0.5
 _ROUNDING = 1e-9
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
+
+
+_NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
+_CODE = re.compile(r"\b\d{1,3}[A-Za-z]\b")  # "class 3b"
+
+Keys = frozenset[str]  #: how words begin: by stem, and as they are written
 
 
 class FollowUp(NamedTuple):
@@ -89,7 +80,6 @@ class FollowUp(NamedTuple):
     answered: str  #: the answer before
     leans: bool  #: it only names what is different this time, or nothing at all
     kind: str | None  #: of the figure it asks for
-    units: frozenset[str]  #: of the answer before, where it asks for the same once more
 
     @property
     def keys(self) -> Keys:
@@ -103,10 +93,8 @@ class FollowUp(NamedTuple):
 
     def fits(self, text: str) -> bool:
         """Return whether *text* has the kind of figure that is asked for, or says it in words."""
-        if self.kind:
-            return bool(has_figure(self.kind, text)) or says_instead(self.kind, text)
-        free = "money" in self.units and says_instead("price", text)
-        return free or not self.units.isdisjoint(units(text)) or says_instead("number", text)
+        kind = self.kind
+        return kind is not None and bool(has_figure(kind, text) or says_instead(kind, text))
 
 
 class Clause(NamedTuple):
@@ -140,7 +128,7 @@ class Wanted:
         self.tells = {key: math.log(1.0 + len(clauses) / n) for key, n in counts.items()}
         self.unknown = math.log(1.0 + len(clauses))
         self.question = question
-        self.before = keys_of(named(question.before))
+        self.before = _keys_of(named(question.before))
         self.topic = self.before - question.keys
         self.own = [*map(self._weigh, question.own)]
         self.total = sum(weight or self.unknown for weight, _ in self.own)
@@ -149,10 +137,6 @@ class Wanted:
 
     def _weigh(self, keys: Keys) -> tuple[float, Keys]:
         """Return how much a word of the question tells, and its keys that the passages have."""
-        own = without_groups(keys)
-        if not own.isdisjoint(self.tells) and own.isdisjoint(self.before):
-            # "autumn" after "spring": only the word itself counts
-            keys = own if not keys.isdisjoint(self.before) else keys
         known = keys & self.tells.keys()
         return min((self.tells[key] for key in known), default=0.0), known
 
@@ -173,14 +157,13 @@ class Wanted:
         )
         leans = self.question.leans or self.most[0] <= 0
         total = own + item + (_LEANING if leans else _STANDING) * min(1.0, topic / _SATURATED)
-        asks = self.question.kind or self.question.units
-        return Score(total, own, bool(asks) and self.question.fits(text))
+        return Score(total, own, self.question.fits(text))
 
     def share_of(self, text: str, keys: Keys) -> float:
         """Return the share of the information of *text* that *keys* hold."""
-        told = [own for each in word_keys(text) if (own := without_groups(each))]
-        weights = [max(self.tells.get(key, self.unknown) for key in own) for own in told]
-        held = sum(w for w, own in zip(weights, told, strict=True) if not own.isdisjoint(keys))
+        told = _word_keys(text)
+        weights = [max(self.tells.get(key, self.unknown) for key in each) for each in told]
+        held = sum(w for w, each in zip(weights, told, strict=True) if not each.isdisjoint(keys))
         return held / sum(weights) if told else 0.0
 
 
@@ -197,23 +180,20 @@ def follow(
     refuses = not reading.claims and any(each.refuses for each in reading.sentences)
     if not turns or refuses or pattern("again", r"^\W*(?:{})").search(query):
         return None
-    asked, item = [*keyed_words(named(query))], _item(query, turns)
+    asked, item = [*_keyed_words(named(query))], _item(query, turns)
     if len(asked) > _MOST_ASKED or (alone.reason == "instruction" and not item):
         return None
-    codes = [frozenset({code.lower()}) for code in CODE.findall(query)]
-    own = (*question_keys(asked, reading), *codes)
+    codes = [frozenset({code.lower()}) for code in _CODE.findall(query)]
+    own = (*(keys for _, keys in asked), *codes)
     before, answered = (
         next((t.content[:_TURN_CHARS] for t in reversed(turns) if t.role == role), "")
         for role in ("user", "assistant")
     )
     only_differs = not own or leans(query)
     kind = figure_asked(query)
-    same = only_differs and kind is None and not pattern("wh").search(query)
-    same = same and pattern("wh").search(before) is not None
-    asked_before = units(answered) if same else frozenset[str]()
-    question = FollowUp(query, own, item, before, answered, only_differs, kind, asked_before)
+    question = FollowUp(query, own, item, before, answered, only_differs, kind)
     found = _judge(question, output, reading)
-    if alone.reason == YES_NO and found.reason != DENIED.reason:
+    if alone.reason == YES_NO:
         return None
     if found.relevance is None or found.relevance < DOES_AT_LEAST:
         return found
@@ -227,12 +207,8 @@ def leans(query: str) -> bool:
 
 def _judge(question: FollowUp, output: str, reading: Reading) -> Settled:
     """Judge by the kind of thing that is asked for, then by where the answer is taken from."""
-    if lacks_place(question.query, output):
-        return Settled(DOES_NOT_AT_MOST, "It lacks the place that is asked for.")
     clauses = _clauses(reading)
     wanted = Wanted(question, clauses)
-    if _is_denied(wanted, output, clauses):
-        return DENIED
     if taken := _taken_from(reading, clauses, question):
         copied = max(claim.aligned.shares[1] for claim in reading.claims)
         return _compare(wanted, output, clauses, taken, copied)
@@ -248,27 +224,19 @@ def _compare(
     ours = max(wanted.score(each, output) for each in taken)
     scores = [wanted.score(each, each.text) for each in clauses]
     tells = question.item is not None or wanted.known >= _KNOWN
-    asks_figure = bool(question.kind or question.units)
-    fitting = [each for each in scores if each.fits] if asks_figure else []
-    most, most_fitting = (max((s.own for s in each), default=0.0) for each in (scores, fitting))
-    alike = question.kind or (ours.fits and most_fitting >= _RIVAL * most)
-    pool = fitting if fitting and alike else scores
-    best = max(pool)
-    covers = most > 0 and ours.own >= max(each.own for each in pool)
+    fitting = [each for each in scores if each.fits]
+    best = max(fitting or scores)
     asks = question.item or question.leans or "?" in question.query
-    if asks and (reason := _says_nothing(wanted, output, covers=covers)):
-        return Settled(DOES_NOT_AT_MOST, reason)
-    if fitting and not ours.fits:
-        rival = max(fitting).own
-        other = not question.own and pattern("other").search(question.query)
-        if (question.kind or other or (tells and rival > 0)) and rival >= _RIVAL * ours.own:
-            return Settled(DOES_NOT_AT_MOST, "It lacks the kind of figure that is asked for.")
+    if asks and _repeats(wanted, output):
+        return Settled(DOES_NOT_AT_MOST, "It repeats the answer before.")
+    if fitting and not ours.fits and max(fitting).own >= _RIVAL * ours.own:
+        return Settled(DOES_NOT_AT_MOST, "It lacks the kind of figure that is asked for.")
     if pattern("asks_why").search(question.query):
         reasons = {each.sentence for each in clauses if pattern("because").search(each.text)}
         gives = not lacks_reason(question.query, output)
         if reasons and not gives and reasons.isdisjoint(each.sentence for each in taken):
             return Settled(DOES_NOT_AT_MOST, "It lacks the reason that is asked for.")
-    if asks_figure and not question.item and _is_figure_of_another(output, clauses, scores):
+    if question.kind and not question.item and _is_figure_of_another(output, clauses, scores):
         return Settled(DOES_NOT_AT_MOST, "The passages have its figure for something else.")
     barely = ours.total >= _BARELY * best.total
     answers = question.yes_no and begins_with_yes_or_no(output)
@@ -285,17 +253,6 @@ def _compare(
     return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if fails else UNCLEAR
 
 
-def _is_denied(wanted: Wanted, output: str, clauses: Sequence[Clause]) -> bool:
-    """Return whether *output* says yes, and all clauses that name what is asked about deny."""
-    denials, names = pattern("denial").findall, wanted.question.keys & wanted.tells.keys()
-    yes = pattern("plain_yes", YES_OR_NO).match(output)
-    held = [sum(wanted.tells[key] for key in names & each.keys) for each in clauses]
-    affirms = yes and not denials(wanted.question.query + output)
-    least = _RIVAL * max(held, default=0.0) if affirms else 0.0
-    texts = [c.text for c, each in zip(clauses, held, strict=True) if each >= least]
-    return least > 0 and all(len(denials(text)) % 2 for text in texts)
-
-
 def _is_figure_of_another(output: str, clauses: Sequence[Clause], scores: Sequence[Score]) -> bool:
     """Return whether the clauses with the figures of *output* have less of what is asked."""
     said = {word.stem for word in words(output) if word.number}
@@ -310,28 +267,17 @@ def _is_figure_of_another(output: str, clauses: Sequence[Clause], scores: Sequen
     return any(0 < ours[0] < own * (_BESIDE if ours[1] == n else _RIVAL) for own, n in others)
 
 
-def _says_nothing(wanted: Wanted, output: str, *, covers: bool) -> str | None:
-    """Return how an answer evades a question; *covers*: its clause has all that is asked."""
-    question, query, said = wanted.question, wanted.question.query, keys_of(output)
-    repeat = pattern("again", r"\b(?:{})").search(query)
-    if question.item or repeat or begins_with_yes_or_no(output):
-        return None
-    turns = f"{question.before} {question.answered}"
-    old = keys_of(turns) | {as_spelled(word.surface)[:PREFIX] for word in words(turns)}
-    yes_no, new = question.yes_no, 1.0 - wanted.share_of(output, old)
-    fresh = question.keys - keys_of(question.before, question.answered)
-    takes_up = (covers or not without_groups(said).isdisjoint(fresh)) and not lacks_reason(
-        query, output
-    )
+def _repeats(wanted: Wanted, output: str) -> bool:
+    """Return whether *output* says the answer before once more, and nothing of what is new."""
+    question, said = wanted.question, _keys_of(output)
+    old = _keys_of(question.before, question.answered)
+    once_more = pattern("again", r"\b(?:{})").search(question.query)
+    if question.item or once_more or begins_with_yes_or_no(output) or question.fits(output):
+        return False
+    if said & question.keys - old:
+        return False
     again = wanted.share_of(question.answered, said) >= _AGAIN
-    if again and new < (_NOTHING_NEW if takes_up and yes_no else 0.0 if takes_up else _LITTLE_NEW):
-        return "It repeats the answer before."
-    says = pattern("stance").search(output) or says_instead("number", output)
-    if question.leans or says or not yes_no:
-        return None
-    held = sum(weight for weight, keys in wanted.own if not keys.isdisjoint(said))
-    enough = held >= _OWN_WORDS * wanted.total
-    return None if enough else "It says neither yes nor no."
+    return again and wanted.share_of(output, old) > 1.0 - _LITTLE_NEW
 
 
 def _clauses(reading: Reading) -> list[Clause]:
@@ -344,12 +290,12 @@ def _clauses(reading: Reading) -> list[Clause]:
         goes_on = n == last and any(
             pattern(each, r"\s*(?:{})\b").match(text) for each in ("it", "goes_on_about")
         )
-        subject, around = before if goes_on else frozenset[str](), keys_of(text)
+        subject, around = before if goes_on else frozenset[str](), _keys_of(text)
         passages[n] = passages.get(n, frozenset()) | around
         last, before = n, around | subject
         for part in pattern("joins", r"[,;]\s+|\s+(?:{0})\s+").split(text):
-            found.append((n, Clause(part, number, keys_of(part), subject)))
-            subject |= frozenset().union(*word_keys(text)[:_SUBJECT_WORDS])
+            found.append((n, Clause(part, number, _keys_of(part), subject)))
+            subject |= frozenset().union(*_word_keys(text)[:_SUBJECT_WORDS])
     return [clause._replace(passage=passages[n]) for n, clause in found[:_MOST_CLAUSES]]
 
 
@@ -363,9 +309,9 @@ def _taken_from(reading: Reading, clauses: Sequence[Clause], question: FollowUp)
     different = asked if question.leans and not question.item else frozenset[str]()
     elsewhere = asked & frozenset[str]().union(*(each.keys for each in clauses))
     for aligned in [claim.aligned for claim in reading.claims[:_MOST_CLAIMS]]:
-        said, weights = keys_of(aligned.text), aligned.weights
+        said, weights = _keys_of(aligned.text), aligned.weights
         repeated = {
-            word.stem for word in aligned.tokens if not different.isdisjoint(forms_of(word))
+            word.stem for word in aligned.tokens if not different.isdisjoint(_forms_of(word))
         }
         rest = passages.index.keys() - repeated
         new = {stem: w for stem, w in weights.items() if stem in rest} or weights
@@ -413,17 +359,64 @@ def _items(text: str) -> list[Keys]:
     """Return the items of a list in *text*: its lines, or what commas and "and" join."""
     lines = _LINE.findall(text)
     if len(lines) > 1:
-        return [keys_of(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
+        return [_keys_of(re.split(r"[:–—(]|\s-\s", line)[0]) for line in lines]
     for sentence in reversed(re.split(r"(?<=[.!?])\s+", text)):
         _, colon, listed = sentence.rpartition(": ")
         joins = pattern("joins", r",\s*(?:(?:{0})\s+)?|\s+(?:{0})\s+")
         parts = [part for part in joins.split(listed.rstrip(".!?")) if part.strip()]
         if len(parts) > 1:
             items = [
-                [without_accents(w.stem)[:PREFIX] for w in words(part) if w.content]
+                [_without_accents(w.stem)[:PREFIX] for w in words(part) if w.content]
                 for part in parts
             ]
             if not colon:  # the first part begins with what leads to the list
                 items[0] = items[0][-max(map(len, items[1:])) :]
             return [frozenset(each) for each in items]
     return []
+
+
+# --- what names a subject ---
+
+
+def _forms_of(word: Word) -> Keys:
+    """Return how the stem of a word begins, and how it is written."""
+    return frozenset({_without_accents(word.stem)[:PREFIX], _as_spelled(word.surface)[:PREFIX]})
+
+
+def _keys_of(*texts: str) -> Keys:
+    """Return the keys of texts: what tells one subject from another."""
+    return frozenset[str]().union(*(keys for text in texts for keys in _word_keys(text)))
+
+
+@lru_cache(maxsize=4096)  # clauses and their sentences are read several times
+def _word_keys(text: str) -> tuple[Keys, ...]:
+    """Return the keys of each informative word."""
+    codes = [frozenset({code.lower()}) for code in _CODE.findall(text)]
+    return (*(keys for _, keys in _keyed_words(text)), *codes)
+
+
+def _keyed_words(text: str) -> Iterator[tuple[Word, Keys]]:
+    """
+    Yield each informative word with its keys: how its stem begins, and how it is written.
+
+    Capitals make a name of what is a word of no information otherwise: "US", "hall B".
+    """
+    for n, word in enumerate(words(text)):
+        lower = word.surface.lower()
+        capitals = word.surface.isupper() and (len(lower) > 1 or (n and word.surface in _NAMING))
+        if capitals or (word.content and lower not in light()):
+            yield word, _forms_of(word)
+
+
+@lru_cache(maxsize=20_000)
+def _as_spelled(surface: str) -> str:
+    """Return a word as it is written, without accents, articles and possessives."""
+    plain = _without_accents(surface.lower()).replace("\u2019", "'")
+    return plain.removesuffix("'s").rpartition("'")[2]
+
+
+def _without_accents(text: str) -> str:
+    """Return *text* without accents."""
+    if text.isascii():
+        return text
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))

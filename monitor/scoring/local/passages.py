@@ -41,7 +41,6 @@ class Passages:
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
         self.computed: frozenset[str] = frozenset()  #: figures that an answer has by calculating
-        self.figures: dict[str, set[str]] | None = None  #: by what they count, where it was read
         every = defaultdict[str, list[int]](list)
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
@@ -55,7 +54,9 @@ class Passages:
                 self.words.append(tokens)
                 self.stems.append(stems)
         #: sentences of a stem, ascending
-        self.index = {stem: held[:_MOST_HOLDERS] for stem, held in every.items()}
+        self.index = dict(every)
+        if len(self.words) > _MOST_HOLDERS:
+            self.index = {stem: held[:_MOST_HOLDERS] for stem, held in every.items()}
         most, total = min(len(self.words), _MOST_HOLDERS), len(self.words) + 8.0
         self._tells = [math.log(1.0 + total / (n + 1.0)) for n in range(most + 1)]
 

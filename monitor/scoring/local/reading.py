@@ -16,19 +16,12 @@ from monitor.scoring.language import (
     compatible,
     language,
     language_of,
-    listed,
     read_ahead,
     words,
 )
-from monitor.scoring.local.changes import WordChange, changed_details
-from monitor.scoring.local.figures import (
-    CALCULATION,
-    TURN_CHARS,
-    changed_hours,
-    computed_figures,
-    figure_of_another,
-    other_figure,
-)
+from monitor.scoring.local.calculations import CALCULATION, computed_figures
+from monitor.scoring.local.changes import WordChange, changed_details, figure_of_another
+from monitor.scoring.local.hours import changed_hours
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
     PREFIX,
@@ -59,9 +52,6 @@ MOST_QUERY_CHARS = 40_000
 #: so many new words is from nowhere.
 ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 _OF_THE_ANSWER = frozenset(language()["lists"]["of_the_answer"].split())
-_SHORT_VALUE = 3  # words
-_FEW_SENTENCES = 2
-_LONG_FIGURE = 5  # digits
 _LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
@@ -119,29 +109,12 @@ def read(
     unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
     passages.computed = computed_figures(asked_for, history, passages, stated)
-    about = frozenset[str]()
-    if len(found) <= _FEW_SENTENCES:  # a short answer need not name again what was asked
-        earlier = " ".join([turn.content[:TURN_CHARS] for turn in history[-2:]])
-        before = [w for w in words(earlier, in_language) if w.content and not w.number]
-        about = asked - listed("asking") or frozenset([word.stem for word in before])
     # An answer of one word states just that; in a sentence it may be another word for an old one.
     is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
     fewest = 1 if is_word or stated is not output else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
-        said = without_mentions(text)
-        claim = read_claim(said, passages, attributes, asked, fewest, about)
-        if stated is output or claim.changes:
-            return claim
-        new = [w for w in claim.aligned.tokens if not (w.stem in passages.index or w.stem in asked)]
-        # "300 417 88" is 30041788
-        new = [w for w in new if len(w.stem) < _LONG_FIGURE or w.stem not in passages.squeezed]
-        names = [word for word in new if word.capital]
-        # a value of JSON; 0.19 may be 19 %
-        figures = [word for word in new if word.number and not word.surface.startswith("0.")]
-        made_up = bool(figures) or len(names) > 1
-        missing = WordChange("", " ".join([word.surface for word in new]), certain=False)
-        return claim._replace(changes=(missing,)) if made_up else claim
+        return read_claim(without_mentions(text), passages, attributes, asked, fewest)
 
     said = [without_mentions(text) for text in found[:MOST_SENTENCES]]
     for each in {ENGLISH, in_language}:
@@ -160,35 +133,29 @@ def read(
 
 def without_keys(output: str, passages: Passages) -> str:
     """
-    Return what an output that is JSON states; others as they are.
+    Return the values of an output that is JSON, one a line; others as they are.
 
-    A request names the keys: those that the passages lack are left out. Names, figures and texts
-    stand on a line of their own, labels of an object on one. Left out are yes, no, null, questions,
-    what states nothing and what speaks of the answer itself, such as its sources.
+    Keys are those of a request: they stay where the passages have them. Left out are values that
+    state nothing, such as yes, no and null, and what speaks of the answer itself.
     """
     text = output.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text[text.index("\n") : -len("```")].strip()
     with contextlib.suppress(ValueError, RecursionError):
         if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
-            lines, stack = list[str](), [json.loads(text)]
+            lines, stack = list[str](), [("", json.loads(text))]
             while stack:
-                each = stack.pop()
-                items = [*each.items()] if isinstance(each, dict) else [("", v) for v in each]
-                items = [(key, value) for key, value in items if key.lower() not in _OF_THE_ANSWER]
-                labels = []
-                for key, value in items:
-                    stated = " ".join(str(value).strip("`#> :").split())
-                    if type(value) not in {str, int, float} or not is_checkable(stated):
-                        continue
-                    if stated.islower() and len(stated.split()) <= _SHORT_VALUE:
-                        labels.append(stated)
-                        continue
-                    name = spaced_key(str(key))
-                    known = all(word.stem in passages.index for word in words(name))
-                    lines.append(f"{name}: {stated}" if name and known else stated)
-                lines.append("; ".join(labels))
-                stack += [value for _, value in reversed(items) if isinstance(value, dict | list)]
+                key, value = stack.pop()
+                if key.lower() in _OF_THE_ANSWER:
+                    continue
+                if isinstance(value, dict):
+                    stack += reversed(value.items())
+                elif isinstance(value, list):
+                    stack += [(key, each) for each in reversed(value)]
+                elif type(value) in {str, int, float} and is_checkable(str(value)):
+                    name = spaced_key(key)
+                    known = name and all(w.stem in passages.index for w in words(name))
+                    lines.append(f"{name}: {value}" if known else str(value))
             return "\n".join(lines)
     return output
 
@@ -199,13 +166,11 @@ def read_claim(
     attributes: Sequence[Attribute] = (),
     query: frozenset[str] = frozenset(),
     fewest: int = FEWEST_MISSING,
-    about: frozenset[str] = frozenset(),
 ) -> ReadClaim:
     """
     Compare one claim with the passages; *query* holds the stems of the question.
 
-    With *fewest* words missing, and nearly nothing there, it is absent. *about* are the stems of
-    what the claim may leave out because it was named before.
+    With *fewest* words missing, and nearly nothing there, it is absent.
     """
     aligned = Aligned(claim, passages)
     figures, weights = aligned.figures(query), aligned.weights
@@ -218,9 +183,11 @@ def read_claim(
         bound = ABSENT_BELOW * aligned.total
         absent = sum([w for each, w in long if each in passages.index]) < bound
         absent = absent and sum([w for o, w in long if o[:PREFIX] in passages.prefixes]) < bound
-    changes = changed_details(aligned) or tuple(changed_hours(aligned))
-    if not changes and any(word.number for word in aligned.tokens):
-        changes = other_figure(aligned, query) or figure_of_another(aligned, about)
+    changes = (
+        changed_details(aligned)
+        or tuple(changed_hours(aligned))
+        or figure_of_another(aligned, query)
+    )
     changes = () if changes and CALCULATION.search(claim) else changes
     return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
 

@@ -1,27 +1,21 @@
 """
 Compare a claim with records, which say yes, no or nothing of what their keys name.
 
-`read_attributes` gives these keys, `compare` what a claim says of them and of the numbers beside
-them.
+`read_attributes` gives these keys, `compare` what a claim says of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from monitor.scoring.language import Word, denials, denies, language, listed, words
-from monitor.scoring.local.changes import (
-    WordChange,
-    can_be_exchanged,
-    changed_word,
-    surely,
-)
-from monitor.scoring.local.figures import changed_hours
+from monitor.scoring.language import Word, denials, denies, listed, words
+from monitor.scoring.local.changes import WordChange
+from monitor.scoring.local.hours import changed_hours
 from monitor.scoring.local.passages import Aligned, Passages, as_written
 
 #: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
@@ -34,8 +28,6 @@ _ITEM = re.compile(
     r"(?:^|[;:] )([^:;]+): (?:(yes|true|free|paid)|(no|none|false)|not known)(?=;|$)", re.IGNORECASE
 )
 _MAY_BE_ITEM = re.compile(r": (?i:yes|true|free|paid|no|none|false|not known)(?=;|$)")  # fast
-#: The month of May is read as "mai", unlike the verb.
-_MONTHS = frozenset([word.stem for word in words(language()["months"]["English"])])
 
 
 class Attribute(NamedTuple):
@@ -120,11 +112,9 @@ def compare(
         elif not (said and elsewhere):
             found["unknown"] += 1
     values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
-    details = (*_numbers(aligned), *_months(aligned), *changed_hours(aligned))
-    changes = {change.said: change for change in details}
     # of several attributes it may be another that a claim denies
     plain = [change for change, said in certain if said or sum(values) == 1]
-    return values, (*changes.values(), *plain)
+    return values, (*changed_hours(aligned), *plain)
 
 
 # --- what a claim denies ---
@@ -221,29 +211,3 @@ def read_scopes(aligned: Aligned) -> list[Scope]:
             stems = frozenset([word.stem for word in tokens])
             found.append(Scope(tokens, stems, at, says_nothing))
     return found
-
-
-# --- numbers and hours ---
-
-
-def _numbers(aligned: Aligned) -> Iterator[WordChange]:
-    """Compare numbers with the one that the best line of a record has behind the same key."""
-    said, told, text = aligned.tokens, aligned.found, aligned.best_sentence()[1] or ""
-    for n in [n for n, word in enumerate(said) if word.number]:
-        beside = {word.stem for word in said[max(n - 2, 0) : n + 2]}
-        same = [
-            m
-            for m, word in enumerate(told)
-            if m and word.number and told[m - 1].stem in beside and f": {word.surface}" in text
-        ]
-        if len(same) == 1 and can_be_exchanged(aligned, n):
-            change = changed_word(aligned, n, same[0])
-            yield from (surely(aligned, change),) if change else ()
-
-
-def _months(aligned: Aligned) -> Iterator[WordChange]:
-    """Compare the month of a claim with the one of its best line, which no other line has."""
-    said = [w for w in aligned.tokens if w.stem in _MONTHS and w.stem not in aligned.passages.index]
-    told = [word for word in aligned.found if word.stem in _MONTHS]
-    if said and len(told) == 1:
-        yield WordChange(said[0].surface, told[0].surface, certain=False)

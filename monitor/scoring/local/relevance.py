@@ -30,7 +30,7 @@ from monitor.scoring.local.answer_type import (
     pattern,
     type_of_answer,
 )
-from monitor.scoring.local.figures import CALCULATES, CALCULATION, FEW
+from monitor.scoring.local.calculations import CALCULATES, CALCULATION
 from monitor.scoring.local.passages import PREFIX, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
@@ -55,6 +55,7 @@ _KNOWN = 0.3  # share of a request's information that the passages have, to tell
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
+_COUNTED = frozenset({"1", "2"})  # stems of "one" and "two": "in two steps"
 _OWN_TEXT = 12  # content words of a request that brings its text along
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
 #: Three or more words, such as "low, medium or high" or "yes/no/unclear".
@@ -249,7 +250,7 @@ def _brings_details(query: str, reading: Reading) -> bool:
         after_name = True  # the first word has a capital anyway
         for n, word in enumerate(claim.aligned.tokens):
             is_name = english and word.capital and not after_name
-            counted = word.stem in FEW and not word.surface[0].isdigit()  # "in two steps"
+            counted = word.stem in _COUNTED and not word.surface[0].isdigit()
             is_figure = word.number and not counted
             if word.stem not in known and (is_figure or is_name):
                 return True

@@ -34,8 +34,8 @@ from monitor.scoring.local.answer_type import (
     pattern,
     type_of_answer,
 )
+from monitor.scoring.local.calculations import CALCULATES
 from monitor.scoring.local.conversation import follow, leans
-from monitor.scoring.local.figures import CALCULATES
 from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
@@ -71,8 +71,10 @@ CONTRADICTED_AT_MOST = 0.15
 ABSENT_AT_MOST = 0.15
 PASS_SCORE = 0.7
 _SUPPORTED = 0.5
-#: Share of a question from which on passages count as holding its answer, and surely so.
+#: Share of a question from which on passages count as holding its answer.
 _HELD = 0.6
+#: Share from which on it is not clear that they hold no answer.
+_TOUCHED = 0.3
 #: Requests of which earlier turns may say what they are about.
 _FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE, UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
@@ -149,7 +151,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-18-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-19-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 
@@ -177,6 +179,8 @@ class LocalJudge:
         wrong = _wrong_refusal(reading, interaction) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
+        elif declines and query and Aligned(named(query), reading.passages).shares[1] >= _TOUCHED:
+            relevance, reason = UNCLEAR  # whether the passages hold the answer cannot be known
         elif groundedness is not None and relevance is not None and relevance < _SUPPORTED:
             # it declines, and tells what the passages hold instead: its words are not those asked
             first = any(each.refuses for each in reading.sentences[:1])

@@ -4,7 +4,7 @@ import pytest
 
 from monitor.metrics import evaluate
 from monitor.models.interaction import Turn
-from monitor.scoring.local.figures import computed_figures
+from monitor.scoring.local.calculations import computed_figures
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read
 
@@ -27,11 +27,8 @@ def changes(claim, *contexts, query=""):
 @pytest.mark.parametrize(
     ("claim", "contexts", "said", "told"),
     [
-        ("| Plus | 2 TB |", [STORAGE], "2 TB", "200 GB"),
         ("The Metro fits laptops up to 17 inch.", BAGS, "17 inch", "14 inch"),
         ("The Metro costs 59 EUR.", BAGS, "59 EUR", "39 EUR"),
-        ("Candidatures : 2 avril", [CONTEST], "2 avril", "10 mars"),
-        ("La Polar 2 tiene 176 cm de alto.", FRIDGES, "176 cm", "186 cm"),
         ("Le kayak simple coûte 18 € l'heure.", [KAYAKS], "18 euro", "12 euro"),
     ],
 )

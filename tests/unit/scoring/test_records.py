@@ -217,16 +217,3 @@ def test_nothing_is_compared_when_no_passage_is_a_record():
     values, changes = compared("There is outdoor seating.", "It has no outdoor seating.")
     assert not any(values.values())
     assert changes == ()
-
-
-@pytest.mark.parametrize(
-    ("claim", "changed"),
-    [
-        ("Ann came on June 20, 2014.", False),
-        ("Ann came on August 20, 2014.", True),
-        ("Ann may come again.", False),
-    ],
-)
-def test_another_month_is_a_change(claim, changed):
-    [found] = read(None, ['{"guest": "Ann", "came": "2014-06-20"}'], claim).claims
-    assert bool(found.changes) is changed

@@ -322,9 +322,16 @@ def test_statement_after_a_courtesy_phrase_is_checked():
     assert found.score is not None
 
 
-def test_refusal_to_give_a_reason_is_right_without_one_in_the_passages():
-    query, output = "Why is the bridge closed to cars?", "The documents do not say why."
-    assert relevance(query=query, contexts=ARTICLE, output=output).reason == "right_refusal"
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("What is the phone number of the mayor?", "right_refusal"),
+        ("Why is the bridge closed to cars?", "unclear_reference"),  # the passages speak of it
+    ],
+)
+def test_refusal_is_right_only_where_the_passages_hold_little_of_the_question(query, reason):
+    output = "The documents do not say that."
+    assert relevance(query=query, contexts=ARTICLE, output=output).reason == reason
 
 
 @pytest.mark.parametrize(
