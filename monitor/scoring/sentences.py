@@ -180,6 +180,8 @@ def is_checkable(sentence: str, within: str = "") -> bool:
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence, within):
         return False
+    if sentence.endswith(",") and len(tokens) <= _LONGEST_SIGNATURE:  # "Dear Ms Lind,"
+        return False
     if len(tokens) > _LONGEST_ASIDE or any(w.number and not is_ordinal(w) for w in tokens):
         return True
     if _ASIDE.match(said):

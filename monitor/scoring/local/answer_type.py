@@ -18,6 +18,7 @@ _BEGINNING = r"(?:^|[.!?,;:¿]\s*)(?:\w+['\u2019]?\s+){{0,2}}?(?:{})"  # of a qu
 YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
 _BEHIND = 24  # characters behind a figure in which its unit stands
 _MOST_CHARS = 5_000
+_LONGEST_NAME = 3  # words
 _FEW_WORDS = 3  # of a question for a figure that names nothing else
 # "until 1,500 euros" is not a point in time, nor is "bis zu 10 Geräte".
 _MOMENT = r"\b(?:{})\b(?!\s(?:zu |à |a )?[\d.,]+\s?(?:euro|dollar|pound|[%€]|k?g\b|k?m\b|[A-ZÄÖÜ]))"
@@ -73,7 +74,8 @@ def lacks_reason(query: str, told: str) -> bool:
 def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
     """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
     if pattern("asks_name").search(query):
-        fits = any(word.capital for word in said)
+        named_first = said[:1] if len(said) <= _LONGEST_NAME else ()  # a sentence begins so anyway
+        fits = any(word.capital for word in (*named_first, *said[1:]))
     elif pattern("asks_number").search(query):
         fits = any(word.number for word in said)
     else:

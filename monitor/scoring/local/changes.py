@@ -165,9 +165,11 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
     missing = aligned.weights.keys() - passages.stems[aligned.evidence[0]] - {said.stem}
     subject = next((w.stem for w in aligned.tokens if w.content and w is not said), "")
     subject = subject if subject in passages.stems[aligned.evidence[0]] else ""
+    figures = [word for word in aligned.tokens if word.number or word is said]
+    least = _TELLS * aligned.share(figures)  # one row of a table may be of several sentences
     return share >= (_COPIED_NUMBER if said.number else _COPIED) and not any(
         (
-            aligned.share([said], number) >= _TELLS * share
+            aligned.share(figures, number) >= least
             and (not (said.number and subject) or subject in passages.stems[number])
         )
         or not missing.isdisjoint(passages.stems[number])
@@ -287,6 +289,8 @@ def figure_of_another(aligned: Aligned, query: frozenset[str]) -> tuple[WordChan
         said, kind = tokens[n], EXCLUDED.get(unit.stem, set()) | {unit.stem}
         others = {said.stem, *kind}
         rest = {e: w for e, w in aligned.weights.items() if e not in others and e in passages.index}
+        if len(rest) == 1 and not any(w.capital and w.stem in rest for w in tokens):
+            continue  # "It costs 59 euros": of what?
         rest = rest or dict.fromkeys(query & passages.index.keys(), 1.0)  # "59 euros."
         evidence, (share, _) = passages.best(rest)
         if share < _ABOUT or said.stem in query or said.stem in passages.stems[evidence[0]]:

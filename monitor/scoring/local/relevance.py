@@ -73,6 +73,7 @@ class Settled(NamedTuple):
 
     relevance: float | None
     reason: str
+    counted: bool = False  #: shared words alone say so
 
 
 ELSEWHERE = "The passages speak of it elsewhere."
@@ -162,19 +163,23 @@ def _cannot_be_compared(query: str, reading: Reading) -> bool:
 
     It asks nothing, or what it gets states nothing and declines nothing.
     """
-    passages, sentences = reading.passages, reading.sentences
-    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
-    known = sum(
-        weight
-        for stem, weight in asked.items()
-        if stem in passages.index or stem[:PREFIX] in passages.prefixes
-    )
-    if len(passages) == 0 or known >= _KNOWN * sum(asked.values()):
+    if len(reading.passages) == 0 or known(query, reading.passages) >= _KNOWN:
         return False
-    if not any(each.claim or each.refuses for each in sentences):
+    if not any(each.claim or each.refuses for each in reading.sentences):
         return True
     taken = max((claim.values[0] for claim in reading.claims), default=0.0)
     return asks_nothing(query) and taken > _NOT_TAKEN
+
+
+def known(query: str, passages: Passages) -> float:
+    """Return the share of the information of *query* that the passages have, or begin alike."""
+    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
+    held = [
+        weight
+        for stem, weight in asked.items()
+        if stem in passages.index or stem[:PREFIX] in passages.prefixes
+    ]
+    return sum(held) / sum(asked.values()) if asked else 1.0
 
 
 def asks_nothing(query: str) -> bool:

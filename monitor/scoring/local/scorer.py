@@ -59,6 +59,7 @@ from monitor.scoring.local.relevance import (
     Settled,
     asks_nothing,
     in_other_words,
+    known,
     only_echoes,
     relevance_features,
     settle,
@@ -75,6 +76,8 @@ _SUPPORTED = 0.5
 _HELD = 0.6
 #: Share from which on it is not clear that they hold no answer.
 _TOUCHED = 0.3
+#: Share of a question from which on passages are about it.
+_KNOWN = 0.15
 #: Requests of which earlier turns may say what they are about.
 _FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE, UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
@@ -165,7 +168,7 @@ class LocalJudge:
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output, interaction.history)
-        relevance, reason = self._relevance(interaction, reading)
+        relevance, reason, counted = self._relevance(interaction, reading)
         if reason == "small_talk" and not (  # of statements alone, with figures
             len(reading.claims) == len(reading.sentences)
             and any(word.number for each in reading.claims for word in each.aligned.tokens)
@@ -180,12 +183,17 @@ class LocalJudge:
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
         elif declines and query and Aligned(named(query), reading.passages).shares[1] >= _TOUCHED:
-            relevance, reason = UNCLEAR  # whether the passages hold the answer cannot be known
+            relevance, reason, _ = UNCLEAR  # whether the passages hold the answer cannot be known
         elif groundedness is not None and relevance is not None and relevance < _SUPPORTED:
             # it declines, and tells what the passages hold instead: its words are not those asked
             first = any(each.refuses for each in reading.sentences[:1])
             if first and _wrong_refusal(reading, interaction) is None:
                 relevance, reason = None, "right_refusal"
+            elif (
+                counted and groundedness >= _SUPPORTED and known(query, reading.passages) >= _KNOWN
+            ):
+                # passages about the question support it: low counts were as often right as wrong
+                relevance, reason, _ = UNCLEAR
         # from this line on, no answer fails unless a user says so
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
         skipped = reason if relevance is None else ""
@@ -374,7 +382,7 @@ def by_shared_words(
     features = dict(zip(RELEVANCE_FEATURES, values, strict=True))
     score = probability(model.log_odds(values if meaning is None else [*values, meaning]))
     if features["refusal"] >= 1:
-        return Settled(score, "It declines to answer.")
+        return Settled(score, "It declines to answer.", counted=True)
     covered, near = features["query_covered_near"], features["passages_on_query"]
     reason = f"It takes up {percent(covered, 0)} of what the question names"
     if near > covered:
@@ -382,7 +390,7 @@ def by_shared_words(
     if meaning is not None:
         reason += f"; {percent(meaning, 0)} similar in meaning"
     reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
-    return Settled(score, reason)
+    return Settled(score, reason, counted=not features["type_misses"])
 
 
 class Meaning:

@@ -55,6 +55,15 @@ def test_figure_of_its_own_subject_is_no_change(claim, contexts):
     assert changes(claim, *contexts) == []
 
 
+def test_figure_without_a_subject_is_no_change():
+    assert not changes("It costs a bit more: 59 EUR.", *BAGS)
+
+
+def test_row_of_a_table_may_have_its_figures_from_several_sentences():
+    trial = ["Drug A: nausea 18, dizziness 4, dropout 6.", "Drug B: nausea 7, dizziness 5."]
+    assert not changes("| Dizziness | 4 | 5 |", *trial)
+
+
 def test_short_answer_has_the_subject_of_its_question():
     assert [each.told for each in changes("59 EUR.", *BAGS, query="How much is the Metro?")]
     assert not changes("39 EUR.", *BAGS, query="How much is the Metro?")

@@ -445,3 +445,47 @@ def test_choice_of_which_the_passages_have_another_fails(query, output):
         [{"query": query, "contexts": SCHEDULE, "output": output}], ["groundedness"]
     )
     assert found.score < 0.5
+
+
+LIBRARY = ["Wenlock library lends books for 28 days. Overdue items are 20 pence a day each."]
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "contexts", "reason"),
+    [
+        ("What is the late fee for library books?",
+         "Each item that is overdue is 20 pence a day, and no more.",
+         LIBRARY, "unclear_reference"),
+        ("Who lends the books?", "Overdue items are 20 pence a day each.", LIBRARY, ""),
+        ("When does the ferry to Kiel leave?", "Wenlock lends items for 28 days.", LIBRARY, ""),
+    ],
+)  # fmt: skip
+def test_grounded_answer_without_the_questions_words_is_failed_only_for_a_reason(
+    query, output, contexts, reason
+):
+    found = relevance(query=query, contexts=contexts, output=output)
+    assert found.reason == reason
+    assert found.score is None or found.score < 0.2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Should I take the tent or the kayak?",
+        "Is the weekend course worth it?",
+        "Lohnt sich das Abo deiner Meinung nach?",
+        "¿Cuál comprarías tú?",
+    ],
+)
+def test_opinion_that_is_asked_for_is_not_failed_for_its_own_words(query):
+    output = "Books are lent for 28 days. Slow afternoons on a terrace may take longer."
+    record = {"query": query, "contexts": LIBRARY, "output": output}
+    [found] = evaluate([record], ["groundedness", "relevance"])
+    assert [each.score for each in found] == [None, None]
+
+
+def test_salutation_states_nothing():
+    record = {"query": "Write to the readers.", "contexts": LIBRARY,
+              "output": "Dear readers,\n\nbooks are lent for 28 days."}  # fmt: skip
+    [[found]] = evaluate([record], ["groundedness"])
+    assert [each["verdict"] for each in found.metadata["claims"]] == ["no_claim", "supported"]
