@@ -78,6 +78,7 @@ _HELD = 0.6
 _TOUCHED = 0.3
 #: Share of a question from which on passages are about it.
 _KNOWN = 0.15
+_HALF = 0.5
 #: Requests of which earlier turns may say what they are about.
 _FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE, UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
@@ -189,10 +190,8 @@ class LocalJudge:
             first = any(each.refuses for each in reading.sentences[:1])
             if first and _wrong_refusal(reading, interaction) is None:
                 relevance, reason = None, "right_refusal"
-            elif (
-                counted and groundedness >= _SUPPORTED and known(query, reading.passages) >= _KNOWN
-            ):
-                # passages about the question support it: low counts were as often right as wrong
+            elif counted and groundedness >= _SUPPORTED and _are_about(reading.passages, query):
+                # it is from passages about the question: low counts were as often right as wrong
                 relevance, reason, _ = UNCLEAR
         # from this line on, no answer fails unless a user says so
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
@@ -364,6 +363,11 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     # It is less surely wrong than a changed detail: whether passages hold an answer is a guess.
     support = max(1.0 - held, CONTRADICTED_AT_MOST)
     return _claim(text, ClaimVerdict.WRONG_REFUSAL, support, reason, asked)
+
+
+def _are_about(passages: Passages, query: str) -> bool:
+    """Return whether passages are about a question, but no sentence holds half of it."""
+    return known(query, passages) >= _KNOWN and Aligned(named(query), passages).shares[0] < _HALF
 
 
 def by_shared_words(

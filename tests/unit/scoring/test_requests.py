@@ -456,6 +456,8 @@ LIBRARY = ["Wenlock library lends books for 28 days. Overdue items are 20 pence 
         ("What is the late fee for library books?",
          "Each item that is overdue is 20 pence a day, and no more.",
          LIBRARY, "unclear_reference"),
+        ("How long are library books lent?", "Overdue items cost a few coins a day.",
+         [*LIBRARY, "Overdue items cost a few coins a day."], ""),
         ("Who lends the books?", "Overdue items are 20 pence a day each.", LIBRARY, ""),
         ("When does the ferry to Kiel leave?", "Wenlock lends items for 28 days.", LIBRARY, ""),
     ],
