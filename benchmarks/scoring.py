@@ -38,14 +38,9 @@ from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.language import words
 from monitor.scoring.local import passages
-from monitor.scoring.local.relevance import settle
-from monitor.scoring.local.scorer import (
-    PASS_SCORE,
-    LocalJudge,
-    Meaning,
-    probability,
-    probability_cap,
-)
+from monitor.scoring.local.logistic import probability
+from monitor.scoring.local.relevance import Meaning, settle
+from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, probability_cap
 from monitor.store.samples import soundness
 
 DRAWS = 300

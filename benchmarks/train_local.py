@@ -25,17 +25,19 @@ from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, rea
 from numpy.typing import NDArray
 
 from monitor.contrib.embedding import make_similarity
-from monitor.scoring.local.passages import Passages
-from monitor.scoring.local.reading import Reading, read
-from monitor.scoring.local.relevance import RELEVANCE_FEATURES, relevance_features
-from monitor.scoring.local.scorer import (
-    CLAIM_FEATURES,
+from monitor.scoring.local.logistic import (
     COEFFICIENTS,
-    MEANING,
     RESPONSE_FEATURES,
-    Meaning,
     load_coefficients,
     response_features,
+)
+from monitor.scoring.local.passages import Passages
+from monitor.scoring.local.reading import CLAIM_FEATURES, Reading, read
+from monitor.scoring.local.relevance import (
+    MEANING,
+    RELEVANCE_FEATURES,
+    Meaning,
+    relevance_features,
 )
 from monitor.stats.summary import ridge_logistic
 

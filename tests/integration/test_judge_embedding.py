@@ -13,7 +13,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from monitor.contrib.embedding import LONGEST, EmbeddingModel, EmbeddingSimilarity
 from monitor.errors import SettingsError
-from monitor.scoring.local.scorer import UNRELATED, LocalJudge, Meaning
+from monitor.scoring.local.relevance import UNRELATED, Meaning
+from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction

@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from monitor.format import percent
+from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import (
     ENGLISH,
     Word,
@@ -26,12 +28,14 @@ from monitor.scoring.local.answer_type import (
     begins_with_yes_or_no,
     figure_asked,
     has_figure,
+    named,
     only_yes_or_no_is_asked,
     pattern,
     type_of_answer,
 )
 from monitor.scoring.local.calculations import CALCULATES, CALCULATION
-from monitor.scoring.local.passages import PREFIX, Passages, plain_times
+from monitor.scoring.local.logistic import Logistic, probability
+from monitor.scoring.local.passages import PREFIX, Aligned, Passages, plain_times
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 
 RELEVANCE_FEATURES = (
@@ -52,6 +56,7 @@ _MOST_TALK = 10  # words of small talk, and of a brief request
 _FEW_COMMON = 2  # common words that do not show a language
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
+_ABOUT, _HALF = 0.15, 0.5  # shares of a question: passages are about it, a sentence holds half
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
@@ -66,6 +71,20 @@ _LABELS = re.compile(
 _LABEL_ENDS = re.compile(r":\s|[.,;\n(]|\s[–—-]\s")
 _MOST_ASKED = 1_000  # characters of a request
 _NO_FIGURE = 0.15  # relevance of an answer without the number that is asked for, at most
+
+
+#: A figure of relevance where an embedding model is configured, see `Meaning`.
+MEANING = "meaning"
+#: Questions, each paired with the answer to another one.
+UNRELATED = (
+    ("How do I reset my password?", "The museum is closed on Mondays."),
+    ("When does the next train to Bern leave?", "Water the plant once a week."),
+    ("Is the deposit refunded?", "The recipe needs two eggs and some butter."),
+    ("Who wrote the report?", "Press the red button until the light is off."),
+    ("Why is the sky blue?", "Parcels are delivered within three working days."),
+    ("Which vaccines do I need?", "The invoice lists all hours of the electrician."),
+)
+_LEAST_SPREAD = 0.01  # between unrelated texts and the same ones
 
 
 class Settled(NamedTuple):
@@ -345,3 +364,56 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
     vague = terse and len(said) <= _FEW_SAID and len(asked) <= _FEW_ASKED
     brief = has and len(said) <= _TERSE  # a figure of the kind, in words of its own
     return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
+
+
+def are_about(passages: Passages, query: str) -> bool:
+    """Return whether passages are about a question, but no sentence holds half of it."""
+    return known(query, passages) >= _ABOUT and Aligned(named(query), passages).shares[0] < _HALF
+
+
+# --- the model of shared words ---
+
+
+def by_shared_words(
+    query: str, output: str, reading: Reading, model: Logistic, meaning: float | None
+) -> Settled:
+    """
+    Judge by the words that query, output and passages share, as *model* weighs them.
+
+    *meaning* is the similarity of query and output, in [0, 1], if an embedding model is configured.
+    """
+    if not any(word.content for word in words(named(query))):
+        return Settled(None, "nothing_asked")
+    if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
+        return Settled(0.0, "It adds nothing to the question.")
+    values = relevance_features(query, output, reading.sentences, reading.passages)
+    features = dict(zip(RELEVANCE_FEATURES, values, strict=True))
+    score = probability(model.log_odds(values if meaning is None else [*values, meaning]))
+    if features["refusal"] >= 1:
+        return Settled(score, "It declines to answer.", counted=True)
+    covered, near = features["query_covered_near"], features["passages_on_query"]
+    reason = f"It takes up {percent(covered, 0)} of what the question names"
+    if near > covered:
+        reason += f"; {percent(near, 0)} of its other words are in sentences about that"
+    if meaning is not None:
+        reason += f"; {percent(meaning, 0)} similar in meaning"
+    reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
+    return Settled(score, reason, counted=not features["type_misses"])
+
+
+class Meaning:
+    """
+    The similarity in meaning of a question and an answer: 0 for unrelated texts, 1 for equal ones.
+
+    Unrelated texts have a cosine near 0 in one model and near 0.7 in another, so cosines are
+    rescaled by the mean of ``UNRELATED``.
+    """
+
+    def __init__(self, similarity: Similarity) -> None:
+        self._similarity = similarity
+        self._unrelated = sum(similarity(*pair) for pair in UNRELATED) / len(UNRELATED)
+
+    def __call__(self, query: str, output: str) -> float:
+        """Return the rescaled cosine of two texts, in [0, 1]."""
+        near = self._similarity(query, output) - self._unrelated
+        return max(near, 0.0) / max(1.0 - self._unrelated, _LEAST_SPREAD)

@@ -10,10 +10,9 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import metadata, resources
-from operator import mul
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from typing import Any
 
 from monitor.format import percent
 from monitor.models import Interaction
@@ -25,7 +24,6 @@ from monitor.scoring.language import (
     has_words,
     language,
     language_of,
-    words,
 )
 from monitor.scoring.local.answer_type import (
     figure_asked,
@@ -36,32 +34,38 @@ from monitor.scoring.local.answer_type import (
 )
 from monitor.scoring.local.calculations import CALCULATES
 from monitor.scoring.local.conversation import follow, leans
-from monitor.scoring.local.passages import ALIGNMENT_FEATURES, Aligned, Passages
+from monitor.scoring.local.logistic import (
+    RESPONSE_FEATURES,
+    Logistic,
+    load_coefficients,
+    probability,
+    response_features,
+)
+from monitor.scoring.local.passages import Aligned, Passages
 from monitor.scoring.local.reading import (
     ABSENT_BELOW,
     CLAIM_FEATURES,
     FEWEST_MISSING,
-    MOST_QUERY_CHARS,
     ReadClaim,
     Reading,
     read,
     read_claim,
     script,
 )
-from monitor.scoring.local.records import RECORD_FEATURES
 from monitor.scoring.local.relevance import (
     DOES_AT_LEAST,
     ELSEWHERE,
     INSTRUCTION,
+    MEANING,
     RELEVANCE_FEATURES,
     UNCLEAR,
     YES_NO,
+    Meaning,
     Settled,
+    are_about,
     asks_nothing,
+    by_shared_words,
     in_other_words,
-    known,
-    only_echoes,
-    relevance_features,
     settle,
 )
 from monitor.scoring.sentences import split_statements
@@ -76,42 +80,12 @@ _SUPPORTED = 0.5
 _HELD = 0.6
 #: Share from which on it is not clear that they hold no answer.
 _TOUCHED = 0.3
-#: Share of a question from which on passages are about it.
-_KNOWN = 0.15
-_HALF = 0.5
 #: Requests of which earlier turns may say what they are about.
 _FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE, UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
-_STEEPEST = 30.0  # beyond it exp() only makes noise
-
-#: A figure of relevance where an embedding model is configured, see `Meaning`.
-MEANING = "meaning"
-#: Questions, each paired with the answer to another one.
-UNRELATED = (
-    ("How do I reset my password?", "The museum is closed on Mondays."),
-    ("When does the next train to Bern leave?", "Water the plant once a week."),
-    ("Is the deposit refunded?", "The recipe needs two eggs and some butter."),
-    ("Who wrote the report?", "Press the red button until the light is off."),
-    ("Why is the sky blue?", "Parcels are delivered within three working days."),
-    ("Which vaccines do I need?", "The invoice lists all hours of the electrician."),
-)
-_LEAST_SPREAD = 0.01  # between unrelated texts and the same ones
-
-COEFFICIENTS = "coefficients.v7.json"
-#: Figures of claims that a response has as well: their mean, and their sum.
-_MEAN = tuple(name for name in ALIGNMENT_FEATURES if name != "log_length")
-_SUM = (
-    *("numbers_absent", "numbers_not_before_unit", "number_conflict", "names_absent"),
-    *RECORD_FEATURES,
-)
-RESPONSE_FEATURES = (
-    *("worst", "mean", "log_claims"),
-    *(f"mean_{name}" for name in _MEAN),
-    *(f"sum_{name}" for name in _SUM),
-)
 
 
 class LocalJudge:
@@ -190,7 +164,7 @@ class LocalJudge:
             first = any(each.refuses for each in reading.sentences[:1])
             if first and _wrong_refusal(reading, interaction) is None:
                 relevance, reason = None, "right_refusal"
-            elif counted and groundedness >= _SUPPORTED and _are_about(reading.passages, query):
+            elif counted and groundedness >= _SUPPORTED and are_about(reading.passages, query):
                 # it is from passages about the question: low counts were as often right as wrong
                 relevance, reason, _ = UNCLEAR
         # from this line on, no answer fails unless a user says so
@@ -363,118 +337,3 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     # It is less surely wrong than a changed detail: whether passages hold an answer is a guess.
     support = max(1.0 - held, CONTRADICTED_AT_MOST)
     return _claim(text, ClaimVerdict.WRONG_REFUSAL, support, reason, asked)
-
-
-def _are_about(passages: Passages, query: str) -> bool:
-    """Return whether passages are about a question, but no sentence holds half of it."""
-    return known(query, passages) >= _KNOWN and Aligned(named(query), passages).shares[0] < _HALF
-
-
-def by_shared_words(
-    query: str, output: str, reading: Reading, model: Logistic, meaning: float | None
-) -> Settled:
-    """
-    Judge by the words that query, output and passages share, as *model* weighs them.
-
-    *meaning* is the similarity of query and output, in [0, 1], if an embedding model is configured.
-    """
-    if not any(word.content for word in words(named(query))):
-        return Settled(None, "nothing_asked")
-    if only_echoes(query, words(query[:MOST_QUERY_CHARS]), words(output[:MOST_QUERY_CHARS])):
-        return Settled(0.0, "It adds nothing to the question.")
-    values = relevance_features(query, output, reading.sentences, reading.passages)
-    features = dict(zip(RELEVANCE_FEATURES, values, strict=True))
-    score = probability(model.log_odds(values if meaning is None else [*values, meaning]))
-    if features["refusal"] >= 1:
-        return Settled(score, "It declines to answer.", counted=True)
-    covered, near = features["query_covered_near"], features["passages_on_query"]
-    reason = f"It takes up {percent(covered, 0)} of what the question names"
-    if near > covered:
-        reason += f"; {percent(near, 0)} of its other words are in sentences about that"
-    if meaning is not None:
-        reason += f"; {percent(meaning, 0)} similar in meaning"
-    reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
-    return Settled(score, reason, counted=not features["type_misses"])
-
-
-class Meaning:
-    """
-    The similarity in meaning of a question and an answer: 0 for unrelated texts, 1 for equal ones.
-
-    Unrelated texts have a cosine near 0 in one model and near 0.7 in another, so cosines are
-    rescaled by the mean of ``UNRELATED``.
-    """
-
-    def __init__(self, similarity: Similarity) -> None:
-        self._similarity = similarity
-        self._unrelated = sum(similarity(*pair) for pair in UNRELATED) / len(UNRELATED)
-
-    def __call__(self, query: str, output: str) -> float:
-        """Return the rescaled cosine of two texts, in [0, 1]."""
-        near = self._similarity(query, output) - self._unrelated
-        return max(near, 0.0) / max(1.0 - self._unrelated, _LEAST_SPREAD)
-
-
-class Logistic(NamedTuple):
-    """
-    A weighted sum of named features, as log odds.
-
-    Every feature is cut to the limits it was fitted within, so that no strange text
-    can reach beyond what was ever measured.
-    """
-
-    intercept: float
-    terms: tuple[tuple[float, float, float], ...]  #: weight, lowest and highest value
-
-    @classmethod
-    def by_kind(cls, data: Mapping[str, Any], features: Sequence[str]) -> dict[str, Self]:
-        """
-        Read the coefficients of exactly *features*, one model for every kind of exchange.
-
-        Raises
-        ------
-        ValueError
-            If the data was made for other features.
-        """
-        limits, kinds = data["limits"], data["kinds"]
-        if any(
-            {*each} != {*features} for each in (limits, *(k["weights"] for k in kinds.values()))
-        ):
-            raise ValueError("the coefficients do not fit the features: run benchmarks/train_local")
-        return {
-            kind: cls(each["intercept"], tuple((each["weights"][n], *limits[n]) for n in features))
-            for kind, each in kinds.items()
-        }
-
-    def log_odds(self, values: Sequence[float]) -> float:
-        """Sum features up to log odds."""
-        cut = zip(values, self.terms, strict=True)
-        return self.intercept + sum(
-            [w * (v if low <= v <= high else min(max(v, low), high)) for v, (w, low, high) in cut]
-        )
-
-
-def load_coefficients() -> dict[str, Any]:
-    """Read the coefficients that ship with the package."""
-    text = resources.files("monitor.scoring.local").joinpath(COEFFICIENTS).read_text("utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data
-
-
-def probability(log_odds: float) -> float:
-    """Return log odds as a probability."""
-    return 1.0 / (1.0 + math.exp(-max(-_STEEPEST, min(log_odds, _STEEPEST))))
-
-
-def response_features(claims: Sequence[Sequence[float]], odds: Sequence[float]) -> list[float]:
-    """
-    Return the figures of a response in the order of ``RESPONSE_FEATURES``.
-
-    *claims* has at least one row of ``CLAIM_FEATURES``, *odds* the log odds of each of being
-    supported. Means weigh claims by their length in words, sums are given as ``log(1 + sum)``.
-    """
-    columns = dict(zip(CLAIM_FEATURES, zip(*claims, strict=True), strict=True))
-    lengths = [*map(math.exp, columns["log_length"])]
-    means = [sum(map(mul, lengths, columns[name])) / sum(lengths) for name in _MEAN]
-    sums = [math.log1p(sum(columns[name])) for name in _SUM]
-    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *means, *sums]

@@ -5,13 +5,9 @@ import unicodedata
 import pytest
 
 from monitor.scoring.base import ClaimVerdict
+from monitor.scoring.local.logistic import load_coefficients
 from monitor.scoring.local.reading import read
-from monitor.scoring.local.scorer import (
-    ABSENT_AT_MOST,
-    CONTRADICTED_AT_MOST,
-    LocalJudge,
-    load_coefficients,
-)
+from monitor.scoring.local.scorer import ABSENT_AT_MOST, CONTRADICTED_AT_MOST, LocalJudge
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
 
