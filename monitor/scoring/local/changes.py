@@ -29,6 +29,7 @@ from monitor.scoring.language import (
 )
 from monitor.scoring.local.passages import Aligned
 
+_NOUNS_HAVE_CAPITALS = "German"  # so that they are not names
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
 _LONGEST_READ = 2_000  # characters of a sentence in which words are looked for
 _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
@@ -91,16 +92,24 @@ class WordChange(NamedTuple):
     sentence: int | None = None  #: index of the sentence of *told*; None: the best one
 
 
-def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
-    """Return the details that a claim changes; only so many words are read: it bounds the time."""
+def changed_details(
+    aligned: Aligned, query: frozenset[str] = frozenset()
+) -> tuple[WordChange, ...]:
+    """
+    Return the details that a claim changes; *query* holds the stems of the question.
+
+    Only so many words are read: it bounds the time.
+    """
     said, told = aligned.tokens[:_MOST_SAID], aligned.found[:_MOST_TOLD]
     if aligned.shares[0] < _WORTH_A_LOOK or (aligned.best_sentence()[1] or "?").endswith("?"):
         return ()  # a question states nothing
     held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
-    new = [n for n, w in enumerate(said) if w.stem not in held and can_be_exchanged(aligned, n)]
+    new = [
+        n for n, w in enumerate(said) if w.stem not in held and _can_be_exchanged(aligned, n, query)
+    ]
     pairs = ((n, m) for n in new for m in range(len(told)))
     if any(changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
-        found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
+        found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap, query)]
     other = None if found else _denied(aligned, said, told) or _swapped(aligned, said, told)
     found += [other] if other else []
     if unstated := _named_not_stated(aligned, [change.said for change in found]):
@@ -125,7 +134,9 @@ def _gaps(said: Sequence[Word], told: Sequence[Word]) -> list[tuple[range, range
 # --- one word in the place of another ---
 
 
-def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChange]:
+def _exchanged(
+    aligned: Aligned, here: range, there: range, query: frozenset[str]
+) -> Iterator[WordChange]:
     """Yield the words of a gap that exclude each other, beside words that agree."""
     if len(here) > _LONGEST:
         return
@@ -139,17 +150,18 @@ def _exchanged(aligned: Aligned, here: range, there: range) -> Iterator[WordChan
     if here.stop < len(aligned.tokens):
         pairs |= {*zip(here[::-1], there[::-1], strict=False)}
     for n, m in sorted(pairs):
-        if can_be_exchanged(aligned, n) and (
+        if _can_be_exchanged(aligned, n, query) and (
             change := changed_word(aligned, n, m, names=len(here) == len(there))
         ):
             yield change
 
 
-def can_be_exchanged(aligned: Aligned, n: int) -> bool:
+def _can_be_exchanged(aligned: Aligned, n: int, query: frozenset[str]) -> bool:
     """
     Return whether word *n* of a claim may be exchanged for some word of its best sentence.
 
-    It excludes others, that sentence holds most of the rest, and none that holds it does so too.
+    It excludes others, that sentence holds most of the rest, and none that holds it does so too,
+    or holds more of the question.
     """
     said, passages = aligned.tokens[n], aligned.passages
     if said.stem in passages.stems[aligned.evidence[0]] or not (
@@ -166,6 +178,8 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
     subject = next((w.stem for w in aligned.tokens if w.content and w is not said), "")
     subject = subject if subject in passages.stems[aligned.evidence[0]] else ""
     figures = [word for word in aligned.tokens if word.number or word is said]
+    asked = len(query & passages.stems[aligned.evidence[0]])
+    unit = next((word.stem for word in aligned.tokens[n + 1 :] if said.number), "")
     least = _TELLS * aligned.share(figures)  # one row of a table may be of several sentences
     return share >= (_COPIED_NUMBER if said.number else _COPIED) and not any(
         (
@@ -173,6 +187,7 @@ def can_be_exchanged(aligned: Aligned, n: int) -> bool:
             and (not (said.number and subject) or subject in passages.stems[number])
         )
         or not missing.isdisjoint(passages.stems[number])
+        or (unit in passages.stems[number] and len(query & passages.stems[number]) > asked)
         for number in passages.holders(said.stem)
     )
 
@@ -200,6 +215,7 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     else:  # a shorter or longer form of a name is the same name
         alike = ours.isupper() or theirs.isupper() or ours[:3].lower() == theirs[:3].lower()
         names = names and n > 0 and said.capital and told.capital and not alike
+        names = names and aligned.passages.language != _NOUNS_HAVE_CAPITALS
         names = names and not all(word.number for word in found[:m])  # as at the beginning
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
     if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):

@@ -184,7 +184,7 @@ def read_claim(
         absent = sum([w for each, w in long if each in passages.index]) < bound
         absent = absent and sum([w for o, w in long if o[:PREFIX] in passages.prefixes]) < bound
     changes = (
-        changed_details(aligned)
+        changed_details(aligned, query)
         or tuple(changed_hours(aligned))
         or figure_of_another(aligned, query)
     )

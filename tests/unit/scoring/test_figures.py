@@ -164,3 +164,10 @@ def test_sum_and_mean_of_one_sentence_are_computed():
 def test_thousands_of_figures_are_read_in_bounded_time():
     many = " ".join(f"{n} apples and {n + 0.5} pears." for n in range(3_000))
     assert computed(many, "They cost 123456789 euros.", many) == set()
+
+
+def test_figure_of_the_sentence_that_the_question_names_is_no_change():
+    leave = ["Staff have 24 days of leave per year. After five years it rises to 29 days."]
+    asked = "How many days do I get after five years?"
+    assert not changes("29 days per year.", *leave, query=asked)
+    assert changes("29 days per year.", *leave, query="How many days of leave do staff have?")

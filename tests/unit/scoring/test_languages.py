@@ -15,6 +15,7 @@ from monitor.scoring.language import (
     vocabulary,
     words,
 )
+from monitor.scoring.local.reading import read
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.testing import make_interaction
 
@@ -288,3 +289,11 @@ def test_text_is_english_unless_another_language_shows(text, found):
 def test_right_answer_in_other_forms_of_the_words_is_grounded(judge, passage, output):
     found = judge.judge(make_interaction(query="", contexts=[passage], output=output))
     assert found.groundedness > 0.5
+
+
+def test_german_noun_in_the_place_of_another_is_no_changed_name():
+    passage = "Der Antrag auf einen Wasserspender geht an die Schulleitung."
+    [claim] = read(
+        "", [passage], "Der Wunsch nach einem Wasserspender geht an die Schulleitung."
+    ).claims
+    assert claim.changes == ()

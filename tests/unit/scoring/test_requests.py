@@ -45,6 +45,7 @@ def test_relevance_is_skipped_when_words_cannot_decide(query, output, reason):
     [
         ("Could you please summarize this article?", "The bridge is closed to cars.", True),
         ("Summarize the article.", "Football is played by two teams.", False),
+        ("List all vehicles mentioned in the text.", "Cars and buses.", True),
         ("May buses use the bridge?", "Yes.", True),
         ("Which vehicles may use the bridge?", "Yes.", False),
         ("How many bridges are closed?", "Buses may still use it.", False),
