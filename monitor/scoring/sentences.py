@@ -180,10 +180,10 @@ def is_checkable(sentence: str, within: str = "") -> bool:
     tokens = words(said)
     if not any(word.content for word in tokens) or is_refusal(sentence, within):
         return False
-    if sentence.endswith(",") and len(tokens) <= _LONGEST_SIGNATURE:  # "Dear Ms Lind,"
-        return False
     if len(tokens) > _LONGEST_ASIDE or any(w.number and not is_ordinal(w) for w in tokens):
         return True
+    if sentence[-1] == "," and len(tokens) <= _LONGEST_SIGNATURE and within.startswith(sentence):
+        return False  # "Dear Ms Lind,"
     if _ASIDE.match(said):
         told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
         # "a letter to the landlord", "feel free"

@@ -35,7 +35,6 @@ _LONGEST_READ = 2_000  # characters of a sentence in which words are looked for
 _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
 # The same without what was exchanged: for a number, a word, a denial or roles, certainty.
 _COPIED_NUMBER, _COPIED, _COPIED_WHOLLY, _COPIED_SURELY = 0.4, 0.6, 0.9, 0.99
-_ABOUT = 0.5  # least share of a claim without its figure in a sentence about the same
 _TELLS = 0.7  # least share of the best sentence's share that makes another sentence tell it too
 _LONGEST = 3  # words that are exchanged for each other
 _CLOSE, _HEDGE = 0.06, 4  # a number so near a word such as "about", so many words before it
@@ -51,7 +50,6 @@ for _said, _beyond in language()["exclusive"]["beyond"].items():
     EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
 #: The measure of a unit, by how it is written, and how many of its first unit it is.
 _HALF = frozenset({"half", "halb", "demi", "medi"})  # stems
-_YEAR = re.compile(r"(?:19|20)\d\d")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?")
 _ONES = frozenset(language()["numbers"]["each"].split())
 _OFTEN = frozenset({"twice", "thrice", "times"})
@@ -289,46 +287,6 @@ def _amount(before: Sequence[Word]) -> float:
     said = [word.surface.lower() for word in before]
     is_one = said[-1:] and said[-1] in _ONES and _OFTEN.isdisjoint(said)
     return 1.0 if is_one else math.nan
-
-
-def figure_of_another(aligned: Aligned, query: frozenset[str]) -> tuple[WordChange, ...]:
-    """
-    Return a figure of a claim that the sentence with most of its other words has otherwise.
-
-    So it is with "The Metro costs 59 euros" and the lines "Metro: 39 euros", "Express: 59 euros".
-    The sentence has just one figure with that unit, and those with the claim's figure hold less of
-    its other words, and no new one. Figures of the *query* are not the answer's. The claim need not
-    copy the sentence: it is not certain.
-    """
-    passages, tokens = aligned.passages, aligned.tokens
-    for n, unit in _figures_with_units(tokens):
-        said, kind = tokens[n], EXCLUDED.get(unit.stem, set()) | {unit.stem}
-        others = {said.stem, *kind}
-        rest = {e: w for e, w in aligned.weights.items() if e not in others and e in passages.index}
-        if len(rest) == 1 and not any(w.capital and w.stem in rest for w in tokens):
-            continue  # "It costs 59 euros": of what?
-        rest = rest or dict.fromkeys(query & passages.index.keys(), 1.0)  # "59 euros."
-        evidence, (share, _) = passages.best(rest)
-        if share < _ABOUT or said.stem in query or said.stem in passages.stems[evidence[0]]:
-            continue
-        held = rest.keys() & passages.stems[evidence[0]]
-        told, holders = passages.words[evidence[0]], passages.holders(said.stem)
-        figures = [(m, each) for m, each in _figures_with_units(told) if each.stem in kind]
-        if len(figures) == 1 and all(rest.keys() & passages.stems[h] < held for h in holders):
-            m, their_unit = figures[0]
-            if told[m].stem not in aligned.weights and not numbers_compatible(tokens, n, told, m):
-                ours = f"{said.surface} {unit.surface}"
-                theirs = f"{told[m].surface} {their_unit.surface}"
-                return (WordChange(ours, theirs, certain=False, sentence=evidence[0]),)
-    return ()
-
-
-def _figures_with_units(side: Sequence[Word]) -> Iterator[tuple[int, Word]]:
-    """Yield the place of each figure that counts something, and what it counts; years do not."""
-    for n, word in enumerate(side):
-        behind = [each for each in side[n + 1 : n + 3] if each.content] if word.number else []
-        if behind and not (behind[0].number or is_ordinal(word) or _YEAR.fullmatch(word.surface)):
-            yield n, behind[0]
 
 
 # --- a denial, and two words that change places ---

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import Word, language, light, words
+from monitor.scoring.language import Word, language, light, listed, words
 from monitor.scoring.local.answer_type import (
     begins_with_yes_or_no,
     figure_asked,
@@ -227,7 +227,8 @@ def _compare(
     fitting = [each for each in scores if each.fits]
     best = max(fitting or scores)
     asks = question.item or question.leans or "?" in question.query
-    if asks and _repeats(wanted, output):
+    covers = 0 < ours.own >= max(each.own for each in fitting or scores)
+    if asks and not covers and _repeats(wanted, output):
         return Settled(DOES_NOT_AT_MOST, "It repeats the answer before.")
     if fitting and not ours.fits and max(fitting).own >= _RIVAL * ours.own:
         return Settled(DOES_NOT_AT_MOST, "It lacks the kind of figure that is asked for.")
@@ -274,7 +275,9 @@ def _repeats(wanted: Wanted, output: str) -> bool:
     once_more = pattern("again", r"\b(?:{})").search(question.query)
     if question.item or once_more or begins_with_yes_or_no(output) or question.fits(output):
         return False
-    if said & question.keys - old:
+    # "Which is cheaper?" may be answered by one of two things said before
+    compares = any(word.stem in listed("asking") for word in words(question.query))
+    if said & question.keys - old or (compares and not question.leans):
         return False
     again = wanted.share_of(question.answered, said) >= _AGAIN
     return again and wanted.share_of(output, old) > 1.0 - _LITTLE_NEW

@@ -20,7 +20,8 @@ from monitor.scoring.language import (
     words,
 )
 from monitor.scoring.local.calculations import CALCULATION, computed_figures
-from monitor.scoring.local.changes import WordChange, changed_details, figure_of_another
+from monitor.scoring.local.changes import WordChange, changed_details
+from monitor.scoring.local.figures import figure_of_another
 from monitor.scoring.local.hours import changed_hours
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
@@ -114,7 +115,14 @@ def read(
     fewest = 1 if is_word or stated is not output else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
-        return read_claim(without_mentions(text), passages, attributes, asked, fewest)
+        claim = read_claim(without_mentions(text), passages, attributes, asked, fewest)
+        known = passages.index.keys() | asked
+        made_up = stated is not output and any(  # a figure of JSON; 0.19 may be 19 %
+            word.number and not (word.stem in known or word.stem.startswith("0."))
+            for word in claim.aligned.tokens
+            if word.stem not in passages.squeezed
+        )
+        return claim._replace(absent=claim.absent or made_up)
 
     said = [without_mentions(text) for text in found[:MOST_SENTENCES]]
     for each in {ENGLISH, in_language}:
@@ -153,7 +161,7 @@ def without_keys(output: str, passages: Passages) -> str:
                 elif isinstance(value, list):
                     stack += [(key, each) for each in reversed(value)]
                 elif type(value) in {str, int, float} and is_checkable(str(value)):
-                    name = spaced_key(key)
+                    name = spaced_key(key) if len(key) < _LONGEST_WORD else ""
                     known = name and all(w.stem in passages.index for w in words(name))
                     lines.append(f"{name}: {value}" if known else str(value))
             return "\n".join(lines)

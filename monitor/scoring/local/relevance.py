@@ -57,6 +57,7 @@ _FEW_COMMON = 2  # common words that do not show a language
 _BARE, _TERSE = 8, 12  # words of a bare yes or no, and of an answer that is a number or a name
 _KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
 _ABOUT, _HALF = 0.15, 0.5  # shares of a question: passages are about it, a sentence holds half
+_ROUNDING = 1e-9
 _EVEN = 0.5  # below it words speak against an answer
 _FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
 _BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
@@ -237,7 +238,7 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
     changed = any(claim.changes for claim in reading.claims)
     if changed or reading.passages.has_records or _brings_details(query, reading):
         return False
-    retells = pattern("audience", r"(?:{})\b").match(task) is not None
+    retells = pattern("audience", r"(?:{})\b").match(task[:_MOST_ASKED]) is not None
     label = _chooses_label(query, output, reading.passages)
     writes = asks_nothing(query) or _creates(task)
     return retells or label or (writes and taken > _NOT_TAKEN)
@@ -245,7 +246,9 @@ def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> b
 
 def _creates(task: str) -> bool:
     """Return whether a request asks for something new, which words cannot judge."""
-    return any(pattern(name, r"(?:{})\b").match(task) for name in ("create", "audience"))
+    return any(
+        pattern(name, r"(?:{})\b").match(task[:_MOST_ASKED]) for name in ("create", "audience")
+    )
 
 
 def _chooses_label(query: str, output: str, passages: Passages) -> bool:
@@ -366,9 +369,20 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
     return Settled(None, "terse_answer") if (vague or brief) and relevance < _EVEN else None
 
 
-def are_about(passages: Passages, query: str) -> bool:
-    """Return whether passages are about a question, but no sentence holds half of it."""
-    return known(query, passages) >= _ABOUT and Aligned(named(query), passages).shares[0] < _HALF
+def is_near(reading: Reading, query: str) -> bool:
+    """
+    Return whether an answer is from beside the sentence about a question, or from that one.
+
+    The passages are about the question, but no sentence holds half of it.
+    """
+    passages, asked = reading.passages, Aligned(named(query), reading.passages)
+    if known(query, passages) < _ABOUT or not asked.evidence or asked.shares[0] >= _HALF:
+        return False
+    least = asked.shares[0] - _ROUNDING
+    about = {n for each in asked.weights for n in passages.holders(each)}
+    about = {n for n in about if asked.share(sentence=n) >= least}
+    taken = {n for claim in reading.claims for n in claim.aligned.evidence[:1]}
+    return any(abs(n - m) <= 1 for n in about for m in taken)
 
 
 # --- the model of shared words ---

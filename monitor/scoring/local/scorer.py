@@ -62,10 +62,10 @@ from monitor.scoring.local.relevance import (
     YES_NO,
     Meaning,
     Settled,
-    are_about,
     asks_nothing,
     by_shared_words,
     in_other_words,
+    is_near,
     settle,
 )
 from monitor.scoring.sentences import split_statements
@@ -164,8 +164,8 @@ class LocalJudge:
             first = any(each.refuses for each in reading.sentences[:1])
             if first and _wrong_refusal(reading, interaction) is None:
                 relevance, reason = None, "right_refusal"
-            elif counted and groundedness >= _SUPPORTED and are_about(reading.passages, query):
-                # it is from passages about the question: low counts were as often right as wrong
+            elif counted and groundedness >= _SUPPORTED and is_near(reading, query):
+                # low counts were as often right as wrong
                 relevance, reason, _ = UNCLEAR
         # from this line on, no answer fails unless a user says so
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST

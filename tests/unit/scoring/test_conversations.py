@@ -210,6 +210,19 @@ def test_answer_that_repeats_the_one_before_fails():
     assert verdict("And what happened next?", "In 1961.", said, WALL) == "fail"
 
 
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Where does the rosé come from?", "Also from Rioja."),
+        ("Which one is cheaper?", "The red wine costs 9 euros."),
+    ],
+)
+def test_same_answer_to_another_question_may_be_right(query, output):
+    wines = ["Both wines come from Rioja. The red wine costs 9 euros, the rosé costs 11 euros."]
+    said = ["Tell me about the red wine.", "The red wine comes from Rioja and costs 9 euros."]
+    assert verdict(query, output, said, wines) != "fail"
+
+
 def test_question_in_words_absent_from_the_passages_skips_relevance():
     said = turns("When was the wall finished?", "It was finished in 1961.")
     record = {"query": "What are the opening hours?", "contexts": WALL, "history": said}

@@ -13,6 +13,7 @@ BAGS = [
     "Metro: fits laptops up to 14 inch, 39 EUR.",
     "Commuter: fits laptops up to 17 inch, 59 EUR.",
 ]
+DRINKS = "Coffee costs 3 euros, tea costs 2 euros, and juice costs 4 euros."
 CONTEST = "Concours : dépôt des candidatures avant le 10 mars, envoi des œuvres avant le 2 avril."
 FRIDGES = ["Polar 1: 145 kWh/año, 176 cm de alto, 60 cm de ancho.",
            "Polar 2: 110 kWh/año, 186 cm de alto, 60 cm de ancho."]  # fmt: skip
@@ -27,6 +28,8 @@ def changes(claim, *contexts, query=""):
 @pytest.mark.parametrize(
     ("claim", "contexts", "said", "told"),
     [
+        ("| Plus | 2 TB |", [STORAGE], "2 TB", "200 GB"),
+        ("Tea costs 3 euros.", [DRINKS], "3 euros", "2 euros"),
         ("The Metro fits laptops up to 17 inch.", BAGS, "17 inch", "14 inch"),
         ("The Metro costs 59 EUR.", BAGS, "59 EUR", "39 EUR"),
         ("Le kayak simple coûte 18 € l'heure.", [KAYAKS], "18 euro", "12 euro"),
@@ -53,6 +56,13 @@ def test_figure_of_another_subject_is_a_change(claim, contexts, said, told):
 )  # fmt: skip
 def test_figure_of_its_own_subject_is_no_change(claim, contexts):
     assert changes(claim, *contexts) == []
+
+
+def test_figure_of_a_sentence_that_goes_on_is_of_the_subject_before():
+    plans = "The Premium plan is for teams. It costs 49 euros. The Basic plan costs 19 euros."
+    assert not changes("The Premium plan costs 49 euros.", plans)
+    [change] = changes("The Basic plan costs 49 euros.", plans)
+    assert change.told == "19 euros"
 
 
 def test_figure_without_a_subject_is_no_change():

@@ -77,6 +77,9 @@ TEXTS = {
     "half-width marks": "a" + filled("\uff9e\u0301"),
     "expanding": filled("\ufdfa"),
     "nested json": nested(900, "k" * 200),
+    "long key": json.dumps({"k" * 20_000: [1] * 5_000}),
+    "request": "tell " + filled("a-"),
+    "instruction": "list " + filled("in the "),
 }
 
 

@@ -474,7 +474,7 @@ def test_grounded_answer_without_the_questions_words_is_failed_only_for_a_reason
 @pytest.mark.parametrize(
     "query",
     [
-        "Should I take the tent or the kayak?",
+        "Which of the two should I choose?",
         "Is the weekend course worth it?",
         "Lohnt sich das Abo deiner Meinung nach?",
         "¿Cuál comprarías tú?",
@@ -487,8 +487,35 @@ def test_opinion_that_is_asked_for_is_not_failed_for_its_own_words(query):
     assert [each.score for each in found] == [None, None]
 
 
-def test_salutation_states_nothing():
-    record = {"query": "Write to the readers.", "contexts": LIBRARY,
-              "output": "Dear readers,\n\nbooks are lent for 28 days."}  # fmt: skip
+@pytest.mark.parametrize(
+    ("output", "verdicts"),
+    [
+        ("Dear readers,\n\nbooks are lent for 28 days.", ["no_claim", "supported"]),
+        ("Books are lent for 28 days.\nHans Maier,\n9 euros,", ["supported", *["not_found"] * 2]),
+    ],
+)
+def test_only_the_first_short_line_with_a_comma_is_a_salutation(output, verdicts):
+    record = {"query": "Write to the readers.", "contexts": LIBRARY, "output": output}
     [[found]] = evaluate([record], ["groundedness"])
-    assert [each["verdict"] for each in found.metadata["claims"]] == ["no_claim", "supported"]
+    assert [each["verdict"] for each in found.metadata["claims"]] == verdicts
+
+
+COVER = (
+    "The warranty covers defects for two years. Batteries are covered for one year. Repairs are"
+    " done in Leeds. A repair takes ten days. Shipping to the workshop is free."
+)
+PARK = "The park opens at 10:00."
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("What does the warranty cover?", "Shipping to the workshop is free."),
+        ("Explain the warranty.", "Shipping to the workshop is free."),
+        ("Tell me the price for children.", PARK),
+    ],
+)
+def test_off_topic_answer_fails_however_the_question_is_put(query, output):
+    found = relevance(query=query, contexts=[COVER, PARK], output=output)
+    assert found.score is not None
+    assert found.score < 0.2
