@@ -32,7 +32,7 @@ _PERCENT = re.compile(
 )
 #: Ages, years, and numbers that are part of a name, such as "2-day": they count nothing.
 _COUNTS_NOTHING = re.compile(
-    r"\baged? \d+|\b\d+[ -](?:years?[ -]old|jahre alt|jährig)|\bde \d+ a[nñ]\w*|\d+-"
+    r"\baged? \d+|\b\d+[ -](?:years?[ -]old|jahre alt|jährig)|\bde \d+ a[nñ]\w*|(?<!\d)\d+-"
     r"|\b(?:19|20)\d\d\b",
     re.IGNORECASE,
 )

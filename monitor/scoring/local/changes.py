@@ -29,7 +29,8 @@ from monitor.scoring.language import (
 )
 from monitor.scoring.local.passages import Aligned
 
-_NOUNS_HAVE_CAPITALS = "German"  # so that they are not names
+_NOUNS_HAVE_CAPITALS = "German"  # so that they are names only behind some words
+_BEFORE_NAMES = frozenset({"in", "dr", "herr", "herrn", "frau"})
 _MOST_SAID, _MOST_TOLD = 60, 120  # words laid beside each other
 _LONGEST_READ = 2_000  # characters of a sentence in which words are looked for
 _WORTH_A_LOOK = 0.3  # least share of the claim in its best sentence
@@ -213,7 +214,10 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     else:  # a shorter or longer form of a name is the same name
         alike = ours.isupper() or theirs.isupper() or ours[:3].lower() == theirs[:3].lower()
         names = names and n > 0 and said.capital and told.capital and not alike
-        names = names and aligned.passages.language != _NOUNS_HAVE_CAPITALS
+        is_name = aligned.passages.language != _NOUNS_HAVE_CAPITALS or (
+            n > 0 and tokens[n - 1].surface.lower() in _BEFORE_NAMES
+        )
+        names = names and is_name
         names = names and not all(word.number for word in found[:m])  # as at the beginning
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
     if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):

@@ -273,6 +273,7 @@ def _repeats(wanted: Wanted, output: str) -> bool:
     question, said = wanted.question, _keys_of(output)
     old = _keys_of(question.before, question.answered)
     once_more = pattern("again", r"\b(?:{})").search(question.query)
+    once_more = once_more or pattern("likewise").search(output)  # "Also from 9 to 7."
     if question.item or once_more or begins_with_yes_or_no(output) or question.fits(output):
         return False
     # "Which is cheaper?" may be answered by one of two things said before

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import takewhile
 
-from monitor.scoring.language import Word, is_ordinal, language, listed, words_of
+from monitor.scoring.language import Word, is_ordinal, language, light, listed, stem, words_of
 from monitor.scoring.local.changes import EXCLUDED, WordChange, numbers_compatible
 from monitor.scoring.local.passages import Aligned, Passages, plain_times
 
 _ABOUT = 0.5  # least share of a claim without its figure in a sentence about the same
 _LONGEST_READ, _MOST_HOLDERS = 2_000, 20  # characters of a sentence, and sentences, to look into
 _LATER = listed("later")
+_BARE = 2  # informative words of an answer that is a figure with its unit
 _YEAR = re.compile(r"(?:19|20)\d\d")
 #: Ends a part of a sentence that may have a figure and a subject of its own.
 _PART_ENDS = re.compile(r"[,;|](?!\d)\s?|\s(?:and|und|et|y|while|but)\s", re.IGNORECASE)
@@ -40,15 +41,24 @@ def figure_of_another(aligned: Aligned, query: frozenset[str]) -> tuple[WordChan
     """
     passages, tokens = aligned.passages, aligned.tokens
     counted = [*_figures_with_units(tokens)]
+    lower = [(word.stem, word.surface.lower()) for word in tokens]
+    general = {each for each, said in lower if said in light() or stem(said) in listed("asking")}
+    known = passages.index.keys() | listed("asking") | general
     for n, unit in counted:
         said, kind = tokens[n], EXCLUDED.get(unit.stem, set()) | {unit.stem}
         others = {said.stem, *kind}
+        if any(each.stem in kind - {unit.stem} for _, each in counted):
+            continue  # "2 hours and 15 minutes"
         rest = {e: w for e, w in aligned.weights.items() if e not in others and e in passages.index}
         if len(rest) == 1 and not any(w.capital and w.stem in rest for w in tokens):
             continue  # "It costs 59 euros": of what?
         rest = rest or dict.fromkeys(query & passages.index.keys(), 1.0)  # "59 euros."
         evidence, (share, _) = passages.best(rest)
         if share < _ABOUT or said.stem in query:
+            continue
+        # a subject in words that the passages lack may be any of theirs
+        names = aligned.weights if len(aligned.weights) > _BARE else query
+        if any(not (e in known or e in others or e[0].isdigit()) for e in names):
             continue
         best, place = evidence[0], None
         if said.stem not in passages.stems[best]:
@@ -100,13 +110,16 @@ def _in_part(
 ) -> Place | None:
     """Return the figure of the part of sentence *best* with more of *rest* than that of *said*."""
     text = plain_times(passages.sentences[best][1][:_LONGEST_READ], passages.language)
-    ours, found, subject = list[AbstractSet[str]](), [], frozenset[str]()
-    for part in words_of(_PART_ENDS.split(text), passages.language):
+    parts = _PART_ENDS.split(text)
+    ours, found, subject, waiting = list[AbstractSet[str]](), [], set[str](), set[str]()
+    for part, written in zip(words_of(parts, passages.language), parts, strict=True):
         figures = [(m, unit) for m, unit in _figures_with_units(part) if unit.stem in kind]
         before = takewhile(lambda word: not word.number, part)
+        own = {word.stem for word in before if word.content} - _LATER
         # "18 euros an hour, 45 euros a day": the second figure is of what the first is
-        subject = frozenset(word.stem for word in before if word.content) - _LATER or subject
-        held = rest & {*subject, *(word.stem for word in part)}
+        subject = (own | subject if _GOES_ON.match(written) else own) or subject
+        held = rest & {*subject, *waiting, *(word.stem for word in part)}
+        waiting = set() if figures else waiting | {word.stem for word in part}
         if len(figures) == 1 and part[figures[0][0]].stem == said.stem:
             ours.append(held)
         elif len(figures) == 1:

@@ -223,6 +223,12 @@ def test_same_answer_to_another_question_may_be_right(query, output):
     assert verdict(query, output, said, wines) != "fail"
 
 
+def test_answer_that_says_the_same_of_another_day_is_no_mere_repeat():
+    hours = ["The library is open Monday to Friday from 9:00 to 19:00."]
+    said = ["When does the library open on Monday?", "From 9:00 to 19:00."]
+    assert verdict("What about Thursday?", "Also from 9:00 to 19:00.", said, hours) != "fail"
+
+
 def test_question_in_words_absent_from_the_passages_skips_relevance():
     said = turns("When was the wall finished?", "It was finished in 1961.")
     record = {"query": "What are the opening hours?", "contexts": WALL, "history": said}

@@ -297,3 +297,9 @@ def test_german_noun_in_the_place_of_another_is_no_changed_name():
         "", [passage], "Der Wunsch nach einem Wasserspender geht an die Schulleitung."
     ).claims
     assert claim.changes == ()
+
+
+def test_german_name_behind_a_preposition_is_compared():
+    passage = "Die Firma wurde 1987 in Dresden gegründet."
+    [claim] = read("", [passage], "Die Firma wurde 1987 in Hamburg gegründet.").claims
+    assert [(each.said, each.told) for each in claim.changes] == [("Hamburg", "Dresden")]
