@@ -41,9 +41,6 @@ def figure_of_another(aligned: Aligned, query: frozenset[str]) -> tuple[WordChan
     """
     passages, tokens = aligned.passages, aligned.tokens
     counted = [*_figures_with_units(tokens)]
-    lower = [(word.stem, word.surface.lower()) for word in tokens]
-    general = {each for each, said in lower if said in light() or stem(said) in listed("asking")}
-    known = passages.index.keys() | listed("asking") | general
     for n, unit in counted:
         said, kind = tokens[n], EXCLUDED.get(unit.stem, set()) | {unit.stem}
         others = {said.stem, *kind}
@@ -56,22 +53,29 @@ def figure_of_another(aligned: Aligned, query: frozenset[str]) -> tuple[WordChan
         evidence, (share, _) = passages.best(rest)
         if share < _ABOUT or said.stem in query:
             continue
-        # a subject in words that the passages lack may be any of theirs
-        names = aligned.weights if len(aligned.weights) > _BARE else query
-        if any(not (e in known or e in others or e[0].isdigit()) for e in names):
-            continue
         best, place = evidence[0], None
         if said.stem not in passages.stems[best]:
             place = _in_sentence(passages, best, said, kind, rest.keys(), query)
         elif len(counted) == 1:
             place = _in_part(passages, best, said, kind, rest.keys())
-        if place is not None:
+        if place is not None and not _has_other_words(aligned, query, others):
             told, m, their_unit = place
             if told[m].stem not in aligned.weights and not numbers_compatible(tokens, n, told, m):
                 ours = f"{said.surface} {unit.surface}"
                 theirs = f"{told[m].surface} {their_unit.surface}"
                 return (WordChange(ours, theirs, certain=False, sentence=best),)
     return ()
+
+
+def _has_other_words(aligned: Aligned, query: frozenset[str], besides: AbstractSet[str]) -> bool:
+    """Return whether a subject may be named in words that the passages lack: kids for children."""
+    passages, asking = aligned.passages, listed("asking")
+    names = {*(aligned.weights if len(aligned.weights) > _BARE else query)} - besides
+    lower = [(word.stem, word.surface.lower()) for word in aligned.tokens if word.stem in names]
+    names -= {each for each, said in lower if said in light() or stem(said) in asking}
+    return any(
+        not (each in passages.index or each in asking or each[0].isdigit()) for each in names
+    )
 
 
 def _in_sentence(
