@@ -361,6 +361,22 @@ BLAMED: Mapping[str, str] = {
 }
 
 
+#: Why groundedness and relevance have no score, by the reason that is stored.
+SKIPPED: Mapping[str, str] = {
+    "no_query": "The sample has no question.",
+    "no_context": "The sample has no contexts.",
+    "empty_output": "The sample has no answer.",
+    "no_claim": "The answer states nothing that passages could support.",
+    "unsupported_text": "The words of the answer and of its passages cannot be compared.",
+    "right_refusal": "It declines to answer, and the passages hold no answer.",
+    "nothing_asked": "There is no question.",
+    "small_talk": "It is small talk.",
+    "instruction": "It is a request whose result words cannot judge.",
+    "terse_answer": "The question and the answer have too few words to compare.",
+    "unclear_reference": "Words cannot tell whether it is what was asked.",
+}
+
+
 def change_sentence(changed: ComponentChange) -> str:
     """Return what of the app changed, and how sure it is that the fall came with it."""
     said = (

@@ -6,6 +6,7 @@ import pytest
 
 from monitor.models import Drift, Status
 from monitor.report.words import (
+    SKIPPED,
     cost_sentence,
     drift_sentence,
     headline,
@@ -15,6 +16,7 @@ from monitor.report.words import (
     verdict_rate,
     verdict_word,
 )
+from monitor.scoring.metrics import METRICS
 from monitor.testing import make_verdict
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -125,3 +127,8 @@ def test_headline_names_a_few_apps_and_counts_the_others():
 )
 def test_insufficient_data_is_worded_by_its_phase(phase, word):
     assert verdict_word(make_verdict(I, NOW, phase=phase)) == word
+
+
+@pytest.mark.parametrize("metric", ["groundedness", "relevance"])
+def test_every_reason_for_a_missing_score_is_put_in_words(metric):
+    assert SKIPPED.keys() >= {*METRICS[metric].declaration.reasons()}
