@@ -367,13 +367,13 @@ SKIPPED: Mapping[str, str] = {
     "no_context": "The sample has no contexts.",
     "empty_output": "The sample has no answer.",
     "no_claim": "The answer states nothing that passages could support.",
-    "unsupported_text": "The words of the answer and of its passages cannot be compared.",
+    "unsupported_text": "The words of the answer and its passages cannot be compared.",
     "right_refusal": "It declines to answer, and the passages hold no answer.",
     "nothing_asked": "There is no question.",
     "small_talk": "It is small talk.",
-    "instruction": "It is a request whose result words cannot judge.",
+    "instruction": "It asks for a text that shared words cannot judge.",
     "terse_answer": "The question and the answer have too few words to compare.",
-    "unclear_reference": "Words cannot tell whether it is what was asked.",
+    "unclear_reference": "Shared words cannot tell whether the answer is what was asked.",
 }
 
 

@@ -1,5 +1,5 @@
 """
-The answer type that a question expects: yes or no, a name, a place, a reason, or a kind of figure.
+The answer type that a question expects: yes or no, a name, a reason, or a kind of figure.
 
 "Four lanes." is not a length, nor "45 euros." a duration, whatever words they share with the
 question.

@@ -42,7 +42,7 @@ _PERIOD = re.compile(rf"\b(?:{language()['figures']['time']})\b", re.IGNORECASE)
 _MORE = re.compile(rf"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{language()['requests']['more']})\b")
 _PERIODS = {7.0, 12.0, 24.0, 52.0, 60.0, 365.0}  # of how many others one consists
 _ABOUT = 0.6  # share of the most that any sentence has of what is asked
-_MOST_FIGURES, _MOST_SENTENCES, _TURNS_BACK, TURN_CHARS = 40, 10, 6, 4_000  # bounds on time
+_MOST_FIGURES, _MOST_SENTENCES, _TURNS_BACK, _TURN_CHARS = 40, 10, 6, 4_000  # bounds on time
 _LEAST_COMPUTED = 10.0  # of whole figures: smaller ones come out by chance
 
 
@@ -57,7 +57,7 @@ def computed_figures(
     figures must be of sentences about what is asked and answered, or of earlier turns.
     """
     in_language, index = passages.language, passages.index
-    turns = [(turn.role, turn.content[:TURN_CHARS]) for turn in history[-_TURNS_BACK:]]
+    turns = [(turn.role, turn.content[:_TURN_CHARS]) for turn in history[-_TURNS_BACK:]]
     of_user = " ".join([query, *(text for role, text in turns if role == "user")])
     adds, averages, subtracts = (
         each.search(query) is not None for each in (_ADDS, _AVERAGES, _SUBTRACTS)
@@ -103,7 +103,7 @@ def computed_figures(
 def _rows_about(asked: str, said: str, passages: Passages) -> list[list[float]]:
     """Return the figures of each sentence that is about what is *asked*, else *said*."""
     for text in (asked, f"{asked} {said}"):
-        about = words(text[:TURN_CHARS], passages.language)
+        about = words(text[:_TURN_CHARS], passages.language)
         about = tuple([w for w in about if not (w.number or w.stem in listed("asking"))])
         held = dict[int, float]()
         for each, weight in passages.weigh(about).items():

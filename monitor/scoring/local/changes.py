@@ -49,11 +49,11 @@ for _group in (*_MEASURES, *_GROUPS):
             EXCLUDED[_stem].update(*(each for each in _members if each is not _member))
 for _said, _beyond in language()["exclusive"]["beyond"].items():
     EXCLUDED[stem(_said)].update(map(stem, _beyond.split()))
-#: The measure of a unit, by how it is written, and how many of its first unit it is.
 _HALF = frozenset({"half", "halb", "demi", "medi"})  # stems
 _PLAIN = re.compile(r"\d+(?:\.\d+)?")
 _ONES = frozenset(language()["numbers"]["each"].split())
 _OFTEN = frozenset({"twice", "thrice", "times"})
+#: The measure of a unit, by how it is written, and how many of its first unit it is.
 _CONVERSIONS = {
     word: (number, factor)
     for number, measure in enumerate(language()["numbers"]["conversions"])
@@ -107,17 +107,17 @@ def changed_details(
         n for n, w in enumerate(said) if w.stem not in held and _can_be_exchanged(aligned, n, query)
     ]
     pairs = ((n, m) for n in new for m in range(len(told)))
-    if any(changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
+    if any(_changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap, query)]
     other = None if found else _denied(aligned, said, told) or _swapped(aligned, said, told)
     found += [other] if other else []
     if unstated := _named_not_stated(aligned, [change.said for change in found]):
         # of what is excepted the opposite is true
         found = [] if found and unstated.certain else [unstated]
-    return tuple({each.said: surely(aligned, each) for each in found}.values())
+    return tuple({each.said: _surely(aligned, each) for each in found}.values())
 
 
-def surely(aligned: Aligned, change: WordChange) -> WordChange:
+def _surely(aligned: Aligned, change: WordChange) -> WordChange:
     """Return *change*, no longer certain where something else is not copied either."""
     copied = aligned.share(words(change.said, aligned.passages.language)) >= _COPIED_SURELY
     return change._replace(certain=change.certain and copied)
@@ -150,7 +150,7 @@ def _exchanged(
         pairs |= {*zip(here[::-1], there[::-1], strict=False)}
     for n, m in sorted(pairs):
         if _can_be_exchanged(aligned, n, query) and (
-            change := changed_word(aligned, n, m, names=len(here) == len(there))
+            change := _changed_word(aligned, n, m, names=len(here) == len(there))
         ):
             yield change
 
@@ -191,7 +191,7 @@ def _can_be_exchanged(aligned: Aligned, n: int, query: frozenset[str]) -> bool:
     )
 
 
-def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> WordChange | None:
+def _changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> WordChange | None:
     """Return word *n* of a claim and word *m* of its best sentence if one excludes the other."""
     tokens, found = aligned.tokens, aligned.found
     said, told = tokens[n], found[m]
@@ -214,11 +214,9 @@ def changed_word(aligned: Aligned, n: int, m: int, *, names: bool = False) -> Wo
     else:  # a shorter or longer form of a name is the same name
         alike = ours.isupper() or theirs.isupper() or ours[:3].lower() == theirs[:3].lower()
         names = names and n > 0 and said.capital and told.capital and not alike
-        is_name = aligned.passages.language != _NOUNS_HAVE_CAPITALS or (
-            n > 0 and tokens[n - 1].surface.lower() in _BEFORE_NAMES
-        )
-        names = names and is_name
         names = names and not all(word.number for word in found[:m])  # as at the beginning
+        if aligned.passages.language == _NOUNS_HAVE_CAPITALS:
+            names = names and tokens[n - 1].surface.lower() in _BEFORE_NAMES
         excluded = names and ours.lower() not in "".join([w.surface for w in found]).lower()
     if not excluded or any(told.stem == word.stem for word in tokens) or _within_days(said, found):
         return None
@@ -412,7 +410,9 @@ def _named_not_stated(aligned: Aligned, changed: Sequence[str]) -> WordChange | 
     sentence = sentences[aligned.evidence[0]][1][:_LONGEST_READ]
     cues = [*_UNSTATED.finditer(sentence)]
     own = not cues or _UNSTATED.search(aligned.text)
-    if own or _told_by(aligned, _COPIED_WHOLLY, lambda n: not _UNSTATED.search(sentences[n][1])):
+    if own or _told_by(
+        aligned, _COPIED_WHOLLY, lambda n: not _UNSTATED.search(sentences[n][1][:_LONGEST_READ])
+    ):
         return None
     for cue in cues:
         excepts = cue.lastgroup in {"excepted", "none_but"}
@@ -427,13 +427,11 @@ def _named_not_stated(aligned: Aligned, changed: Sequence[str]) -> WordChange | 
     return None
 
 
-def _told_by(
-    aligned: Aligned, least: float, fits: Callable[[int], bool], without: Sequence[Word] = ()
-) -> bool:
-    """Return whether a sentence that *fits* holds so much of the claim, *without* some words."""
+def _told_by(aligned: Aligned, least: float, fits: Callable[[int], bool]) -> bool:
+    """Return whether a sentence that *fits* holds so much of the claim."""
     held = aligned.passages.stems[aligned.evidence[0]].intersection(aligned.weights)
     rarest = max(held, key=lambda each: (aligned.weights[each], each))
     return any(
-        fits(number) and aligned.share(without, number) >= least
+        fits(number) and aligned.share(sentence=number) >= least
         for number in aligned.passages.holders(rarest)
     )

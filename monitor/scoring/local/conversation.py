@@ -62,8 +62,6 @@ _AGAIN, _LITTLE_NEW = 0.5, 0.3
 _ADDS, _WHOLE = 0.15, 0.5
 _ROUNDING = 1e-9
 _LINE = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(.+)$", re.MULTILINE)
-
-
 _NAMING = frozenset("BCDEFGHJKLMNPQRSTUVWXYZ")  # "hall B": a letter that is not a word of its own
 _CODE = re.compile(r"\b\d{1,3}[A-Za-z]\b")  # "class 3b"
 

@@ -371,9 +371,9 @@ def _judge_by_type(query: str, output: str, reading: Reading, relevance: float) 
 
 def is_near(reading: Reading, query: str) -> bool:
     """
-    Return whether an answer is from beside the sentence about a question, or from that one.
+    Return whether an answer is from the sentence about a question, or from the one beside it.
 
-    The passages are about the question, but no sentence holds half of it.
+    The passages must be about the question, but no sentence hold half of it.
     """
     passages, asked = reading.passages, Aligned(named(query), reading.passages)
     if known(query, passages) < _ABOUT or not asked.evidence or asked.shares[0] >= _HALF:
@@ -382,7 +382,8 @@ def is_near(reading: Reading, query: str) -> bool:
     about = {n for each in asked.weights for n in passages.holders(each)}
     about = {n for n in about if asked.share(sentence=n) >= least}
     taken = {n for claim in reading.claims for n in claim.aligned.evidence[:1]}
-    return any(abs(n - m) <= 1 for n in about for m in taken)
+    passage = [number for number, _ in passages.sentences]
+    return any(abs(n - m) <= 1 and passage[n] == passage[m] for n in about for m in taken)
 
 
 # --- the model of shared words ---

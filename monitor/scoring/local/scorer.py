@@ -165,7 +165,7 @@ class LocalJudge:
             if first and _wrong_refusal(reading, interaction) is None:
                 relevance, reason = None, "right_refusal"
             elif counted and groundedness >= _SUPPORTED and is_near(reading, query):
-                # low counts were as often right as wrong
+                # about as many of such answers were right as wrong
                 relevance, reason, _ = UNCLEAR
         # from this line on, no answer fails unless a user says so
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
