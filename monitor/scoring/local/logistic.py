@@ -21,7 +21,7 @@ COEFFICIENTS = "coefficients.v7.json"
 #: Figures of claims that a response has as well: their mean, and their sum.
 _MEAN = tuple(name for name in ALIGNMENT_FEATURES if name != "log_length")
 _SUM = (
-    *("numbers_absent", "numbers_not_before_unit", "number_conflict", "names_absent"),
+    *("numbers_absent", "number_conflict", "names_absent"),
     *RECORD_FEATURES,
 )
 RESPONSE_FEATURES = (

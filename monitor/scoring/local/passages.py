@@ -14,10 +14,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import compress, pairwise, zip_longest
+from itertools import chain, compress, pairwise
 from typing import Any
 
-from monitor.scoring.language import ENGLISH, Word, language, stem_of, vocabulary, words, words_of
+from monitor.scoring.language import ENGLISH, Word, stem_of, vocabulary, words, words_of
+from monitor.scoring.local.times import plain_times
 from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
@@ -25,8 +26,6 @@ _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly an
 _MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
 _LONGEST_JOINED = 40  # letters of a word that may join two: a bound on time
-_FULL_STOP = Word(".", content=False, number=False, capital=False, surface=".")
-_SHORT = range(3, 7)  # letters that may stand for as many words
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 
 
@@ -40,7 +39,6 @@ class Passages:
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
-        self.computed: frozenset[str] = frozenset()  #: figures that an answer has by calculating
         every = defaultdict[str, list[int]](list)
         for number, context in enumerate(contexts):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
@@ -105,45 +103,15 @@ class Passages:
             self._pairs[number] = {*pairwise(map(stem_of, self.words[number][:_MOST_WORDS]))}
         return self._pairs[number]
 
-    def apart(self, one: str, other: str, reach: int) -> bool:
-        """Return whether *other* is nowhere among so many words behind *one*."""
-        for number in {*self.holders(one)}.intersection(self.holders(other)):
-            stems = [*map(stem_of, self.words[number][:_MOST_WORDS])]
-            for at in [n for n, stem in enumerate(stems) if stem == one]:
-                if other in stems[at + 1 : at + reach + 1]:
-                    return False
-        return True
-
-    def parts_at(self, word: str) -> int:
-        """Return how long the first of two neighbours is that *word* joins; 0 if none do."""
-        by_word, _ = vocabulary(self.language)
-        for at in range(len(word) - 1, 0, -1) if len(word) <= _LONGEST_JOINED else ():
-            tail = by_word[word[at:]].stem
-            if tail in self.index and not self.apart(
-                words(word[:at], self.language)[0].stem, tail, 1
-            ):
-                return at
-        return 0
-
-    def written_out(self, said: Word, behind: Word | None) -> Sequence[Word] | None:
-        """Return how the passages write 1 with what it counts, or an acronym."""
-        if said.stem in self.index:
-            return None
-        ones = {"1": _ONES.get(self.language, ()), "one": ("1",)}.get(said.surface, ())
-        for written in (words(one, self.language) for one in ones):
-            if behind and not self.apart(written[0].stem, behind.stem, 1):
-                return written
-        if not (said.surface.isupper() and said.surface.isalpha() and len(said.surface) in _SHORT):
-            return None
-        row, initials = self._initials
-        at = initials.find(said.surface)
-        return row[at : at + len(said.surface)] if at >= 0 else None
-
-    @cached_property
-    def _initials(self) -> tuple[list[Word], str]:
-        """All words with a full stop behind each sentence, and the first letters of names."""
-        row = [word for tokens in self.words for word in (*tokens, _FULL_STOP)]
-        return row, "".join([word.surface[0] if word.capital else " " for word in row])
+    def in_parts(self, word: Word) -> Sequence[Word]:
+        """Return the two neighbours that *word* joins, or the word if there are none."""
+        read, whole = vocabulary(self.language)[0].__getitem__, word.surface
+        for at in range(1, len(whole)) if len(whole) <= _LONGEST_JOINED else ():
+            parts = read(whole[:at]), read(whole[at:])
+            pair = parts[0].stem, parts[1].stem
+            if any(pair in self.pairs(number) for number in self.holders(pair[1])):
+                return parts
+        return (word,)
 
     @cached_property
     def timed(self) -> Sequence[int]:
@@ -176,93 +144,11 @@ def read_passage(text: str, language: str = ENGLISH) -> ReadPassage:
     plain = plain_times("\0".join(sentences), language, as_number=True).split("\0")
     tokens = words_of(plain, language) if sentences else []
     stems = [frozenset(map(stem_of, each)) for each in tokens]
-    if flat is not text:  # hours of all weekdays are those of "seven days a week"
-        stems = [each | _ALL_WEEK if each >= _WEEKDAYS else each for each in stems]
     return flat is not text, tuple(zip(sentences, tokens, stems, strict=True))
 
 
-_WEEKDAYS, _ALL_WEEK = (
-    frozenset(map(stem_of, words(text)))
-    for text in (language()["exclusive"]["weekdays"], "seven days week daily every")
-)
-
 #: What one app retrieves it often retrieves again.
 keep = lru_cache(maxsize=512)(read_passage)
-
-
-# Begins with a class of characters, for which the engine scans quickly.
-_TIME = re.compile(
-    r"([0-9](?<![\d:].)\d?)(?:(?::(\d{1,2}))?\s?(?:([ap])\.?m\b\.?|o'clock)|:(\d{1,2})(?![\d:]))",
-    re.IGNORECASE,
-)
-_MAY_BE_TIME = re.compile(
-    r"[0-9](?<![\d:].)\d?(?=:\d|\s?(?:[apAP]\.?[mM]|[oO]'|h\b|h\d|Uhr)|.\d\d Uhr)"
-)  # fast
-#: "10 Uhr 30", "8 bis 18 Uhr", "10 h 30", "à 10 h", "de 10 h à 18 h"; "3 h" is a duration.
-_CLOCK = re.compile(
-    r"[0-9](?<![\d:.,].)\d?(?:(?:[.:]\d\d)?"
-    r"(?=(?:\s?(?:[–-]|bis)\s?[\d.:]{1,5})?\s?Uhr\b)(?:\s?Uhr\b(?:\s\d\d\b)?)?"
-    r"|(?:\s?h\s?\d\d|(?:(?<=\bà \d)|(?<=\bà \d\d)|(?<=\bdès \d)|(?<=\bdès \d\d))\s?h)\b"
-    r"|(?:(?<=\bde [6-9])|(?<=\bde 1\d))\s?h(?=\s?à \d{1,2}\s?h\b))"
-)
-_NAMED_TIME = re.compile(r"[nmNM](?<![:\w].)(?i:(?<=n)oon|(?<=m)id(?:day|night))\b")  # fast
-#: "5:30-9 p.m.", "11 to 2 pm": the first time has no half of the day of its own.
-_FROM_TIME = re.compile(
-    r"([0-9](?<![\d:].)\d?)((?::\d{2})?)(?=\s?(?:[–-]|to)\s?(\d{1,2})(?::\d{2})?\s?([ap])\.?m\b)",
-    re.IGNORECASE,
-)
-_MAY_BE_DATE = re.compile(r"[-.][01]\d[-.]")  # fast
-_DOTTED_DATE = re.compile(r"([0-3](?<![\d.].)\d)\.(0[1-9]|1[0-2])\.([12]\d{3})(?!\d)")
-_ISO_DATE = re.compile(r"([12](?<!\d.)\d{3})-(0[1-9]|1[0-2])-([0-3]\d)(?!\d)")
-_ONES = {name: each.split() for name, each in language()["numbers"]["one"].items()}
-_ONE = frozenset({"1", "one"})
-_MONTHS = {name: each.split() for name, each in language()["months"].items()}
-
-
-def plain_times(text: str, in_language: str = ENGLISH, *, as_number: bool = False) -> str:
-    """
-    Return *text* with its times of day in one form, and the month of a date in letters.
-
-    8 PM and 20:0 are 20:00, 2024-08-05 and 05.08.2024 are August 05 2024, in the words of
-    *in_language*; with the month *as_number* as well.
-    """
-    if _MAY_BE_TIME.search(text):
-        if in_language != ENGLISH or "Uhr" in text:
-            text = _CLOCK.sub(_clock_time, text)
-        text = _TIME.sub(_plain_time, _FROM_TIME.sub(_with_half, text))
-    if (months := _MONTHS.get(in_language)) and _MAY_BE_DATE.search(text):
-        text = _DOTTED_DATE.sub(r"\3-\2-\1", text)
-        number = r"\2 " if as_number else ""
-        text = _ISO_DATE.sub(lambda m: m.expand(rf"{number}{months[int(m[2]) - 1]} \3 \1"), text)
-    if "oon" in text or "idday" in text or "idnight" in text:
-        return _NAMED_TIME.sub(lambda m: "0:00" if m[0].lower() == "midnight" else "12:00", text)
-    return text
-
-
-def _with_half(match: re.Match[str]) -> str:
-    """Return the first time of a range with the half of the day that the second one implies."""
-    hour, half = int(match[1]), match[4].lower()
-    if hour > 12:  # noqa: PLR2004 - written in 24 hours
-        return match[0]
-    turns = hour % 12 > int(match[3]) % 12
-    return f"{match[0]} {'pa'['ap'.index(half)] if turns else half}m"
-
-
-def _clock_time(match: re.Match[str]) -> str:
-    """Return a German or French time of day with hours and minutes."""
-    hour, minute = (*re.findall(r"\d+", match[0]), "00")[:2]
-    is_time = int(hour) <= 24 and int(minute) < 60  # noqa: PLR2004 - as in a day and an hour
-    return f"{hour}:{minute}" if is_time else match[0]
-
-
-def _plain_time(match: re.Match[str]) -> str:
-    """Return a time of day as hours and minutes of 24 hours; what is none as it is written."""
-    hour, minute = int(match[1]), int(match[2] or match[4] or 0)
-    if hour > 24 or minute > 59:  # noqa: PLR2004 - no time of day
-        return match[0]
-    if half := match[3]:
-        hour = hour % 12 + (12 if half in "pP" else 0)
-    return f"{hour}:{minute:02}"
 
 
 _LONG_VALUE = 120  # characters; longer values are texts with sentences of their own
@@ -271,12 +157,16 @@ _SAID = {None: "not known", True: "yes", False: "no"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def flatten(context: str) -> str:
-    """Return a passage that is JSON with a line for every object in it; others as they are."""
+def flatten(context: str, *, keys: bool = True) -> str:
+    """
+    Return a text that is JSON with a line for every object in it; others as they are.
+
+    Without *keys*, there are only the values that are text.
+    """
     text = context.strip()
     with contextlib.suppress(ValueError, RecursionError):
         if text[:1] in {"{", "["} and text[-1:] in {"}", "]"}:
-            return "\n".join(_lines(json.loads(text)))
+            return "\n".join(_lines(json.loads(text), keys=keys))
     return context
 
 
@@ -286,7 +176,7 @@ def spaced_key(key: str) -> str:
     return _HUMP.sub(" ", key).replace("_", " ")
 
 
-def _lines(record: Any) -> Iterator[str]:
+def _lines(record: Any, *, keys: bool) -> Iterator[str]:
     """Yield the plain values of an object beside each other, then what is nested in it."""
     stack: list[tuple[str, Any]] = [("", record)]
     while stack:
@@ -294,12 +184,12 @@ def _lines(record: Any) -> Iterator[str]:
         nested: list[tuple[str, Any]] = []
         plain: list[str] = []
         for key, inner in value.items() if isinstance(value, dict) else (("", v) for v in value):
-            name = spaced_key(str(key))
+            name = spaced_key(str(key)) if keys else ""
             if isinstance(inner, dict | list):
                 nested.append((f"{path} {name}".strip()[-_LONGEST_PATH:], inner))
-            elif isinstance(inner, str) and len(inner) > _LONG_VALUE:
-                yield f"{path} {name}: {inner}".strip()
-            else:
+            elif isinstance(inner, str) and (len(inner) > _LONG_VALUE or not keys):
+                yield f"{path} {name}: {inner}".strip() if keys else inner
+            elif keys:
                 text = _SAID[inner] if inner is None or isinstance(inner, bool) else str(inner)
                 plain.append(f"{name}: {text}" if name else text)
         if plain:
@@ -315,14 +205,12 @@ ALIGNMENT_FEATURES = (
     "log_length",  # log of its words
     "runs",  # how much is copied in long pieces: squared lengths of runs in the best sentences
     "numbers_absent",  # share of its numbers that neither the passages nor the question hold
-    "numbers_not_before_unit",  # numbers that never stand before the word behind them
     "number_conflict",  # a number is absent from what is otherwise covered
     "names_absent",  # share of its capitalised words that no passage holds
     "name_conflict",  # a name is absent from what is otherwise covered
 )
 _MOST_COMPARED = 40  # numbers, and names, of one claim: a bound on time
 _NOTHING = 1e-9  # what rounding leaves of a sum
-_UNIT = 3  # words from a number to what it counts
 
 
 class Aligned:
@@ -332,8 +220,6 @@ class Aligned:
         self.text, self.passages = claim, passages
         #: written as the passages write them
         tokens = as_written(claim[:_MOST_CHARS], passages)[:_MOST_WORDS]
-        if passages.computed:
-            tokens = tuple([word for word in tokens if word.stem not in passages.computed])
         self.tokens = tokens
         self.weights = passages.weigh(self.tokens)  #: information of every content stem
         self.total = sum(self.weights.values())
@@ -390,55 +276,31 @@ class Aligned:
             math.log(max(len(stems), 1)),
             runs,
             sum(made_up) / max(len(made_up), 1),
-            float(sum(map(self._counts_nothing, numbers))),
             any(made_up) * two * two,
             sum(absent) / max(len(absent), 1),
             any(absent) * two * two,
         ]
-
-    def _counts_nothing(self, n: int) -> bool:
-        """Return whether the passages hold a number, but never before the word behind it."""
-        index, number = self.passages.index, self.tokens[n].stem
-        for word in self.tokens[n + 1 : n + _UNIT] if number in index else ():
-            if word.content and not word.capital and word.stem in index:
-                return self.passages.apart(number, word.stem, _UNIT)
-        return False
 
 
 def as_written(claim: str, passages: Passages) -> tuple[Word, ...]:
     """
     Return the words of *claim*, joined or apart as the passages have them.
 
-    "takeout" becomes "take out", "half time" "halftime", "1" "one" and "ISS" "International Space
-    Station" where only that is in the passages; what they have in no form stays.
+    "takeout" becomes "take out" and "half time" "halftime" where only that is in the passages.
     """
-    tokens, known = words(plain_times(claim, passages.language), passages.language), passages.index
-    new = [word.surface for word in tokens if word.stem not in known]
-    if not _ONE.isdisjoint(new) or any(map(str.isupper, new)):
-        written: list[Word] = []
-        for word, behind in zip_longest(tokens, tokens[1:]):
-            written += passages.written_out(word, behind) or (word,)
-        tokens = tuple(written)
+    in_language, known = passages.language, passages.index
+    tokens = words(plain_times(claim, in_language), in_language)
     absent = [w.surface for w in tokens if w.content and not w.number and w.stem not in known]
-    there = {each for each in absent if each.lower() in passages.squeezed}
-    if not there:
+    absent = [e for e in absent[:_MOST_COMPARED] if e.lower() in passages.squeezed]
+    if not absent:
         return tokens
     found: list[Word] = []
-    may_join = False
     for one in tokens:
-        before, may_join = may_join, one.surface in there
-        if not (before or may_join):
-            found.append(one)
-            continue
-        if found:
-            both = found[-1].surface + one.surface
-            if both.isalpha() and both.lower() in passages.squeezed:
-                joined = Word.read(both, passages.language)
-                if joined.content and joined.stem in known:
-                    found[-1], may_join = joined, False
-                    continue
-        at = passages.parts_at(one.surface.lower()) if may_join and not one.number else 0
-        parts = f"{one.surface[:at]} {one.surface[at:]}"
-        found += words(parts, passages.language) if at else (one,)
-        may_join = may_join and not at
-    return tuple(found)
+        if found and (one.surface in absent or found[-1].surface in absent):
+            joined = Word.read(found[-1].surface + one.surface, in_language)
+            if joined.content and joined.stem in known:
+                found[-1] = joined
+                continue
+        found.append(one)
+    parts = (passages.in_parts(w) if w.surface in absent else (w,) for w in found)
+    return tuple(chain.from_iterable(parts))

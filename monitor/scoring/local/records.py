@@ -31,10 +31,10 @@ _MAY_BE_ITEM = re.compile(r": (?i:yes|true|free|paid|no|none|false|not known)(?=
 
 
 class Attribute(NamedTuple):
-    """A key of the passages that says yes, no or nothing, and the ways of naming it."""
+    """A key of the passages that says yes, no or nothing, and the way of naming it."""
 
     name: str
-    ways: tuple[frozenset[str], ...]  #: stems; all of one way must stand in a claim
+    way: frozenset[str]  #: stems that must all stand in a claim
     group: frozenset[str]  #: stems of the key around it, such as parking around street
     values: frozenset[bool | None]  #: more than one where passages differ
 
@@ -56,10 +56,10 @@ def read_attributes(passages: Passages) -> list[Attribute]:
     for (key, around), values in chosen.items():
         # words that many keys share do not name any of them
         alone = [part for part in _parts(key) if counts[part] == 1]
-        rare = tuple([part for part in alone if _ways((part,), in_language)[1] - general])
+        rare = tuple([part for part in alone if _way((part,), in_language) - general])
         if own := rare or _parts(key):
-            group = _ways(_parts(around), in_language)[0] - general
-            found.append(Attribute(key, _ways(own, in_language), group, frozenset(values)))
+            group = _way(_parts(around), in_language) - general
+            found.append(Attribute(key, _way(own, in_language), group, frozenset(values)))
     return found
 
 
@@ -70,13 +70,9 @@ def _parts(key: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _ways(parts: tuple[str, ...], in_language: str) -> tuple[frozenset[str], ...]:
-    """Return the stems of words, apart and written as one."""
-    apart, as_one = (
-        frozenset([Word.read(part, in_language).stem for part in each if part])
-        for each in (parts, ("".join(parts),))
-    )
-    return apart, as_one
+def _way(parts: tuple[str, ...], in_language: str) -> frozenset[str]:
+    """Return the stems of words."""
+    return frozenset([Word.read(part, in_language).stem for part in parts])
 
 
 def compare(
@@ -88,16 +84,15 @@ def compare(
     certain: list[tuple[WordChange, bool]] = []
     scopes: list[Scope] = []
     for attribute in attributes:
-        apart, as_one = attribute.ways
-        way = apart if apart <= stems else as_one
+        way = attribute.way
         if not way <= stems:
             continue
         scopes = scopes or read_scopes(aligned)
         scope = next((each for each in scopes if way <= each.stems), scopes[-1])
         at = [place for place, word in enumerate(scope.tokens) if word.stem in way]
         elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
-        is_name = any(scope.tokens[place].capital for place in at)  # such as an address' street
         named = not attribute.group or not attribute.group.isdisjoint(stems)
+        is_name = any(scope.tokens[place].capital for place in at)  # such as an address' street
         if not named and (elsewhere or is_name):
             continue
         said = not scope.denies(at)
@@ -126,7 +121,6 @@ _TURNS = frozenset({"but", "however"})
 _BREAKS = _TURNS | {"although", "though", "while"}
 _VERBS = denials(("verbs",))
 _LINKS = (_VERBS | {"as"}) - {"do", "does", "did"}
-_RELATIVE = frozenset({"that", "which", "who"})
 _UNDOES = denials(("undoing",))
 _OFFERED = [[each] for each in ("accepted", "allowed", "available", "offered", "provided")]
 #: Where another clause begins, within which nothing is denied that stands before it.
@@ -135,14 +129,7 @@ _CLAUSE = re.compile(
     r"|,\s(?:and\s)?(?=(?:it|they|there|we|which|(?:the|its|their)\s\w+\s(?:is|are|has|does)"
     r"|(?:(?!and\b|or\b)[\w'-]+\s){1,3}(?:can|may|could|will|might))\s)"
 )
-_IN_BRACKETS = re.compile(r"\([^()]*\)")
-#: "Parking & payment: ...", and "garage (no)", "Garage: not available"
-_TITLE = re.compile(r"^[^:;]{1,60} (?:and|&) [^:;]{1,60}:\s")
-_SAID_BEHIND = re.compile(
-    r"\s\((?:no|false|not (?:available|offered|provided|accepted))\)"
-    r"|:\*?\s(?:(?:no|false)(?=[;,.]|$)|not\b)",
-    re.IGNORECASE,
-)
+_TITLE = re.compile(r"^[^:;]{1,60} (?:and|&) [^:;]{1,60}:\s")  #: "Parking & payment: ..."
 _NAMED_SILENT = (
     r"(?:specif|confirm|suppl(?:y|ied)|record|report|list|mention|provid|describ|stat|indicat"
     r"|avail|given|detail|not(?:e|ed)\b|disclos)"
@@ -175,20 +162,17 @@ class Scope(NamedTuple):
             for n in range(place - 1, max(place - reach, 0) - 1, -1):
                 ends = said[n] == "and" or (not is_list and self.items[n] != self.items[n + 1])
                 joined = ends and not _VERBS.isdisjoint(said[n + 1 : place])
-                if said[n] in _TURNS or joined or said[n - 1 : n + 1] == ["other", "than"]:
+                if said[n] in _TURNS or joined:
                     break
-                carried = is_list or said[n] != "no" or self.items[n] == self.items[place]
-                if carried and denies(self.tokens[n], _DENIALS):
+                if denies(self.tokens[n], _DENIALS):
                     return True
-            behind = False  # a relative clause, which denies what stands in it
             for n in range(place + 1, min(place + 1 + 2 * _AFTER, len(said))):
                 joined = said[n] == "and" or self.items[n] != self.items[n - 1]
                 if said[n] in _BREAKS or (joined and not _VERBS.isdisjoint(said[:n])):
                     break
                 if said[n : n + 2] == ["no", "other"]:
                     break
-                behind = behind or said[n] in _RELATIVE
-                linked = (not behind and said[n - 1] in _LINKS) or said[n + 1 : n + 2] in _OFFERED
+                linked = said[n - 1] in _LINKS or said[n + 1 : n + 2] in _OFFERED
                 if linked and (said[n] in _UNDOES or denies(self.tokens[n])):
                     return True
                 if said[n] in _UNDOES and self.items[n] == self.items[place]:
@@ -197,17 +181,12 @@ class Scope(NamedTuple):
 
 
 def read_scopes(aligned: Aligned) -> list[Scope]:
-    """Return the clauses of a claim, each without what is in brackets and then with it."""
-    text = _TITLE.sub("", aligned.text[:_MOST_CHARS])
-    found = []
+    """Return the clauses of a claim, and then the whole of it."""
+    text, found = _TITLE.sub("", aligned.text[:_MOST_CHARS]), []
     for part in dict.fromkeys((*_CLAUSE.split(text), text)):
-        says_nothing = _SAYS_NOTHING.search(part) is not None
-        plain = _SAID_BEHIND.sub(" false", part)
-        whole = _IN_BRACKETS.sub(lambda match: match[0].replace(",", " "), plain)
-        for each in dict.fromkeys((_IN_BRACKETS.sub(" ", plain), whole)):
-            items = [as_written(item, aligned.passages) for item in each.split(",")]
-            tokens = [word for item in items for word in item]
-            at = [n for n, item in enumerate(items) for _ in item]
-            stems = frozenset([word.stem for word in tokens])
-            found.append(Scope(tokens, stems, at, says_nothing))
+        items = [as_written(item, aligned.passages) for item in part.split(",")]
+        tokens = [word for item in items for word in item]
+        at = [n for n, item in enumerate(items) for _ in item]
+        stems = frozenset([word.stem for word in tokens])
+        found.append(Scope(tokens, stems, at, _SAYS_NOTHING.search(part) is not None))
     return found

@@ -25,15 +25,7 @@ from monitor.scoring.language import (
     language,
     language_of,
 )
-from monitor.scoring.local.answer_type import (
-    figure_asked,
-    lacks_reason,
-    named,
-    pattern,
-    type_of_answer,
-)
-from monitor.scoring.local.calculations import CALCULATES
-from monitor.scoring.local.conversation import follow, leans
+from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.logistic import (
     RESPONSE_FEATURES,
     Logistic,
@@ -53,20 +45,24 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
-    DOES_AT_LEAST,
-    ELSEWHERE,
     INSTRUCTION,
     MEANING,
     RELEVANCE_FEATURES,
     UNCLEAR,
-    YES_NO,
     Meaning,
     Settled,
-    asks_nothing,
     by_shared_words,
     in_other_words,
     is_near,
     settle,
+)
+from monitor.scoring.local.requests import (
+    asks_nothing,
+    lacks_reason,
+    leans,
+    named,
+    pattern,
+    type_of_answer,
 )
 from monitor.scoring.sentences import split_statements
 
@@ -81,7 +77,7 @@ _HELD = 0.6
 #: Share from which on it is not clear that they hold no answer.
 _TOUCHED = 0.3
 #: Requests of which earlier turns may say what they are about.
-_FOLLOWED = frozenset({"terse_answer", "instruction", YES_NO, ELSEWHERE, UNCLEAR.reason})
+_FOLLOWED = frozenset({"terse_answer", "instruction", UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
@@ -129,7 +125,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-19-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-20-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 
@@ -142,7 +138,7 @@ class LocalJudge:
         same = None in written or written[0] == written[1]
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
-        reading = read(query, contexts, output, interaction.history)
+        reading = read(query, contexts, output)
         relevance, reason, counted = self._relevance(interaction, reading)
         if reason == "small_talk" and not (  # of statements alone, with figures
             len(reading.claims) == len(reading.sentences)
@@ -225,9 +221,6 @@ class LocalJudge:
         query, output = interaction.query, interaction.output
         if not query:
             return Settled(None, "nothing_asked")
-        asks_figure = figure_asked(query) or CALCULATES.search(query)
-        if reading.passages.computed and asks_figure:
-            return Settled(DOES_AT_LEAST, "It calculates a figure from those of the question.")
         model = self._asked if len(reading.passages) else self._asked_alone
         meaning = None if self._meaning is None else self._meaning(query, output)
         found = by_shared_words(query, output, reading, model, meaning)
@@ -252,8 +245,8 @@ class LocalJudge:
         at = None  # the nearest sentence
         if claim.changes and not passes:
             said, told, certain, at = claim.changes[0]
-            otherwise = "says otherwise" if certain else "does not state it"
             reason = f'it says "{said}", the passage "{told}"'
+            otherwise = "says otherwise" if certain else "does not state it"
             reason = reason if said else f"the passage {otherwise}: {told}"
             verdict = ClaimVerdict.CONTRADICTED if certain else verdict
         elif not passes and (missing := claim.aligned.missing()):
@@ -317,18 +310,13 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
     passages, query = reading.passages, interaction.query or ""
     asked = Aligned(named(query), passages)
-    evidence, held = asked.evidence, asked.shares[1]
-    before = [turn.content for turn in interaction.history if turn.role == "user"][-1:]
-    if before and leans(query):
+    held, before = asked.shares[1], [turn for turn in interaction.history if turn.role == "user"]
+    if before and leans(query) and asked.evidence:
         # the sentence that holds what is different this time must hold the question before as well
-        both = Aligned(named(f"{before[0]} {query}"), passages)
-        evidence = asked.evidence[:1]
-        held = min([asked.shares[0], *(both.share(sentence=number) for number in evidence)])
-    elif before and pattern("asks_why").search(query) and len(asked.weights) <= 1:  # "How come?"
-        asked = Aligned(" ".join([turn.content for turn in interaction.history[-2:]]), passages)
-        evidence, held = asked.evidence, asked.shares[1]
-    told = " ".join(passages.sentences[number][1] for number in evidence)
-    found = [word for number in evidence for word in passages.words[number]]
+        both = Aligned(f"{named(before[-1].content)} {named(query)}", passages)
+        held = min(asked.shares[0], both.share(sentence=asked.evidence[0]))
+    told = " ".join(passages.sentences[number][1] for number in asked.evidence)
+    found = [word for number in asked.evidence for word in passages.words[number]]
     # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
     if held < _HELD or type_of_answer(query, told, found)[1] or lacks_reason(query, told):
         return None

@@ -157,6 +157,7 @@ def _shortened(text: str, limit: int) -> str:
         "nothing_asked",
         "small_talk",
         "instruction",
+        "calculated",
         "terse_answer",
         "unclear_reference",
         "right_refusal",

@@ -31,23 +31,12 @@ def test_shared_or_missing_words_alone_are_no_support(premise, hypothesis):
         ("Researchers found no evidence that coffee causes cancer.", "Coffee causes cancer."),
         ("There is no proof that the vaccine causes fever.", "The vaccine causes fever."),
         ("The minister denied that the tax will rise.", "The tax will rise."),
-        ("The company denied having sold customer data.", "The company sold customer data."),
         ("The trial failed to show that the drug lowers fever.", "The drug lowers fever."),
         ("It is not true that the bridge was closed in March.", "The bridge was closed in March."),
         ("The police have not said that the suspect was armed.", "The suspect was armed."),
         ("The team doubts that the new model is faster.", "The new model is faster."),
         ("The report rejects the claim that the dam is unsafe.", "The dam is unsafe."),
-        ("Experts asked whether the old dam is safe.", "The old dam is safe."),
-        ("If the payment is late, the account is blocked.", "The payment is late."),
-        ("Students hardly ever visit the old library.", "Students visit the old library."),
-        ("Neither the hotel nor the restaurant accepts dogs.", "The restaurant accepts dogs."),
-        ("All birds except penguins can fly.", "Penguins can fly."),
-        ("All birds in the park, except penguins, can fly.", "Penguins can fly."),
-        ("Every museum apart from the Naval Museum is free.", "The Naval Museum is free."),
-        ("All members but guests may use the pool.", "Guests may use the pool."),
-        ("All products other than gift cards can be returned.", "Gift cards can be returned."),
         ("Es gibt keine Hinweise, dass Kaffee Krebs verursacht.", "Kaffee verursacht Krebs."),
-        ("Tous les oiseaux sauf les manchots volent.", "Les manchots volent."),
     ],
 )
 def test_statement_about_a_merely_named_thing_is_not_supported(premise, hypothesis):
@@ -85,12 +74,6 @@ def test_statement_about_a_merely_named_thing_is_not_supported(premise, hypothes
 )
 def test_statement_beside_a_denial_or_exception_is_supported(premise, statement):
     assert local_entailment(premise, statement) > 0.8
-
-
-def test_statement_against_an_exception_is_contradicted():
-    premise = "The pool is open every day except Monday."
-    said = ["The pool is open on Monday.", "The pool is closed on Monday."]
-    assert contradictions(premise, said) == [True, False]
 
 
 def test_condition_does_not_contradict_a_statement():

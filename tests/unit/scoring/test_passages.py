@@ -32,20 +32,6 @@ def test_missing_words_are_named_as_the_claim_writes_them():
     assert claim.aligned.missing() == ("8", "Miller", "exports")
 
 
-def test_words_are_near_each_other_within_a_distance_and_in_order():
-    passages = Passages([SHOP])
-    assert not passages.apart("shop", "open", 1)
-    assert passages.apart("open", "shop", 9)
-    assert passages.apart("shop", "9", 2)
-    assert passages.apart("open", "zebra", 9)
-
-
-def test_words_of_two_sentences_are_not_adjacent():
-    passages = Passages(["It sells bread. Bread sells."])
-    assert not passages.apart("sell", "bread", 1)
-    assert passages.apart("bread", "bread", 1)
-
-
 def test_json_is_read_as_lines_when_a_passage_is_an_object():
     flat = flatten(json.dumps({"openOn": "Monday", "wi_fi": True, "hours": {"Sunday": None}}))
     assert flat == "open On: Monday; wi fi: yes\nhours: Sunday: not known"

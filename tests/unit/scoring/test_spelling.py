@@ -3,15 +3,16 @@
 import pytest
 
 from monitor.scoring.language import ENGLISH, language_of
-from monitor.scoring.local.passages import Aligned, Passages, as_written, plain_times
+from monitor.scoring.local.passages import Aligned, Passages, as_written
 from monitor.scoring.local.scorer import LocalJudge
+from monitor.scoring.local.times import plain_times
 from monitor.testing import make_interaction
 
 RECORD = '{"name": "Blue Door", "hours": {"Monday": "10:0-21:0"}, "WiFi": "free", "TakeOut": true}'
 TEXT = "The shop closes at 5 p.m. on half-time days. The website is about healthcare in the U.S."
 
 
-STATION = "Crew of the International Space Station. Three parts to one part. 2014-06-20 14:45:52."
+STATION = "Docked at the International Space Station on 2014-06-20 14:45:52."
 
 
 def told(claim, passage):
@@ -28,8 +29,6 @@ def told(claim, passage):
         ("a web site for health care", TEXT, "a website for healthcare"),
         ("from 5:30-9 p.m.", RECORD, "from 17:30 21:00"),
         ("11 to 2 pm", RECORD, "11:00 to 14:00"),
-        ("by the ISS and the FBI", STATION, "by the International Space Station and the FBI"),
-        ("3 parts to 1 part", STATION, "3 parts to one part"),
         ("on June 20, 2014", STATION, "on June 20 2014"),
     ],
 )

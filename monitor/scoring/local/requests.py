@@ -1,0 +1,142 @@
+"""
+What a request is, by its words: small talk, an instruction, or a question and what it asks for.
+
+The turns of phrase are those of ``language.toml``, in several languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from monitor.scoring.language import Word, language, listed, words
+
+_MOST_READ = 1_000  # characters of a request
+_BEGINNING = 8  # words that say what a request is
+_MOST_TALK = 10  # words of small talk
+_LONGEST_NAME = 3  # words
+_YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
+
+
+@cache
+def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
+    """Return a turn of phrase of ``language.toml``, by name: as whole words, or within *form*."""
+    known = language()["requests"] | language()["conversation"]
+    phrases = known[name] if isinstance(known[name], str) else "|".join(known[name])
+    return re.compile(form.format(phrases), re.IGNORECASE)
+
+
+# --- what is no question ---
+
+
+def is_small_talk(query: str) -> bool:
+    """Return whether *query* only greets, thanks, agrees or asks who is there."""
+    query = _bare(query)
+    said = re.findall(r"[\w']+", query.replace("\u2019", "'"))
+    only_talks = 0 < len(said) <= _MOST_TALK and all(map(pattern("talk", "{}").fullmatch, said))
+    greets = only_talks and pattern("talk_core").search(query)
+    return bool(greets or pattern("talk_phrases", r"(?:{})\W*").fullmatch(query))
+
+
+def transforms(query: str) -> bool:
+    """Return whether *query* wants a summary, a translation or another form of a text."""
+    return bool(pattern("transform", r"(?:{})\b").match(_task(query))) or asks_translation(query)
+
+
+def creates(query: str) -> bool:
+    """Return whether *query* wants something new, which words cannot judge."""
+    return retells(query) or pattern("create", r"(?:{})\b").match(_task(query)) is not None
+
+
+def retells(query: str) -> bool:
+    """Return whether *query* wants a text in simple words, or in a headline."""
+    return pattern("audience", r"(?:{})\b").match(_task(query)) is not None
+
+
+def asks_translation(query: str) -> bool:
+    """Return whether *query* wants a text in a language that it names."""
+    beginning = " ".join(_task(query).split()[:_BEGINNING])
+    is_question = pattern("wh").match(beginning) or _task(query).endswith("?")
+    names_one = not is_question and pattern("in_language").search(beginning)
+    return bool(pattern("translate").search(beginning) or names_one)
+
+
+def asks_nothing(query: str) -> bool:
+    """Return whether *query* works on a text or makes one: no question, complaint or keywords."""
+    query, task = query[:_MOST_READ].strip(), _task(query)
+    task = task.rstrip("? ") if task != query else task  # "Could you shorten that?"
+    return not asks(task) and pattern("of_sentences").search(query) is not None
+
+
+def asks(query: str) -> bool:
+    """Return whether *query* asks for something: a question, "Tell me ...", "I need ..."."""
+    query = _bare(query)
+    begins = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
+    begins = begins or pattern("asks", r"(?:{})").match(query)
+    return begins is not None or "?" in query or asks_yes_or_no(query)
+
+
+def leans(query: str) -> bool:
+    """Return whether a question only names what is different this time: "And the Mini?"."""
+    return pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None
+
+
+def _bare(query: str) -> str:
+    """Return *query* without the marks around it."""
+    return query[:_MOST_READ].strip().strip("¿¡").strip()
+
+
+def _task(query: str) -> str:
+    """Return *query* without the words that make a request polite."""
+    return pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", _bare(query))
+
+
+# --- what a question asks for ---
+
+
+def named(query: str) -> str:
+    """Return *query* without the words that ask for a figure: "how long", "cost"."""
+    asking = listed("asking")
+    return " ".join(w.surface for w in words(query[:_MOST_READ]) if w.stem not in asking)
+
+
+def asks_yes_or_no(query: str) -> bool:
+    """Return whether *query* begins as such a question does in English."""
+    return pattern("asks_yes_no", r"\s*(?:{})\b").match(query) is not None
+
+
+def only_yes_or_no_is_asked(query: str) -> bool:
+    """Return whether *query*, of any language, is a question without a word that asks for more."""
+    asked = re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
+    # "was" means "what" in German, and "where was" asks for a place
+    plain = pattern("english_was").sub(lambda found: re.sub(r"(?i)\bwas\b", " ", found[0]), asked)
+    return query.rstrip().endswith("?") and not pattern("wh").search(plain)
+
+
+def begins_with_yes_or_no(output: str) -> bool:
+    """Return whether *output* begins with the very word for yes or no, in one of six languages."""
+    return pattern("plain_yes_no", _YES_OR_NO).match(output) is not None
+
+
+def without_yes_or_no(output: str) -> str:
+    """Return *output* without the yes or no that it begins with."""
+    return pattern("plain_yes_no", _YES_OR_NO).sub("", output)
+
+
+def lacks_reason(query: str, told: str) -> bool:
+    """Return whether *query* asks why, and *told* gives no reason."""
+    return bool(pattern("asks_why").search(query)) and not pattern("because").search(told)
+
+
+def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
+    """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
+    if pattern("asks_name").search(query):
+        named_first = said[:1] if len(said) <= _LONGEST_NAME else ()  # a sentence begins so anyway
+        fits = any(word.capital for word in (*named_first, *said[1:]))
+    elif pattern("asks_number").search(query):
+        fits = any(word.number for word in said)
+    else:
+        says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
+        return float(says is not None and asks_yes_or_no(query)), 0.0
+    return float(fits), float(not fits)
