@@ -154,10 +154,9 @@ def _judge_short_answer(
     is_figure = asks_figure and any(word.number for word in new)
     if copied and is_figure and not known.isdisjoint(told):
         return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
-    few = copied and len(said) <= _FEW_SAID and len(known) <= _FEW_ASKED
-    brief = len(said) <= _BRIEF and most_taken(reading) > _NOT_TAKEN
-    few = few or (is_figure and brief)
-    return Settled(None, "terse_answer") if few else None
+    says_little = copied and len(said) <= _FEW_SAID and len(known) <= _FEW_ASKED
+    is_brief = is_figure and len(said) <= _BRIEF and most_taken(reading) > _NOT_TAKEN
+    return Settled(None, "terse_answer") if says_little or is_brief else None
 
 
 def _cannot_be_compared(query: str, reading: Reading) -> bool:
@@ -246,7 +245,7 @@ def _only_chooses(query: str, reading: Reading) -> bool:
 
 def calculates(query: str, output: str, reading: Reading) -> bool:
     """
-    Return whether the new figures of an answer may be calculated from two other ones each.
+    Return whether all new figures of an answer may be calculated, each from two others or one.
 
     There must be cause: it shows how, or *query* asks for a sum or has figures of its own.
     """
@@ -255,12 +254,13 @@ def calculates(query: str, output: str, reading: Reading) -> bool:
     asked = {w.stem for w in said_by_user if w.number and not is_ordinal(w)}
     said = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number}
     new = _values(said - passages.index.keys() - asked)
-    shown = _CALCULATION.search(output) is not None
+    if not new or _CALCULATION.search(output):
+        return bool(new)
     asks = pattern("calculates").search(query) or _DIFFERENCE.search(output)
     # small whole figures come out by chance
     counts = not asked <= passages.index.keys() and all(each >= _RARE or each % 1 for each in new)
-    if not new or shown or not (asks or counts):
-        return bool(new) and shown
+    if not (asks or counts):
+        return False
     told = [word.stem for each in passages.words for word in each if word.number]
     held = {*_values([*sorted(asked), *dict.fromkeys(told)])[:_MOST_FIGURES]}
     results = {each for a, b in permutations(held, 2) for each in (a + b, a - b)}

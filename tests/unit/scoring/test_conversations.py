@@ -60,10 +60,10 @@ def test_several_right_follow_ups_about_one_subject_fail_in_at_most_5_of_100():
     assert found.count("fail") <= 0.05 * len(found)
 
 
-def test_off_topic_follow_up_answers_pass_in_at_most_35_of_100():
+def test_off_topic_follow_up_answers_pass_in_at_most_30_of_100():
     found = [*follow_ups("beside")]
     assert len(found) > 50
-    assert found.count("pass") <= 0.35 * len(found)
+    assert found.count("pass") <= 0.30 * len(found)
 
 
 def test_right_follow_ups_to_support_bots_fail_in_at_most_5_of_100():
@@ -72,10 +72,10 @@ def test_right_follow_ups_to_support_bots_fail_in_at_most_5_of_100():
     assert found.count("fail") <= 0.05 * len(found)
 
 
-def test_true_but_off_topic_follow_up_answers_fail_in_at_least_40_of_100():
+def test_true_but_off_topic_follow_up_answers_fail_in_at_least_50_of_100():
     found = [*follow_ups("beside", SUPPORT), *follow_ups("elsewhere", SUPPORT)]
     assert len(found) == 120
-    assert found.count("fail") >= 0.40 * len(found)
+    assert found.count("fail") >= 0.50 * len(found)
 
 
 @pytest.mark.parametrize(
