@@ -80,9 +80,9 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
     pairs = ((n, m) for n in new for m in range(len(told)))
     if any(_changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
-    other = None if found else _denied(aligned, said, told) or _swapped(aligned, said, told)
-    other = other or (None if found else _only_named(aligned))
-    found += [other] if other else []
+    if not found:
+        one = _denied(aligned, said, told) or _swapped(aligned, said, told) or _only_named(aligned)
+        found = [one] if one else []
     return tuple({each.said: _surely(aligned, each) for each in found}.values())
 
 

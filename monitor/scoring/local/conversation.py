@@ -32,6 +32,7 @@ from monitor.scoring.local.relevance import (
     Settled,
 )
 from monitor.scoring.local.requests import (
+    asks_again,
     begins_with_yes_or_no,
     leans,
     only_yes_or_no_is_asked,
@@ -72,7 +73,7 @@ def follow(
     """
     turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
     refuses = not reading.claims and any(each.refuses for each in reading.sentences)
-    if not turns or refuses or pattern("again", r"^\W*(?:{})").search(query):
+    if not turns or refuses or asks_again(query):
         return None
     before, answered = (
         next((_keys(t.content[:_MOST_CHARS]) for t in reversed(turns) if t.role == role), Keys())

@@ -87,11 +87,7 @@ class Reading(NamedTuple):
         return [each.claim for each in self.sentences if each.claim is not None]
 
 
-def read(
-    query: str | None,
-    contexts: Sequence[str],
-    output: str,
-) -> Reading:
+def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
     """Split and measure; without passages nothing is measured."""
     asked_for = (query or "")[:MOST_QUERY_CHARS]
     in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH

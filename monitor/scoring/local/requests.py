@@ -77,6 +77,11 @@ def asks(query: str) -> bool:
     return begins is not None or "?" in query or asks_yes_or_no(query)
 
 
+def asks_again(query: str) -> bool:
+    """Return whether *query* begins by asking for what was said before: "Again, please"."""
+    return pattern("again", r"^\W*(?:{})").search(query) is not None
+
+
 def leans(query: str) -> bool:
     """Return whether a question only names what is different this time: "And the Mini?"."""
     return pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None

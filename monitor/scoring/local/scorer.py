@@ -57,11 +57,11 @@ from monitor.scoring.local.relevance import (
     settle,
 )
 from monitor.scoring.local.requests import (
+    asks_again,
     asks_nothing,
     lacks_reason,
     leans,
     named,
-    pattern,
     type_of_answer,
 )
 from monitor.scoring.sentences import split_statements
@@ -229,7 +229,7 @@ class LocalJudge:
         if interaction.history and (settled is None or settled.reason in _FOLLOWED):
             alone = follow(query, interaction.history, output, reading, alone) or alone
             doubtful = (alone.relevance or 0.0) < _SUPPORTED and not leans(query)
-            if doubtful and (asks_nothing(query) or pattern("again", r"^\W*(?:{})").search(query)):
+            if doubtful and (asks_nothing(query) or asks_again(query)):
                 return INSTRUCTION  # "shorter, please": of what was said before
         return alone
 
