@@ -64,8 +64,7 @@ def held_out_groundedness(
         )
         model = training.fit_groundedness(seen)
         for i, odds in enumerate(model.odds(unseen)):
-            supports = [probability(each) for each in training.claim_odds(model.claim, unseen, i)]
-            left = probability_cap(unseen.readings[i].claims, supports)
+            left = probability_cap(unseen.readings[i].claims)
             scores[unseen.rows[i]["id"]] = probability(float(odds)) * left
     return [scores.get(row["id"], PASS_SCORE) for row in rows]  # without a claim: at the line
 

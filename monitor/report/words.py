@@ -373,7 +373,6 @@ SKIPPED: Mapping[str, str] = {
     "small_talk": "It is small talk.",
     "instruction": "It asks for a text that shared words cannot judge.",
     "calculated": "It calculates a figure, which shared words cannot check.",
-    "terse_answer": "The question and the answer have too few words to compare.",
     "unclear_reference": "Shared words cannot tell whether the answer is what was asked.",
 }
 

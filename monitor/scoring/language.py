@@ -59,7 +59,7 @@ _BEHIND_TENS = _NUMBER_WORDS | language()["numbers"]["behind_tens"]
 _AND_A_HALF = re.compile(language()["numbers"]["and_a_half"], re.IGNORECASE)
 _FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75", "1/2": ".5"}
 _FRACTION = re.compile(r"(?<=\d)\s?[½¼¾]|(?<=\d) 1/2\b")
-_MAY_BE_FRACTION = re.compile(r"[½¼¾]| 1/2")
+_MAY_BE_FRACTION = ("½", "¼", "¾", " 1/2")
 _MAY_BE_HALF = ("nd a half", "nd-a-half", "einhalb", "et demi", "y medi", " 30 min", " 30 Min")
 _BEFORE_HALF = _BEHIND_TENS | {n: v for each in _FOREIGN_NUMBERS.values() for n, v in each.items()}
 _BEFORE_HALF |= {"a": "1", "an": "1", "ein": "1", "una": "1"}
@@ -206,7 +206,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
     """Split texts into words, several times as fast as one by one."""
     text = "\0".join(texts)
     text = html.unescape(text) if "&" in text else text
-    if _MAY_BE_FRACTION.search(text):
+    if any(map(text.__contains__, _MAY_BE_FRACTION)):
         text = _FRACTION.sub(lambda match: _FRACTIONS[match[0].strip()], text)
     if not text.isascii():
         for mark, plain in _TYPOGRAPHY:

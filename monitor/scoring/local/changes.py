@@ -77,7 +77,7 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
         return ()  # a question states nothing
     held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
     new = [n for n, w in enumerate(said) if w.stem not in held and _can_be_exchanged(aligned, n)]
-    pairs = ((n, m) for n in new for m in range(len(told)))
+    pairs = ((n, m) for n in new for m, w in enumerate(told) if w.number == said[n].number)
     if any(_changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     if not found:
@@ -250,8 +250,8 @@ def _happens_later(said: Sequence[Word], told: Sequence[Word]) -> bool:
 def _only_named(aligned: Aligned) -> WordChange | None:
     """Return what a sentence only names, behind words such as "no evidence that"."""
     sentence = (aligned.best_sentence()[1] or "")[:_LONGEST_READ]
-    cue = pattern("only_named").search(sentence)
-    if cue is None or pattern("only_named").search(aligned.text):
+    cue = aligned.shares[0] >= _COPIED_WHOLLY and pattern("only_named").search(sentence)
+    if not cue or pattern("only_named").search(aligned.text):
         return None
     behind = {word.stem for word in words(sentence[cue.end() :], aligned.passages.language)}
     held = sum([weight for each, weight in aligned.weights.items() if each in behind])

@@ -10,25 +10,15 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from operator import mul
 from typing import Any, NamedTuple, Self
 
-from monitor.scoring.local.passages import ALIGNMENT_FEATURES
 from monitor.scoring.local.reading import CLAIM_FEATURES
 from monitor.scoring.local.records import RECORD_FEATURES
 
 COEFFICIENTS = "coefficients.v7.json"
-#: Figures of claims that a response has as well: their mean, and their sum.
-_MEAN = tuple(name for name in ALIGNMENT_FEATURES if name != "log_length")
-_SUM = (
-    *("numbers_absent", "number_conflict", "names_absent"),
-    *RECORD_FEATURES,
-)
-RESPONSE_FEATURES = (
-    *("worst", "mean", "log_claims"),
-    *(f"mean_{name}" for name in _MEAN),
-    *(f"sum_{name}" for name in _SUM),
-)
+#: Features of claims of which a response has the sum.
+_SUM = ("number_conflict", "names_absent", *RECORD_FEATURES)
+RESPONSE_FEATURES = ("worst", "mean", "log_claims", *(f"sum_{name}" for name in _SUM))
 _STEEPEST = 30.0  # beyond it exp() only makes noise
 
 
@@ -88,10 +78,8 @@ def response_features(claims: Sequence[Sequence[float]], odds: Sequence[float]) 
     Return the figures of a response in the order of ``RESPONSE_FEATURES``.
 
     *claims* has at least one row of ``CLAIM_FEATURES``, *odds* the log odds of each of being
-    supported. Means weigh claims by their length in words, sums are given as ``log(1 + sum)``.
+    supported. Sums are given as ``log(1 + sum)``.
     """
     columns = dict(zip(CLAIM_FEATURES, zip(*claims, strict=True), strict=True))
-    lengths = [*map(math.exp, columns["log_length"])]
-    means = [sum(map(mul, lengths, columns[name])) / sum(lengths) for name in _MEAN]
     sums = [math.log1p(sum(columns[name])) for name in _SUM]
-    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *means, *sums]
+    return [min(odds), sum(odds) / len(odds), math.log(len(odds)), *sums]

@@ -65,6 +65,10 @@ class Passages:
         """Return the first hundred sentences that hold a word, ascending."""
         return self.index.get(stem, ())
 
+    def tells(self, stem: str) -> float:
+        """Return how much a stem tells: rare ones more than common ones."""
+        return self._tells[len(self.holders(stem))]
+
     def weigh(self, tokens: Iterable[Word]) -> dict[str, float]:
         """Return how much every content stem tells, each once: rare ones more than common ones."""
         tells, known = self._tells, self.index.get
@@ -202,12 +206,9 @@ ALIGNMENT_FEATURES = (
     "covered",  # share of its information that the passages hold
     "covered_two",  # the same of its best two sentences
     "novel_run",  # log of the longest run of informative words that no passage holds
-    "log_length",  # log of its words
     "runs",  # how much is copied in long pieces: squared lengths of runs in the best sentences
-    "numbers_absent",  # share of its numbers that neither the passages nor the question hold
-    "number_conflict",  # a number is absent from what is otherwise covered
+    "number_conflict",  # a number is new, to the question as well, in what is otherwise covered
     "names_absent",  # share of its capitalised words that no passage holds
-    "name_conflict",  # a name is absent from what is otherwise covered
 )
 _MOST_COMPARED = 40  # numbers, and names, of one claim: a bound on time
 _NOTHING = 1e-9  # what rounding leaves of a sum
@@ -273,12 +274,9 @@ class Aligned:
             held / self.total if self.weights else 1.0,
             two,
             math.log1p(novel),
-            math.log(max(len(stems), 1)),
             runs,
-            sum(made_up) / max(len(made_up), 1),
             any(made_up) * two * two,
             sum(absent) / max(len(absent), 1),
-            any(absent) * two * two,
         ]
 
 

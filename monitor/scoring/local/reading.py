@@ -20,7 +20,6 @@ from monitor.scoring.local.changes import WordChange, changed_details
 from monitor.scoring.local.hours import changed_hours
 from monitor.scoring.local.passages import (
     ALIGNMENT_FEATURES,
-    PREFIX,
     Aligned,
     Passages,
     flatten,
@@ -44,12 +43,8 @@ CLAIM_FEATURES = (*ALIGNMENT_FEATURES, *RECORD_FEATURES)
 
 #: Characters of a query, and of an output beside it, that are compared: a bound on time.
 MOST_QUERY_CHARS = 40_000
-#: Below this share of its information in the passages, word beginnings included, a claim with
-#: so many new words is from nowhere.
-ABSENT_BELOW, FEWEST_MISSING = 0.1, 2
 #: A text that is one block of code.
 _FENCED = re.compile(r"^\s*```[^\n]*\n(.*)```\s*$", re.DOTALL)
-_LONGEST_WORD = 60  # characters
 _BRIEF = 35  # words
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
@@ -61,7 +56,11 @@ class ReadClaim(NamedTuple):
     aligned: Aligned
     values: tuple[float, ...]  #: in the order of ``CLAIM_FEATURES``
     changes: tuple[WordChange, ...]  #: details changed in what is otherwise copied
-    absent: bool  #: the passages hold (nearly) none of its words
+
+    @property
+    def covered(self) -> float:
+        """Share of its information that the passages hold, in [0, 1]."""
+        return self.values[CLAIM_FEATURES.index("covered")]
 
 
 class ReadSentence(NamedTuple):
@@ -97,12 +96,9 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
     found, marked = split_sentences(stated), "\n" in stated or "`" in stated
     unstated, attributes = headings_and_code(stated) if marked else (), read_attributes(passages)
     asked = frozenset(word.stem for word in words(asked_for, in_language) if word.content)
-    # An answer of one word states just that; in a sentence it may be another word for an old one.
-    is_word = len(output) < _LONGEST_WORD and len(words(without_mentions(output))) == 1
-    fewest = 1 if is_word else FEWEST_MISSING
 
     def read_part(text: str) -> ReadClaim:
-        return read_claim(without_mentions(text), passages, attributes, asked, fewest)
+        return read_claim(without_mentions(text), passages, attributes, asked)
 
     said = [without_mentions(text) for text in found[:MOST_SENTENCES]]
     for each in {ENGLISH, in_language}:
@@ -124,25 +120,15 @@ def read_claim(
     passages: Passages,
     attributes: Sequence[Attribute] = (),
     query: frozenset[str] = frozenset(),
-    fewest: int = FEWEST_MISSING,
 ) -> ReadClaim:
-    """
-    Compare one claim with the passages; *query* holds the stems of the question.
-
-    With *fewest* words missing, and nearly nothing there, it is absent.
-    """
+    """Compare one claim with the passages; *query* holds the stems of the question."""
     aligned = Aligned(claim, passages)
-    figures, weights = aligned.figures(query), aligned.weights
-    if passages.has_records:  # a record tells the same in other words: nothing is absent
+    figures = aligned.figures(query)
+    if passages.has_records:
         values, changes = compare(aligned, attributes)
-        return ReadClaim(aligned, (*figures, *values), changes, absent=False)
-    absent = len([each for each in weights if each not in passages.index]) >= fewest
-    if absent:
-        long = [(each[:PREFIX], w) for each, w in weights.items() if len(each) >= PREFIX - 1]
-        known = sum([weight for each, weight in long if each in passages.prefixes])
-        absent = known < ABSENT_BELOW * aligned.total
+        return ReadClaim(aligned, (*figures, *values), changes)
     changes = changed_details(aligned) or changed_hours(aligned)
-    return ReadClaim(aligned, (*figures, 0.0, 0.0, 0.0), changes, absent)
+    return ReadClaim(aligned, (*figures, 0.0, 0.0), changes)
 
 
 def script(text: str) -> str | None:

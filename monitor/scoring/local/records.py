@@ -18,8 +18,8 @@ from monitor.scoring.local.changes import WordChange
 from monitor.scoring.local.hours import changed_hours
 from monitor.scoring.local.passages import Aligned, Passages, as_written
 
-#: Of a claim about a record: keys with which it agrees, which it contradicts, which say nothing.
-RECORD_FEATURES = ("attributes_agree", "attributes_conflict", "attributes_unknown")
+#: Of a claim about a record: how many keys it contradicts, and how many of its keys say nothing.
+RECORD_FEATURES = ("attributes_conflict", "attributes_unknown")
 
 _MOST_ATTRIBUTES = 2_000
 #: A line with what is nested in a key, and what a line says yes, no or nothing to.
@@ -106,10 +106,9 @@ def compare(
                 certain.append((WordChange("", told), said))
         elif not (said and elsewhere):
             found["unknown"] += 1
-    values = tuple(float(found[each]) for each in ("agree", "conflict", "unknown"))
     # of several attributes it may be another that a claim denies
-    plain = [change for change, said in certain if said or sum(values) == 1]
-    return values, (*changed_hours(aligned), *plain)
+    plain = [change for change, said in certain if said or found.total() == 1]
+    return (float(found["conflict"]), float(found["unknown"])), (*changed_hours(aligned), *plain)
 
 
 # --- what a claim denies ---

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import permutations
 from typing import NamedTuple
 
 from monitor.format import percent
 from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import common_words, is_ordinal, language_of, listed, words
 from monitor.scoring.local.logistic import Logistic, probability
-from monitor.scoring.local.passages import PREFIX, Aligned, Passages
+from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 from monitor.scoring.local.requests import (
     asks_nothing,
@@ -26,49 +25,37 @@ from monitor.scoring.local.requests import (
     begins_with_yes_or_no,
     creates,
     is_small_talk,
+    lacks_figure,
     only_yes_or_no_is_asked,
     pattern,
     retells,
     transforms,
-    type_of_answer,
+    without_courtesy,
     without_yes_or_no,
 )
-from monitor.scoring.local.times import plain_times
 
 RELEVANCE_FEATURES = (
-    "query_covered",  # share of the query's information that the answer takes up
-    "query_covered_near",  # the same, where words that begin alike count
-    "novel_share",  # share of the answer's informative words that the query does not have
+    "query_covered",  # share of the query's information in the answer; beginnings of words count
     "refusal",  # share of its sentences that decline
     "passages_on_query",  # share of its new words from passages that speak of the query
-    "type_misses",  # the kind of thing that is asked for (a person, a number) is not there
-    "no_type",  # no such kind is asked for
-    "repeats",  # share of the answer's words that it said before
     "first_person",
 )
 #: A figure of relevance where an embedding model is configured, see `Meaning`.
 MEANING = "meaning"
 #: What becomes of a relevance that is settled: the answer does what is asked, or it does not.
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
-_TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
-_FEW_COMMON = 2  # common words that do not show a language
-_KNOWN = 0.3  # share of a request's information that the passages have, to tell by words
-_HALF = 0.5  # share of a question from which on a sentence surely is about it
-_ROUNDING = 1e-9
 _EVEN = 0.5  # below it words speak against an answer
-_TERSE = 12  # words of an answer that is a number or a name
-_FEW_ASKED, _FEW_SAID = 3, 4  # words of a question and an answer that say too little to compare
-_BRIEF = 8  # words of an answer that is a figure, and hardly more
-_BEGUN = 4  # letters by which the few words of a terse answer are those of the passages
+_TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
+_BRIEF = 4  # words of a label
+_FEW_COMMON = 2  # common words that do not show a language
+_KNOWN = 0.3  # share of a request's information from which on passages are about it
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
-#: "2 × 9.80 = 19.60"
+#: "2 × 9.80 = 19.60", "(28 + 14)", "240 / 12"
 _CALCULATION = re.compile(
-    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·]\s?[^\w\n]{0,3}\d"
+    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·+]\s?[^\w\n]{0,3}\d|\d\s[\u2212/]\s\d"
 )
 _DIFFERENCE = pattern("more", r"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{})\b")  # "2 GB more"
-_FIGURE = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
-_MOST_FIGURES, _RARE = 60, 10
-_PERIODS = (2.0, 7.0, 12.0, 24.0, 52.0, 60.0, 100.0, 365.0)  # of how many others one consists
+_FIGURE, _MOST_FIGURES = re.compile(r"\d{1,12}(?:\.\d{1,6})?"), 60
 #: Questions, each paired with the answer to another one.
 UNRELATED = (
     ("How do I reset my password?", "The museum is closed on Mondays."),
@@ -97,130 +84,85 @@ CALCULATED = Settled(None, "calculated")
 
 def settle(query: str, output: str, reading: Reading, relevance: float | None) -> Settled | None:
     """
-    Judge an answer that is very short, or to what is not a plain question; None for all others.
+    Judge an answer to what is not a plain question; None for all others.
 
     *relevance* is what the model of shared words says, in [0, 1], or None if it says nothing.
     """
-    if is_small_talk(query):
+    if _chats(query, output, reading):
         return Settled(None, "small_talk")
     if transforms(query):
         return _judge_transformed_text(query, output, reading)
     if _only_chooses(query, reading) or (creates(query) and (relevance or 0.0) < DOES_AT_LEAST):
         return INSTRUCTION
-    if calculates(query, output, reading):
+    if may_be_calculated(query, output, reading):
         return CALCULATED
-    judged = _judge_short_answer(query, output, reading, relevance)
-    doubtful = judged is None and relevance is not None and 0.0 < relevance < _EVEN  # no echo
-    return UNCLEAR if doubtful and _cannot_be_compared(query, reading) else judged
+    if begins_with_yes_or_no(output) and only_yes_or_no_is_asked(query):
+        asked = {word.stem for word in words(query, reading.passages.language)}
+        rest = words(without_yes_or_no(output), reading.passages.language)
+        adds_nothing = all(word.stem in asked for word in rest if word.content)
+        if adds_nothing or most_taken(reading) >= _TAKEN:
+            return Settled(max(relevance or 0.0, DOES_AT_LEAST), YES_NO)
+    return None
 
 
 def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settled:
-    """Judge a summary or another form of the passages."""
+    """Judge a summary, or another form of the passages, by what it takes up of them."""
     taken = most_taken(reading)
-    translates = asks_translation(query) or is_in_another_language(
-        f"{query} {output}", reading.passages
-    )
-    if translates or not reading.claims or _NOT_TAKEN < taken < _TAKEN:
+    if asks_translation(query) or not reading.claims or _NOT_TAKEN <= taken < _TAKEN:
         return INSTRUCTION
     if taken >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
+    if is_in_another_language(f"{query} {output}", reading.passages):
+        return INSTRUCTION
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
+
+
+def _chats(query: str, output: str, reading: Reading) -> bool:
+    """Return whether *query* is small talk, or asks the assistant what no passage is about."""
+    passages = reading.passages
+    if is_small_talk(query):
+        return True
+    if len(passages) == 0 or any(each.refuses for each in reading.sentences):
+        return False
+    asked, known = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language)), 0.0
+    for stem, weight in asked.items():
+        known += weight * (stem in passages.index or stem[:PREFIX] in passages.prefixes)
+    speaks_to_it = pattern("you").search(without_courtesy(query)) is not None
+    unknown = known <= _KNOWN * sum(asked.values())
+    of_firm = pattern("firm").search(query) or pattern("we").search(output)
+    return unknown and speaks_to_it and not of_firm
 
 
 def most_taken(reading: Reading) -> float:
     """Return how much of one claim of an answer the passages hold, at most, in [0, 1]."""
-    return max((claim.values[0] for claim in reading.claims), default=0.0)
-
-
-def _judge_short_answer(
-    query: str, output: str, reading: Reading, relevance: float | None
-) -> Settled | None:
-    """Judge an answer that has too few words to share some with its question."""
-    in_language = reading.passages.language
-    said, asked = (words(plain_times(text, in_language), in_language) for text in (output, query))
-    known = {word.stem for word in asked if word.content}
-    if begins_with_yes_or_no(output) and only_yes_or_no_is_asked(query):
-        rest = words(without_yes_or_no(output), in_language)
-        bare = not any(word.content and word.stem not in known for word in rest)
-        if bare or most_taken(reading) >= _TAKEN:
-            return Settled(max(relevance or 0.0, DOES_AT_LEAST), YES_NO)
-    if relevance is None or relevance >= _EVEN or len(said) > _TERSE:
-        return None
-    told = {word.stem for claim in reading.claims for word in claim.aligned.found}
-    begun = {stem[:_BEGUN] for stem in told}
-    new = [word for word in said if word.content and word.stem not in known]
-    copied = bool(new) and all(word.stem[:_BEGUN] in begun for word in new)
-    asks_figure = pattern("asks_figure").search(query) is not None
-    is_figure = asks_figure and any(word.number for word in new)
-    if copied and is_figure and not known.isdisjoint(told):
-        return Settled(DOES_AT_LEAST, "It is a figure from a sentence about the question.")
-    says_little = copied and len(said) <= _FEW_SAID and len(known) <= _FEW_ASKED
-    is_brief = is_figure and len(said) <= _BRIEF and most_taken(reading) > _NOT_TAKEN
-    return Settled(None, "terse_answer") if says_little or is_brief else None
-
-
-def _cannot_be_compared(query: str, reading: Reading) -> bool:
-    """
-    Return whether a request hardly has a word of its passages, so that words cannot tell of it.
-
-    It asks nothing, or what it gets states nothing and declines nothing.
-    """
-    if len(reading.passages) == 0 or _known(query, reading.passages) >= _KNOWN:
-        return False
-    if not any(each.claim or each.refuses for each in reading.sentences):
-        return True
-    return asks_nothing(query) and most_taken(reading) > _NOT_TAKEN
-
-
-def is_near(reading: Reading, query: str) -> bool:
-    """
-    Return whether an answer is from the sentence about a question, or from the one beside it.
-
-    No sentence may hold half of the question.
-    """
-    passages, asked = reading.passages, Aligned(query, reading.passages)
-    if not asked.evidence or asked.shares[0] >= _HALF:
-        return False
-    least = asked.shares[0] - _ROUNDING
-    about = {n for each in asked.weights for n in passages.holders(each)}
-    about = {n for n in about if asked.share(sentence=n) >= least}
-    taken = {n for claim in reading.claims for n in claim.aligned.evidence[:1]}
-    passage = [number for number, _ in passages.sentences]
-    return any(abs(n - m) <= 1 and passage[n] == passage[m] for n in about for m in taken)
-
-
-def _known(query: str, passages: Passages) -> float:
-    """Return the share of the information of *query* that the passages have, or begin alike."""
-    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
-    held = [
-        weight
-        for stem, weight in asked.items()
-        if stem in passages.index or stem[:PREFIX] in passages.prefixes
-    ]
-    return sum(held) / sum(asked.values()) if asked else 1.0
+    return max((claim.covered for claim in reading.claims), default=0.0)
 
 
 # --- answers that are not meant to be in the words of their passages ---
 
 
-def in_other_words(query: str, output: str, reading: Reading, skipped: str) -> bool:
+def in_other_words(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether *output* is not meant to be in the words of its passages.
 
-    It is in another language, a translation, a calculation, or a label or a text of its own that a
-    request asks for, of which no statement is changed. *skipped* is why relevance is skipped.
+    It is in another language, calculated, small talk (unless it only states, with figures), or a
+    label or a text of its own that a request asks for, of which no statement is changed.
     """
-    taken, instructed = most_taken(reading), skipped == INSTRUCTION.reason
-    brief = len(words(output)) <= _FEW_SAID
+    states = len(reading.claims) == len(reading.sentences)
+    figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
     changes = [change for claim in reading.claims for change in claim.changes]
-    changed, certain = changes or reading.passages.has_records, any(c.certain for c in changes)
+    is_label = len(words(output)) <= _BRIEF and creates(query)
+    works_on = most_taken(reading) > _NOT_TAKEN and (asks_nothing(query) or creates(query))
+    is_own = is_label or works_on or retells(query) or asks_translation(query)
     return (
-        (taken < _TAKEN and is_in_another_language(f"{query} {output}", reading.passages))
-        or (instructed and (asks_translation(query) or (brief and creates(query))))
+        (is_own and not changes and not reading.passages.has_records)
         or _only_chooses(query, reading)
-        or (calculates(query, output, reading) and not certain)
-        or (not changed and retells(query))
-        or (not changed and taken > _NOT_TAKEN and (asks_nothing(query) or creates(query)))
+        or (_chats(query, output, reading) and not (states and figures))
+        or is_in_another_language(f"{query} {output}", reading.passages)
+        or (
+            may_be_calculated(query, output, reading)
+            and not any(change.certain for change in changes)
+        )
     )
 
 
@@ -239,39 +181,37 @@ def _only_chooses(query: str, reading: Reading) -> bool:
     label = {word.stem for word in said if word.content}
     asked = {word.stem for word in words(query[:MOST_QUERY_CHARS], in_language)}
     is_label = bool(label) and label <= asked and label.isdisjoint(reading.passages.index)
-    of_text = creates(query) or pattern("of_text").search(query)
-    return is_label and of_text is not None and not any(word.number for word in said)
+    of_text = creates(query) or pattern("of_text").search(query) is not None
+    return is_label and of_text and not any(word.number for word in said)
 
 
-def calculates(query: str, output: str, reading: Reading) -> bool:
+def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     """
-    Return whether all new figures of an answer may be calculated, each from two others or one.
+    Return whether the new figures of an answer may be calculated.
 
-    There must be cause: it shows how, or *query* asks for a sum or has figures of its own.
+    It shows how, or calls them a difference, *query* asks for a sum, or each results from a figure
+    of *query* and one of the query or the passages.
     """
-    passages = reading.passages
-    said_by_user = words(query[:MOST_QUERY_CHARS], passages.language)
-    asked = {w.stem for w in said_by_user if w.number and not is_ordinal(w)}
-    said = {w.stem for c in reading.claims for w in c.aligned.tokens if w.number}
-    new = _values(said - passages.index.keys() - asked)
-    if not new or _CALCULATION.search(output):
-        return bool(new)
-    asks = pattern("calculates").search(query) or _DIFFERENCE.search(output)
-    # small whole figures come out by chance
-    counts = not asked <= passages.index.keys() and all(each >= _RARE or each % 1 for each in new)
-    if not (asks or counts):
+    in_language, known = reading.passages.language, reading.passages.index.keys()
+    said_by_user = words(query[:MOST_QUERY_CHARS], in_language)
+    asked = {word.stem for word in said_by_user if word.number and not is_ordinal(word)}
+    said = {w.stem for claim in reading.claims for w in claim.aligned.tokens if w.number}
+    new, told, own = said - known - asked, _figures(sorted(known)), _figures(sorted(asked))
+    if not new:
         return False
-    told = [word.stem for each in passages.words for word in each if word.number]
-    held = {*_values([*sorted(asked), *dict.fromkeys(told)])[:_MOST_FIGURES]}
-    results = {each for a, b in permutations(held, 2) for each in (a + b, a - b)}
-    for b in {*held, *_PERIODS} - {0.0}:
-        factors = (b, 1 / b, b / 100, 1 - b / 100, 1 + b / 100)
-        results |= {a * each for a in held for each in factors if a != b}
-    exact = {round(each, 2) for each in results}
-    return all(round(each, 2) in exact for each in new)
+    differing = {w.stem for match in _DIFFERENCE.finditer(output) for w in words(match[0])}
+    if _CALCULATION.search(output) or new <= differing or pattern("calculates").search(query):
+        return True
+    results = {
+        round(result, 2)
+        for a in own[:_MOST_FIGURES]
+        for b in (*told[:_MOST_FIGURES], *own[:_MOST_FIGURES])
+        for result in (a + b, abs(a - b), a * b, a * b / 100, b / (a or 1.0))
+    }
+    return len(_figures(new)) == len(new) and results.issuperset(_figures(new))
 
 
-def _values(stems: Iterable[str]) -> list[float]:
+def _figures(stems: Iterable[str]) -> list[float]:
     """Return the values of those stems that are plain figures."""
     plain = [each.replace(",", ".") for each in stems]
     return [float(each) for each in plain if _FIGURE.fullmatch(each)]
@@ -296,18 +236,18 @@ def by_shared_words(
     if not (adds or asks_yes_or_no(query) or _CHOICE.search(query)):
         return Settled(0.0, "It adds nothing to the question.")
     values = relevance_features(query, output, reading.sentences, reading.passages)
-    features = dict(zip(RELEVANCE_FEATURES, values, strict=True))
+    covered, refusal, near, _ = values
     score = probability(model.log_odds(values if meaning is None else [*values, meaning]))
-    if features["refusal"] >= 1:
-        return Settled(score, "It declines to answer.", counted=True)
-    covered, near = features["query_covered_near"], features["passages_on_query"]
+    if refusal >= 1:
+        return Settled(score, "It declines to answer.")
     reason = f"It takes up {percent(covered, 0)} of what the question names"
     if near > covered:
         reason += f"; {percent(near, 0)} of its other words are in sentences about that"
     if meaning is not None:
         reason += f"; {percent(meaning, 0)} similar in meaning"
-    reason += ", without the kind of thing that is asked for." if features["type_misses"] else "."
-    return Settled(score, reason, counted=not features["type_misses"])
+    if score >= _EVEN and len(reading.passages) and lacks_figure(query, said):
+        return UNCLEAR
+    return Settled(score, f"{reason}.", counted=meaning is None)
 
 
 def relevance_features(
@@ -317,24 +257,16 @@ def relevance_features(
     asked, said = (words(t[:MOST_QUERY_CHARS], passages.language) for t in (query, output))
     question = passages.weigh(asked)
     answer = {word.stem for word in said if word.content}
-    total = sum(question.values()) or 1.0
     beginnings = {word[:PREFIX] for word in answer}
-    covered = sum(weight for word, weight in question.items() if word in answer)
-    near = sum(w for word, w in question.items() if word[:PREFIX] in beginnings)
+    covered = sum(weight for word, weight in question.items() if word[:PREFIX] in beginnings)
     new = answer - question.keys()
     speaking = {number for word in question for number in passages.holders(word)}
     on_query = sum(not speaking.isdisjoint(passages.holders(word)) for word in new)
     first_person = listed("first_person")
-    fits, misses = type_of_answer(query, output, said)
     return [
-        covered / total,
-        near / total,
-        len(new) / max(len(answer), 1),
+        covered / (sum(question.values()) or 1.0),
         sum(each.refuses for each in sentences) / max(len(sentences), 1),
         on_query / max(len(new), 1),
-        misses,
-        float(not (fits or misses)),
-        1 - len({word.stem for word in said}) / max(len(said), 1),
         sum([word.stem in first_person for word in said]) / max(len(said), 1),
     ]
 

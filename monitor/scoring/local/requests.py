@@ -15,7 +15,6 @@ from monitor.scoring.language import Word, language, listed, words
 _MOST_READ = 1_000  # characters of a request
 _BEGINNING = 8  # words that say what a request is
 _MOST_TALK = 10  # words of small talk
-_LONGEST_NAME = 3  # words
 _YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
 
 
@@ -41,30 +40,36 @@ def is_small_talk(query: str) -> bool:
 
 def transforms(query: str) -> bool:
     """Return whether *query* wants a summary, a translation or another form of a text."""
-    return bool(pattern("transform", r"(?:{})\b").match(_task(query))) or asks_translation(query)
+    return _begins("transform", query) or asks_translation(query)
 
 
 def creates(query: str) -> bool:
     """Return whether *query* wants something new, which words cannot judge."""
-    return retells(query) or pattern("create", r"(?:{})\b").match(_task(query)) is not None
+    return _begins("create", query) or retells(query)
 
 
 def retells(query: str) -> bool:
-    """Return whether *query* wants a text in simple words, or in a headline."""
-    return pattern("audience", r"(?:{})\b").match(_task(query)) is not None
+    """Return whether *query* wants a text in simple words, in a headline, or a joke."""
+    return _begins("audience", query)
+
+
+def _begins(name: str, query: str) -> bool:
+    """Return whether *query* begins with a turn of phrase, behind the words that are polite."""
+    return pattern(name, r"(?:{})\b").match(without_courtesy(query)) is not None
 
 
 def asks_translation(query: str) -> bool:
     """Return whether *query* wants a text in a language that it names."""
-    beginning = " ".join(_task(query).split()[:_BEGINNING])
-    is_question = pattern("wh").match(beginning) or _task(query).endswith("?")
+    task = without_courtesy(query)
+    beginning = " ".join(task.split()[:_BEGINNING])
+    is_question = pattern("wh").match(beginning) or task.endswith("?")
     names_one = not is_question and pattern("in_language").search(beginning)
     return bool(pattern("translate").search(beginning) or names_one)
 
 
 def asks_nothing(query: str) -> bool:
     """Return whether *query* works on a text or makes one: no question, complaint or keywords."""
-    query, task = query[:_MOST_READ].strip(), _task(query)
+    query, task = query[:_MOST_READ].strip(), without_courtesy(query)
     task = task.rstrip("? ") if task != query else task  # "Could you shorten that?"
     return not asks(task) and pattern("of_sentences").search(query) is not None
 
@@ -79,7 +84,7 @@ def asks(query: str) -> bool:
 
 def asks_again(query: str) -> bool:
     """Return whether *query* begins by asking for what was said before: "Again, please"."""
-    return pattern("again", r"^\W*(?:{})").search(query) is not None
+    return pattern("again", r"\b(?:{})").search(without_courtesy(query)) is not None
 
 
 def leans(query: str) -> bool:
@@ -92,7 +97,7 @@ def _bare(query: str) -> str:
     return query[:_MOST_READ].strip().strip("¿¡").strip()
 
 
-def _task(query: str) -> str:
+def without_courtesy(query: str) -> str:
     """Return *query* without the words that make a request polite."""
     return pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", _bare(query))
 
@@ -126,22 +131,15 @@ def begins_with_yes_or_no(output: str) -> bool:
 
 def without_yes_or_no(output: str) -> str:
     """Return *output* without the yes or no that it begins with."""
-    return pattern("plain_yes_no", _YES_OR_NO).sub("", output)
+    return pattern("plain_yes_no", _YES_OR_NO).sub("", output, count=1)
 
 
-def lacks_reason(query: str, told: str) -> bool:
-    """Return whether *query* asks why, and *told* gives no reason."""
-    return bool(pattern("asks_why").search(query)) and not pattern("because").search(told)
+def asks_why(query: str) -> bool:
+    """Return whether *query* asks for a reason."""
+    return pattern("asks_why").search(query) is not None
 
 
-def type_of_answer(query: str, output: str, said: Sequence[Word]) -> tuple[float, float]:
-    """Return whether the kind of thing asked for (a person, a date, a number) is there, missing."""
-    if pattern("asks_name").search(query):
-        named_first = said[:1] if len(said) <= _LONGEST_NAME else ()  # a sentence begins so anyway
-        fits = any(word.capital for word in (*named_first, *said[1:]))
-    elif pattern("asks_number").search(query):
-        fits = any(word.number for word in said)
-    else:
-        says = pattern("says_yes_no", r"\W*(?:{})\b").match(output)
-        return float(says is not None and asks_yes_or_no(query)), 0.0
-    return float(fits), float(not fits)
+def lacks_figure(query: str, said: Sequence[Word]) -> bool:
+    """Return whether *query* asks for a number, a time of day or a year, and *said* has none."""
+    asks_one = pattern("asks_number", r"\W*(?:and |so )?(?:{})\b").match(query) is not None
+    return asks_one and not any(word.number for word in said)

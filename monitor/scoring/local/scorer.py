@@ -16,7 +16,7 @@ from typing import Any
 
 from monitor.format import percent
 from monitor.models import Interaction
-from monitor.models.evaluation import OWN_MOST
+from monitor.models.evaluation import OWN_LEAST, OWN_MOST
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import (
@@ -35,9 +35,7 @@ from monitor.scoring.local.logistic import (
 )
 from monitor.scoring.local.passages import Aligned, Passages
 from monitor.scoring.local.reading import (
-    ABSENT_BELOW,
     CLAIM_FEATURES,
-    FEWEST_MISSING,
     ReadClaim,
     Reading,
     read,
@@ -45,7 +43,6 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
-    INSTRUCTION,
     MEANING,
     RELEVANCE_FEATURES,
     UNCLEAR,
@@ -53,31 +50,25 @@ from monitor.scoring.local.relevance import (
     Settled,
     by_shared_words,
     in_other_words,
-    is_near,
     settle,
 )
 from monitor.scoring.local.requests import (
-    asks_again,
-    asks_nothing,
-    lacks_reason,
+    asks_why,
+    lacks_figure,
     leans,
     named,
-    type_of_answer,
 )
 from monitor.scoring.sentences import split_statements
 
-#: The most that is left of a probability where a copied claim changes a detail.
-CONTRADICTED_AT_MOST = 0.15
-#: The most that is left of a claim of which the passages hold (nearly) nothing.
-ABSENT_AT_MOST = 0.15
+#: The most that is left of a probability where a copied claim changes a detail, and where the
+#: passages hold no word of any claim.
+CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST = 0.15, 0.15
 PASS_SCORE = 0.7
 _SUPPORTED = 0.5
 #: Share of a question from which on passages count as holding its answer.
 _HELD = 0.6
 #: Share from which on it is not clear that they hold no answer.
 _TOUCHED = 0.3
-#: Requests of which earlier turns may say what they are about.
-_FOLLOWED = frozenset({"terse_answer", "instruction", UNCLEAR.reason})
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
@@ -122,10 +113,10 @@ class LocalJudge:
         self._asked, self._asked_alone = (
             Logistic.by_kind(data[name], features)[""] for name in ("relevance", "relevance_alone")
         )
-        rules = (CONTRADICTED_AT_MOST, ABSENT_AT_MOST, ABSENT_BELOW, FEWEST_MISSING, pass_score)
+        rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-20-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-21-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 
@@ -140,39 +131,30 @@ class LocalJudge:
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(query, contexts, output)
         relevance, reason, counted = self._relevance(interaction, reading)
-        if reason == "small_talk" and not (  # of statements alone, with figures
-            len(reading.claims) == len(reading.sentences)
-            and any(word.number for each in reading.claims for word in each.aligned.tokens)
-        ):
-            reading = reading._replace(
-                sentences=[each._replace(claim=None) for each in reading.sentences]
-            )
         claims, groundedness = self._groundedness(reading)
-        declines = groundedness is None and len(reading.passages) > 0
-        declines = declines and any(each.refuses for each in reading.sentences)
+        refuses = len(reading.passages) > 0 and any(each.refuses for each in reading.sentences)
+        declines = groundedness is None and refuses
         wrong = _wrong_refusal(reading, interaction) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
-        elif declines and query and Aligned(named(query), reading.passages).shares[1] >= _TOUCHED:
-            relevance, reason, _ = UNCLEAR  # whether the passages hold the answer cannot be known
-        elif groundedness is not None and relevance is not None and relevance < _SUPPORTED:
-            # it declines, and tells what the passages hold instead: its words are not those asked
-            first = any(each.refuses for each in reading.sentences[:1])
-            if first and _wrong_refusal(reading, interaction) is None:
-                relevance, reason = None, "right_refusal"
-            elif counted and groundedness >= _SUPPORTED and is_near(reading, query):
-                # about as many of such answers were right as wrong
-                relevance, reason, _ = UNCLEAR
-        # from this line on, no answer fails unless a user says so
+        # at OWN_MOST and above, no answer fails unless a user sets a higher line
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
-        skipped = reason if relevance is None else ""
+        readable = not (fails and in_other_words(query, output, reading))
+        # Of low relevances by shared words, as many are right as wrong, unless groundedness is low.
+        supported = groundedness is None or groundedness >= OWN_LEAST or not readable
+        doubtful = counted and relevance is not None and relevance < _SUPPORTED and supported
+        if wrong is None and query:
+            if declines and Aligned(named(query), reading.passages).shares[1] >= _TOUCHED:
+                relevance, reason, _ = UNCLEAR  # whether the passages hold the answer is not known
+            elif doubtful and len(reading.passages):
+                relevance, reason = None, "right_refusal" if refuses else UNCLEAR.reason
         return Judgement(
-            readable=not (fails and in_other_words(query, output, reading, skipped)),
+            readable=readable,
             claims=claims,
             groundedness=groundedness,
             relevance=relevance,
             relevance_reason=reason,
-            relevance_skipped=skipped,
+            relevance_skipped=reason if relevance is None else "",
             declined_rightly=declines and wrong is None and relevance is not None,
             claims_not_judged=reading.not_judged,
             duration_ms=(time.perf_counter() - started) * 1000,
@@ -195,7 +177,7 @@ class LocalJudge:
             odds = [*map(self._claim[reading.kind].log_odds, values)]
             supports = _capped(odds, read_claims)
             pooled = self._response[reading.kind].log_odds(response_features(values, odds))
-            groundedness = probability(pooled) * probability_cap(read_claims, supports)
+            groundedness = probability(pooled) * probability_cap(read_claims)
             shifted = iter(_shifted_to(supports, groundedness))
         claims: list[Claim] = []
         for text, refuses, claim in reading.sentences:
@@ -226,11 +208,8 @@ class LocalJudge:
         found = by_shared_words(query, output, reading, model, meaning)
         settled = settle(query, output, reading, found.relevance)
         alone = settled or found
-        if interaction.history and (settled is None or settled.reason in _FOLLOWED):
+        if interaction.history and (settled is None):
             alone = follow(query, interaction.history, output, reading, alone) or alone
-            doubtful = (alone.relevance or 0.0) < _SUPPORTED and not leans(query)
-            if doubtful and (asks_nothing(query) or asks_again(query)):
-                return INSTRUCTION  # "shorter, please": of what was said before
         return alone
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:
@@ -256,28 +235,21 @@ class LocalJudge:
         return _claim(text, verdict, support, reason, claim.aligned, at)
 
 
-def probability_cap(claims: Sequence[ReadClaim], supports: Sequence[float]) -> float:
+def probability_cap(claims: Sequence[ReadClaim]) -> float:
     """
     Return the most that is left of a response with a changed claim, or one from nowhere.
 
-    A model of counted evidence sees one word of ten changed; to a reader the claim is wrong.
-    With a claim of which the passages hold nothing, at most the share of supported claims is
-    left. The order among such responses of one share stays as the model has it.
+    A model of counted evidence sees one word of ten changed; to a reader the claim is wrong. The
+    order among such responses stays as the model has it.
     """
     if any(claim.changes for claim in claims):
         return CONTRADICTED_AT_MOST
-    if any(claim.absent for claim in claims):
-        return max(sum(each >= _SUPPORTED for each in supports) / len(supports), ABSENT_AT_MOST)
-    return 1.0
+    return UNKNOWN_AT_MOST if not any(claim.covered for claim in claims) else 1.0
 
 
 def _capped(odds: Iterable[float], claims: Sequence[ReadClaim]) -> list[float]:
     """Return log odds as probabilities, lowered for claims that are changed or from nowhere."""
-    return [
-        probability(o)
-        * (CONTRADICTED_AT_MOST if c.changes else ABSENT_AT_MOST if c.absent else 1.0)
-        for o, c in zip(odds, claims, strict=True)
-    ]
+    return [probability(o) * probability_cap([c]) for o, c in zip(odds, claims, strict=True)]
 
 
 def _shifted_to(supports: Sequence[float], least: float) -> list[float]:
@@ -315,11 +287,9 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
         # the sentence that holds what is different this time must hold the question before as well
         both = Aligned(f"{named(before[-1].content)} {named(query)}", passages)
         held = min(asked.shares[0], both.share(sentence=asked.evidence[0]))
-    told = " ".join(passages.sentences[number][1] for number in asked.evidence)
     found = [word for number in asked.evidence for word in passages.words[number]]
-    # without the kind of thing that is asked for (a person, a date, a number) it is not an answer
-    if held < _HELD or type_of_answer(query, told, found)[1] or lacks_reason(query, told):
-        return None
+    if held < _HELD or asks_why(query) or lacks_figure(query, found):
+        return None  # to ask why, one repeats what the passages say
     text = next(each.text for each in reading.sentences if each.refuses)
     reason = "it declines to answer, but the passages speak of what is asked"
     # It is less surely wrong than a changed detail: whether passages hold an answer is a guess.

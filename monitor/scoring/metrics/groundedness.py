@@ -158,7 +158,6 @@ def _shortened(text: str, limit: int) -> str:
         "small_talk",
         "instruction",
         "calculated",
-        "terse_answer",
         "unclear_reference",
         "right_refusal",
     ),

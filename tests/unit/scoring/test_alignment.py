@@ -19,7 +19,7 @@ def values(claim, *contexts):
 @pytest.mark.parametrize(
     ("feature", "right", "wrong"),
     [
-        ("numbers_absent", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
+        ("number_conflict", "It sells 40 kinds of bread.", "It sells 45 kinds of bread."),
         ("names_absent", "The shop is of Anna Weber.", "The shop is of Anna Miller."),
         ("novel_run", "The shop sells bread.", "The shop exports frozen pastries."),
     ],

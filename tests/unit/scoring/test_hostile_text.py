@@ -117,6 +117,17 @@ FUNCTIONS = {
     "marked": marked,
     "pack": lambda text: pack(text, [text], [text[:500]], 2_000),
     "look": lambda text: read("How long is it?", [text], text),
+    "yes or no": lambda text: JUDGE.judge(
+        make_interaction(query="Is it?", contexts=["It is."], output=f"Yes {text}")
+    ),
+    "follow-up": lambda text: JUDGE.judge(
+        make_interaction(
+            query="What about the second one?",
+            contexts=[text],
+            output="It is.",
+            history=[{"role": "assistant", "content": text}] * 3,
+        )
+    ),
     "judge": lambda text: JUDGE.judge(make_interaction(query=text, contexts=[text], output=text)),
 }
 

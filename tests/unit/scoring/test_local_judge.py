@@ -6,8 +6,7 @@ import pytest
 
 from monitor.scoring.base import ClaimVerdict
 from monitor.scoring.local.logistic import load_coefficients
-from monitor.scoring.local.reading import read
-from monitor.scoring.local.scorer import ABSENT_AT_MOST, CONTRADICTED_AT_MOST, LocalJudge
+from monitor.scoring.local.scorer import CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, LocalJudge
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
 
@@ -199,7 +198,7 @@ def test_text_is_read_when_it_is_chinese(judge):
 )
 def test_score_is_fair_when_text_is_of_another_language(judge, context, right, wrong):
     assert look(judge, right, context, query="?").groundedness >= 0.7
-    assert look(judge, wrong, context, query="?").groundedness < 0.5
+    assert look(judge, wrong, context, query="?").groundedness < 0.7
 
 
 def test_text_is_unreadable_when_its_script_is_not_split_into_words(judge):
@@ -209,40 +208,25 @@ def test_text_is_unreadable_when_its_script_is_not_split_into_words(judge):
 @pytest.mark.parametrize("query", [None, "How long does a refund take?", "Where do penguins live?"])
 @pytest.mark.parametrize("output", ["Cats can fly.", "Penguins live in Antarctica."])
 @pytest.mark.parametrize("context", [REFUND, "It takes five days."])
-def test_absent_claim_caps_its_support_and_the_groundedness(judge, query, output, context):
+def test_claim_from_nowhere_caps_its_support_and_the_groundedness(judge, query, output, context):
     judgement = look(judge, output, context, query=query)
     [claim] = judgement.claims
     assert claim.verdict is ClaimVerdict.NOT_FOUND
-    assert max(claim.support, judgement.groundedness) <= ABSENT_AT_MOST
+    assert max(claim.support, judgement.groundedness) <= UNKNOWN_AT_MOST
 
 
 @pytest.mark.parametrize("query", [None, "How long does a refund take?"])
-def test_score_is_capped_by_the_supported_share_when_a_claim_is_invented(judge, query):
+def test_score_falls_with_every_invented_claim_beside_copied_ones(judge, query):
     fine = "Shipping costs are not refunded. Refunds are paid back to the original card."
     assert look(judge, fine, REFUND, query=query).groundedness >= 0.7
     worse = look(judge, f"{fine} Penguins live in Antarctica.", REFUND, query=query)
     worst = look(judge, f"{fine} Penguins live in Antarctica. Cats can fly.", REFUND, query=query)
     assert [claim.verdict for claim in worse.claims].count(ClaimVerdict.SUPPORTED) == 2
-    assert 0.25 < worse.groundedness <= 2 / 3
-    assert worst.groundedness <= 2 / 4
+    assert worst.groundedness < worse.groundedness < 0.5
 
 
-@pytest.mark.parametrize(
-    ("output", "context"),
-    [
-        ("It is instantaneous.", REFUND),  # one new word may be another word for an old one
-        ("Refunding happens automatically.", "Refunds are paid at once."),  # a word begins alike
-        ("Visitors may log on wirelessly.", '{"name": "Corner Cafe", "WiFi": "free"}'),
-    ],
-)
-def test_possible_paraphrase_is_not_an_absent_claim(output, context):
-    [claim] = read(None, [context], output).claims
-    assert claim.aligned.missing()
-    assert not claim.absent
-
-
-@pytest.mark.parametrize("rule", ["ABSENT_AT_MOST", "ABSENT_BELOW", "FEWEST_MISSING"])
-def test_version_changes_with_the_rule_for_absent_claims(judge, monkeypatch, rule):
+@pytest.mark.parametrize("rule", ["CONTRADICTED_AT_MOST", "UNKNOWN_AT_MOST"])
+def test_version_changes_with_the_rules_for_the_highest_scores(judge, monkeypatch, rule):
     monkeypatch.setattr(f"monitor.scoring.local.scorer.{rule}", 0.2)
     assert LocalJudge().version != judge.version
 

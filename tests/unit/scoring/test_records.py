@@ -37,21 +37,20 @@ def compared(claim, *contexts):
 )  # fmt: skip
 def test_claim_agrees_when_the_record_says_the_same(claim):
     values, changes = compared(claim)
-    assert (values["attributes_agree"], changes) == (1, ())
+    assert (changes, *values.values()) == ((), 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("claim", "agrees"),
+    "claim",
     [
-        ("It has street parking that does not need tickets.", 1),
-        ("It operates without garage parking, offers WiFi.", 2),
-        ("Although it offers no outdoor seating, guests can park on the street with parking.", 2),
-        ("Restaurant reservation details are unavailable.", 1),
+        "It has street parking that does not need tickets.",
+        "It operates without garage parking, offers WiFi.",
+        "Although it offers no outdoor seating, guests can park on the street with parking.",
+        "Restaurant reservation details are unavailable.",
     ],
 )
-def test_denial_ends_where_its_clause_does(claim, agrees):
-    values, _ = compared(claim)
-    assert (values["attributes_agree"], values["attributes_conflict"]) == (agrees, 0)
+def test_denial_ends_where_its_clause_does(claim):
+    assert compared(claim)[0]["attributes_conflict"] == 0
 
 
 @pytest.mark.parametrize(
@@ -83,8 +82,7 @@ def test_claim_conflicts_when_the_record_says_the_opposite(claim, conflict):
 )
 def test_denial_holds_for_its_clause_and_its_list(claim):
     values, changes = compared(claim)
-    assert values["attributes_agree"] >= 1
-    assert (values["attributes_conflict"], changes) == (0, ())
+    assert (changes, *values.values()) == ((), 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +97,7 @@ def test_denial_holds_for_its_clause_and_its_list(claim):
 )
 def test_claim_agrees_when_it_says_that_the_record_is_silent(claim):
     values, _ = compared(claim)
-    assert values["attributes_agree"] >= 1
-    assert values["attributes_unknown"] == 0
+    assert values == {"attributes_conflict": 0, "attributes_unknown": 0}
 
 
 def test_claim_conflicts_when_it_calls_silent_what_the_record_says():
