@@ -119,18 +119,16 @@ def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settle
 
 def _chats(query: str, output: str, reading: Reading) -> bool:
     """Return whether *query* is small talk, or asks the assistant what no passage is about."""
-    passages = reading.passages
     if is_small_talk(query):
         return True
-    if len(passages) == 0 or any(each.refuses for each in reading.sentences):
-        return False
-    asked, known = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language)), 0.0
-    for stem, weight in asked.items():
-        known += weight * (stem in passages.index or stem[:PREFIX] in passages.prefixes)
-    speaks_to_it = pattern("you").search(without_courtesy(query)) is not None
-    unknown = known <= _KNOWN * sum(asked.values())
+    passages, task = reading.passages, without_courtesy(query)
     of_firm = pattern("firm").search(query) or pattern("we").search(output)
-    return unknown and speaks_to_it and not of_firm
+    refuses = any(each.refuses for each in reading.sentences)
+    if len(passages) == 0 or refuses or of_firm or not pattern("you").search(task):
+        return False
+    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
+    known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
+    return sum(asked[stem] for stem in known) <= _KNOWN * sum(asked.values())
 
 
 def most_taken(reading: Reading) -> float:
@@ -196,19 +194,20 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     said_by_user = words(query[:MOST_QUERY_CHARS], in_language)
     asked = {word.stem for word in said_by_user if word.number and not is_ordinal(word)}
     said = {w.stem for claim in reading.claims for w in claim.aligned.tokens if w.number}
-    new, told, own = said - known - asked, _figures(sorted(known)), _figures(sorted(asked))
+    new = said - known - asked
     if not new:
         return False
     differing = {w.stem for match in _DIFFERENCE.finditer(output) for w in words(match[0])}
     if _CALCULATION.search(output) or new <= differing or pattern("calculates").search(query):
         return True
+    told, own, figures = (_figures(sorted(each)) for each in (known, asked, new))
     results = {
         round(result, 2)
         for a in own[:_MOST_FIGURES]
         for b in (*told[:_MOST_FIGURES], *own[:_MOST_FIGURES])
         for result in (a + b, abs(a - b), a * b, a * b / 100, b / (a or 1.0))
     }
-    return len(_figures(new)) == len(new) and results.issuperset(_figures(new))
+    return len(figures) == len(new) and results.issuperset(figures)
 
 
 def _figures(stems: Iterable[str]) -> list[float]:
