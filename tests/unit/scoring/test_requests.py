@@ -341,6 +341,7 @@ def test_what_is_asked_of_the_assistant_itself_gets_no_score(query, output, reas
     [
         ("Do you offer gift wrapping?", "Yes, we wrap gifts in silk."),
         ("Do you ship to Norway?", "The store ships to Norway free of charge."),
+        ("Who wrote the poem on the wall?", "A sailor called Brandt carved those verses."),
         ("When did it start?", "The company was founded in 1987 and moved 3 years later."),
     ],
 )
