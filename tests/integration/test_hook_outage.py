@@ -276,6 +276,8 @@ def test_exit_is_bounded_when_redis_is_unreachable(hung_url, how):
 
 def test_last_batch_and_counters_are_sent_at_the_deadline(redis_url, told, monkeypatch):
     monkeypatch.setattr(delivery, "BATCH", 4)
+    # however slow the machine is, no batch ends early
+    monkeypatch.setattr(delivery.SenderLoop._fill, "__defaults__", (60.0,))
     recorder = Recorder(resolve({"app": "bot", "sample_rate": 1.0, "redis_url": redis_url}))
     for _ in range(10):
         recorder.record({"output": "a"}, 1.0)
