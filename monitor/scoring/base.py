@@ -19,6 +19,7 @@ class ClaimVerdict(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     NOT_FOUND = "not_found"
+    UNDECIDED = "undecided"  #: neither surely supported nor surely not
     WRONG_REFUSAL = "wrong_refusal"  #: it declines to answer, though the passages hold the answer
     UNVERIFIED = "unverified"  #: called supported, but without a true quote
     NO_CLAIM = "no_claim"  #: nothing that passages could support: a refusal, a greeting

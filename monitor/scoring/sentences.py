@@ -116,9 +116,13 @@ _AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _STATES = re.compile(r"\d|[.!?;,:]\s*$")
-_LONGEST_TITLE, _LONGEST_SIGNATURE = 3, 5  # words
-_CLOSING = re.compile(rf"\b(?:{language()['linking']['closing']})\W*$", re.IGNORECASE)
-_ONLY_CODE = re.compile(r"\s*`[^`]+`\s*")
+_LONGEST_TITLE, _LONGEST_SIGNATURE, _SIGNED_LINES = 3, 5, 4  # words, lines
+#: "Kind regards,", and a name behind it.
+_CLOSING = re.compile(
+    rf"\W*(?:[^\W\d_]+\s){{0,8}}?(?:{language()['linking']['closing']})\b\W*(.*)", re.IGNORECASE
+)
+_ONLY_CODE = re.compile(r"\s*(?:`[^`]+`|<(code|pre)>.*</\1>)\s*")
+_INDENTED = ("    ", "\t")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
@@ -130,25 +134,33 @@ def headings_and_code(text: str) -> frozenset[str]:
     """
     Return the sentences of *text* that are headings (the last line is none), code or a signature.
 
-    Headings are those of Markdown, also of its tables; a signature is behind "Kind regards,".
+    Headings are those of Markdown, also of its tables; a signature is behind "Kind regards,". Code
+    is in fences, or indented in a text without lists.
     """
     lines = text.rstrip().splitlines()
     found: list[str] = []
-    fenced = False
+    fenced = indented = False
+    may_indent = any(line.startswith(_INDENTED) for line in lines)
+    may_indent = may_indent and not any(map(_BULLET.match, lines))
     for number, line in enumerate(lines, start=1):
         fence = _FENCE.match(line) is not None
         title = _HEADING.fullmatch(line) if number < len(lines) else None
-        if fence or fenced or _ONLY_CODE.fullmatch(line):
+        begins = may_indent and line.startswith(_INDENTED)
+        indented = begins and (indented or number == 1 or not lines[number - 2].strip())
+        if fence or fenced or indented or _ONLY_CODE.fullmatch(line):
             found.append(line)
         elif title or _is_above_list(line, lines[number : number + 3]):
             found.append((title and (title[1] or title[2])) or line)
         elif "|" in line and _is_rule("".join(lines[number : number + 1])):
             found += () if any(map(str.isdigit, line)) else (line,)
         fenced ^= fence
-    *_, before, last = "", "", *filter(str.strip, lines)
-    name = last[:1].isupper() and len(last.split()) <= _LONGEST_SIGNATURE
-    if name and _CLOSING.search(before[-_LONGEST_WORD:]) and not _STATES.search(last):
-        found.append(last)
+    last = [line for line in lines if line.strip()][-_SIGNED_LINES:]
+    for number, line in enumerate(last):
+        if closing := _CLOSING.fullmatch(line[:_CHARS_READ]):
+            names = [*filter(None, (closing[1], *last[number + 1 :]))]
+            signs = (n[:1].isupper() and len(n.split()) <= _LONGEST_SIGNATURE for n in names)
+            found += last[number:] if all(signs) and not any(map(_STATES.search, names)) else ()
+            break
     return frozenset(sentence for line in found for sentence in split_sentences(line))
 
 
@@ -307,24 +319,26 @@ _ONLY_TELLS = re.compile(
 )
 _BEGINS_NAMED = re.compile(rf"\W*{_NAMED}\s", re.IGNORECASE)
 _AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
+_AUTHOR_SAYS = r"(?-i:[A-Z])[\w'’-]+(?:\s(?:and|&)\s[\w'’-]+|\set\sal\.?)?\s\((?:19|20)\d\d[a-z]?\)"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
 _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        # [1], [^2], 【4†source】; [doc 2], (Passage 1, Passage 3); (source: a.pdf); (Lee, 2020)
+        # [1], [^2], 【4†source】; [faq-3]; [doc 2], (Passage 1, Passage 3); (source: a); (Lee, 2020)
         r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
+        r"(?:\s|(?<!\w))\[(?!sic\])[a-z][\w.#/:-]{0,60}\](?=\s*(?:[.,;:!?\[]|$))",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
         rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
         # without brackets: at the beginning, at the end, before what they say
-        rf"^{_BY}\s{_NAMED}(?:,|\s?$)\s?",
+        rf"^{_BY}\s(?:{_NAMED}|{_AUTHOR_SAYS})(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
         rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",
         # anywhere else
         rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
     )
 )
-_IN_BRACKETS = 4  #: the first of them
+_IN_BRACKETS = 5  #: the first of them
 #: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
 _JOINING = re.compile(
     rf"^(?:{language()['linking']['opening']}\s?[,:–]\s|{language()['linking']['noting']}\s)",

@@ -250,8 +250,9 @@ _WRITERS: dict[str, tuple[str, Callable[[Iterator[FoundSample]], Iterator[str]]]
 
 _WORD = re.compile(r"\w+")
 _LABELS = {
-    "supported": "supported", "contradicted": "contradicted", "not_found": "unsupported",
-    "unverified": "unsupported", "wrong_refusal": "wrong refusal", "no_claim": "no claim",
+    "supported": "supported", "contradicted": "contradicted", "not_found": "not found",
+    "undecided": "undecided", "unverified": "not found", "wrong_refusal": "wrong refusal",
+    "no_claim": "no claim",
 }  # fmt: skip
 
 

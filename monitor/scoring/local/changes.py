@@ -77,8 +77,10 @@ def changed_details(aligned: Aligned) -> tuple[WordChange, ...]:
         return ()  # a question states nothing
     held, found = aligned.passages.stems[aligned.evidence[0]], list[WordChange]()
     new = [n for n, w in enumerate(said) if w.stem not in held and _can_be_exchanged(aligned, n)]
-    pairs = ((n, m) for n in new for m, w in enumerate(told) if w.number == said[n].number)
-    if any(_changed_word(aligned, n, m, names=True) for n, m in pairs):  # aligning takes longer
+    stems = {word.stem for word in said} if new else ()
+    others = [m for m, word in enumerate(told) if word.stem not in stems] if new else ()
+    if any(_changed_word(aligned, n, m, names=True) for n in new for m in others):
+        # aligning takes longer
         found = [change for gap in _gaps(said, told) for change in _exchanged(aligned, *gap)]
     if not found:
         one = _denied(aligned, said, told) or _swapped(aligned, said, told) or _only_named(aligned)

@@ -23,24 +23,28 @@ from monitor.scoring.sentences import split_sentences
 
 PREFIX = 5  #: letters by which words begin alike
 _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly anything
-_MOST_SENTENCES = 4_000  # far beyond what a model is given; a bound on time, not on quality
+_MOST_SENTENCES = 20_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
 _LONGEST_JOINED = 40  # letters of a word that may join two: a bound on time
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 
 
 class Passages:
-    """The sentences of all passages, with an index from stems to sentences."""
+    """
+    The sentences of all passages, with an index from stems to sentences.
 
-    def __init__(self, contexts: Sequence[str], language: str = ENGLISH) -> None:
+    *text* is what a user hands over: it is read as a passage, but has no index among *contexts*.
+    """
+
+    def __init__(self, contexts: Sequence[str], language: str = ENGLISH, text: str = "") -> None:
         self.language = language  #: of all texts of the interaction
-        self.sentences: list[tuple[int, str]] = []  #: index of the passage, text
+        self.sentences: list[tuple[int | None, str]] = []  #: index of the passage, text
         self.words: list[tuple[Word, ...]] = []  #: of each sentence
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
         every = defaultdict[str, list[int]](list)
-        for number, context in enumerate(contexts):
+        for number, context in (*enumerate(contexts), *([(None, text)] if text else [])):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
             is_record, read = read_one(context, language)
             self.has_records |= is_record
@@ -229,7 +233,7 @@ class Aligned:
         #: words of the best sentence
         self.found = passages.words[self.evidence[0]][:_MOST_WORDS] if self.evidence else ()
 
-    def best_sentence(self) -> tuple[int, str] | tuple[None, None]:
+    def best_sentence(self) -> tuple[int | None, str | None]:
         """Return the index of the passage and the text of the best sentence, if there is one."""
         return self.passages.sentences[self.evidence[0]] if self.evidence else (None, None)
 

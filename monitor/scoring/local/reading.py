@@ -30,6 +30,7 @@ from monitor.scoring.local.records import (
     compare,
     read_attributes,
 )
+from monitor.scoring.local.requests import handed_over
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
@@ -74,6 +75,7 @@ class ReadSentence(NamedTuple):
 class Reading(NamedTuple):
     """What there is to judge in one interaction."""
 
+    query: str  #: without a text that it hands over, which is a passage
     passages: Passages
     sentences: Sequence[ReadSentence]
     kind: str  #: "record", "answer" (to a query), "brief" or longer "text": they differ in style
@@ -88,9 +90,10 @@ class Reading(NamedTuple):
 
 def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
     """Split and measure; without passages nothing is measured."""
-    asked_for = (query or "")[:MOST_QUERY_CHARS]
-    in_language = language_of(" ".join((*contexts, asked_for, output))) or ENGLISH
-    passages = Passages(contexts, in_language)
+    task, text = handed_over(query or "")
+    asked_for = task[:MOST_QUERY_CHARS]
+    in_language = language_of(" ".join((*contexts, text, asked_for, output))) or ENGLISH
+    passages = Passages(contexts, in_language, text)
     inner = _FENCED.sub(r"\1", output)
     stated = output if (values := flatten(inner, keys=False)) == inner else values
     found, marked = split_sentences(stated), "\n" in stated or "`" in stated
@@ -109,10 +112,10 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
         claim = read_part(text) if states and len(passages) else None
         sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
     kind = "record" if passages.has_records else "answer"
-    if kind == "answer" and not (query or "").strip():
+    if kind == "answer" and not task.strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
-    return Reading(passages, sentences, kind, len(found) - len(sentences), read_part)
+    return Reading(task, passages, sentences, kind, len(found) - len(sentences), read_part)
 
 
 def read_claim(

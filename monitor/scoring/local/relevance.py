@@ -24,6 +24,7 @@ from monitor.scoring.local.requests import (
     asks_yes_or_no,
     begins_with_yes_or_no,
     creates,
+    is_remark,
     is_small_talk,
     lacks_figure,
     only_yes_or_no_is_asked,
@@ -48,8 +49,9 @@ _EVEN = 0.5  # below it words speak against an answer
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _BRIEF = 4  # words of a label
 _FEW_COMMON = 2  # common words that do not show a language
-_KNOWN = 0.3  # share of a request's information from which on passages are about it
+_KNOWN = 0.4  # share of a request's information from which on passages are about it
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
+_EXCLAIMS = re.compile("!|[\U0001f300-\U0001faff]")  #: or has an emoji
 #: "2 × 9.80 = 19.60", "(28 + 14)", "240 / 12"
 _CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·+]\s?[^\w\n]{0,3}\d|\d\s[\u2212/]\s\d"
@@ -88,12 +90,12 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
 
     *relevance* is what the model of shared words says, in [0, 1], or None if it says nothing.
     """
-    if _chats(query, output, reading):
-        return Settled(None, "small_talk")
     if transforms(query):
         return _judge_transformed_text(query, output, reading)
     if _only_chooses(query, reading) or (creates(query) and (relevance or 0.0) < DOES_AT_LEAST):
         return INSTRUCTION
+    if _chats(query, output, reading):
+        return Settled(None, "small_talk")
     if may_be_calculated(query, output, reading):
         return CALCULATED
     if begins_with_yes_or_no(output) and only_yes_or_no_is_asked(query):
@@ -112,23 +114,37 @@ def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settle
         return INSTRUCTION
     if taken >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
-    if is_in_another_language(f"{query} {output}", reading.passages):
+    if is_in_another_language(output, reading.passages):
         return INSTRUCTION
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
 def _chats(query: str, output: str, reading: Reading) -> bool:
-    """Return whether *query* is small talk, or asks the assistant what no passage is about."""
+    """
+    Return whether *query* is small talk.
+
+    Also where no passage is about it: of what is asked of the assistant itself, and of a remark
+    that is answered in words that no passage has, or with an exclamation.
+    """
     if is_small_talk(query):
         return True
     passages, task = reading.passages, without_courtesy(query)
-    of_firm = pattern("firm").search(query) or pattern("we").search(output)
-    refuses = any(each.refuses for each in reading.sentences)
-    if len(passages) == 0 or refuses or of_firm or not pattern("you").search(task):
-        return False
     asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
     known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
-    return sum(asked[stem] for stem in known) <= _KNOWN * sum(asked.values())
+    unknown = 0.0 if creates(query) else _KNOWN * sum(asked.values())  # "write" is in no passage
+    is_about_it = sum(asked[stem] for stem in known) > unknown
+    if len(passages) == 0 or is_about_it or transforms(query):
+        return False
+    taken, exclaims = most_taken(reading), _EXCLAIMS.search(output) is not None
+    if exclaims and taken <= (_TAKEN if is_remark(query) else _NOT_TAKEN):
+        return True
+    said = {word.stem for word in words(output, passages.language)}
+    in_person = pattern("you").search(output) or not said.isdisjoint(listed("first_person"))
+    if in_person and asks_nothing(query) and taken <= _NOT_TAKEN:
+        return True
+    of_firm = pattern("firm").search(query) or pattern("we").search(output)
+    refuses = any(each.refuses for each in reading.sentences)
+    return bool(pattern("you").search(task)) and not (refuses or of_firm)
 
 
 def most_taken(reading: Reading) -> float:
@@ -156,7 +172,7 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
         (is_own and not changes and not reading.passages.has_records)
         or _only_chooses(query, reading)
         or (_chats(query, output, reading) and not (states and figures))
-        or is_in_another_language(f"{query} {output}", reading.passages)
+        or is_in_another_language(output, reading.passages)
         or (
             may_be_calculated(query, output, reading)
             and not any(change.certain for change in changes)
@@ -166,10 +182,14 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
 
 def is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether *output* and the passages are surely of two languages."""
-    theirs = language_of(" ".join([text for _, text in passages.sentences]))
-    counts = common_words(output.lower())
-    most = max(counts.values())
-    return theirs is not None and most > max(_FEW_COMMON, 2 * counts[theirs])
+    text = " ".join([text for _, text in passages.sentences])
+    said, told = common_words(output.lower()), common_words(text.lower())
+    likely = sorted(told, key=told.__getitem__)[-2:]
+    theirs = language_of(text) or likely[1]
+    if told[theirs] == told[likely[0]] and theirs == likely[1]:
+        return False  # such as Swedish and Danish
+    is_plain = said[theirs] == 0 and len(output.split()) >= _BRIEF  # "La Jolla" is a name
+    return max(said.values()) > max(0 if is_plain else _FEW_COMMON, 2 * said[theirs])
 
 
 def _only_chooses(query: str, reading: Reading) -> bool:
@@ -179,8 +199,8 @@ def _only_chooses(query: str, reading: Reading) -> bool:
     label = {word.stem for word in said if word.content}
     asked = {word.stem for word in words(query[:MOST_QUERY_CHARS], in_language)}
     is_label = bool(label) and label <= asked and label.isdisjoint(reading.passages.index)
-    of_text = creates(query) or pattern("of_text").search(query) is not None
-    return is_label and of_text and not any(word.number for word in said)
+    asks_one = creates(query) or pattern("of_text").search(query) or _CHOICE.search(query)
+    return is_label and bool(asks_one) and not any(word.number for word in said)
 
 
 def may_be_calculated(query: str, output: str, reading: Reading) -> bool:

@@ -15,6 +15,8 @@ from monitor.scoring.language import Word, language, listed, words
 _MOST_READ = 1_000  # characters of a request
 _BEGINNING = 8  # words that say what a request is
 _MOST_TALK = 10  # words of small talk
+#: One line, and below it, or behind a colon, a text of its own.
+_HANDED_OVER = re.compile(r"\s*([^\n]{3,200}?)(?:[^\S\n]*\n\s*+|:\s++)(\S.{39,})", re.DOTALL)
 _YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
 
 
@@ -58,6 +60,13 @@ def _begins(name: str, query: str) -> bool:
     return pattern(name, r"(?:{})\b").match(without_courtesy(query)) is not None
 
 
+def handed_over(query: str) -> tuple[str, str]:
+    """Return the task and the text of "Make this shorter: ..."; all of *query*, and none."""
+    parts = _HANDED_OVER.fullmatch(query)
+    is_task = parts is not None and (transforms(parts[1]) or creates(parts[1]))
+    return (parts[1], parts[2]) if parts is not None and is_task else (query, "")
+
+
 def asks_translation(query: str) -> bool:
     """Return whether *query* wants a text in a language that it names."""
     task = without_courtesy(query)
@@ -76,10 +85,25 @@ def asks_nothing(query: str) -> bool:
 
 def asks(query: str) -> bool:
     """Return whether *query* asks for something: a question, "Tell me ...", "I need ..."."""
+    return pattern("asks", r"(?:{})").match(_bare(query)) is not None or is_question(query)
+
+
+def is_question(query: str) -> bool:
+    """Return whether *query* has a question mark, or begins as questions do."""
     query = _bare(query)
-    begins = pattern("wh", r"\W*(?:\w+\W+){{0,2}}(?:{})\b").match(query)
-    begins = begins or pattern("asks", r"(?:{})").match(query)
+    begins = pattern("wh", r"\W*(?:\w+\W+){{0,3}}(?:{})\b").match(_without_english_was(query))
     return begins is not None or "?" in query or asks_yes_or_no(query)
+
+
+def is_remark(query: str) -> bool:
+    """Return whether *query* says something: no question, and no keywords."""
+    return not is_question(query) and pattern("of_sentences").search(query) is not None
+
+
+def _without_english_was(query: str) -> str:
+    """Return *query* without the English "was"; the German one means "what"."""
+    # "where was" asks for a place
+    return pattern("english_was").sub(lambda m: re.sub(r"(?i)\bwas\b", " ", m[0]), query)
 
 
 def asks_again(query: str) -> bool:
@@ -93,8 +117,9 @@ def leans(query: str) -> bool:
 
 
 def _bare(query: str) -> str:
-    """Return *query* without the marks around it."""
-    return query[:_MOST_READ].strip().strip("¿¡").strip()
+    """Return *query* without the marks around it, the question marks of all scripts as "?"."""
+    bare = query[:_MOST_READ].strip().strip("¿¡").strip()
+    return bare.replace("\uff1f", "?").replace("\u061f", "?")
 
 
 def without_courtesy(query: str) -> str:
@@ -119,8 +144,7 @@ def asks_yes_or_no(query: str) -> bool:
 def only_yes_or_no_is_asked(query: str) -> bool:
     """Return whether *query*, of any language, is a question without a word that asks for more."""
     asked = re.sub(r"(?i)(?<!qu')\best-ce qu(?:e|')", " ", query)
-    # "was" means "what" in German, and "where was" asks for a place
-    plain = pattern("english_was").sub(lambda found: re.sub(r"(?i)\bwas\b", " ", found[0]), asked)
+    plain = _without_english_was(asked)
     return query.rstrip().endswith("?") and not pattern("wh").search(plain)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from monitor.format import percent
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, OWN_MOST
+from monitor.models.interaction import Turn
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import (
@@ -24,6 +25,7 @@ from monitor.scoring.language import (
     has_words,
     language,
     language_of,
+    words,
 )
 from monitor.scoring.local.conversation import follow
 from monitor.scoring.local.logistic import (
@@ -54,6 +56,7 @@ from monitor.scoring.local.relevance import (
 )
 from monitor.scoring.local.requests import (
     asks_why,
+    is_remark,
     lacks_figure,
     leans,
     named,
@@ -71,6 +74,7 @@ _HELD = 0.6
 _TOUCHED = 0.3
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
+_TURNS_BACK, _MOST_CHARS = 6, 4_000  # of the turns before, of each: bounds on time
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
 
@@ -124,12 +128,13 @@ class LocalJudge:
         """Judge groundedness and relevance together."""
         started = time.perf_counter()
         contexts = [context.text for context in interaction.contexts]
-        query, output = interaction.query or "", interaction.output
+        output = interaction.output
         written = script(" ".join(contexts)), script(output)
         same = None in written or written[0] == written[1]
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
-        reading = read(query, contexts, output)
+        reading = read(interaction.query, contexts, output)
+        query = reading.query
         relevance, reason, counted = self._relevance(interaction, reading)
         claims, groundedness = self._groundedness(reading)
         refuses = len(reading.passages) > 0 and any(each.refuses for each in reading.sentences)
@@ -139,7 +144,13 @@ class LocalJudge:
             claims, groundedness = (wrong,), wrong.support
         # at OWN_MOST and above, no answer fails unless a user sets a higher line
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
-        readable = not (fails and in_other_words(query, output, reading))
+        readable = not (
+            fails
+            and (
+                in_other_words(query, output, reading)
+                or _is_from_user(reading, interaction.history)
+            )
+        )
         # Of low relevances by shared words, as many are right as wrong, unless groundedness is low.
         supported = groundedness is None or groundedness >= OWN_LEAST or not readable
         doubtful = counted and relevance is not None and relevance < _SUPPORTED and supported
@@ -200,7 +211,7 @@ class LocalJudge:
 
     def _relevance(self, interaction: Interaction, reading: Reading) -> Settled:
         """Judge by shared words, and what they cannot tell by the kind of request."""
-        query, output = interaction.query, interaction.output
+        query, output = reading.query, interaction.output
         if not query:
             return Settled(None, "nothing_asked")
         model = self._asked if len(reading.passages) else self._asked_alone
@@ -219,7 +230,8 @@ class LocalJudge:
     def _verdict(self, text: str, claim: ReadClaim, support: float) -> Claim:
         """Return the verdict on one claim, with its nearest sentence and the reason."""
         passes, share = support >= self._pass_score, percent(claim.aligned.shares[1], 0)
-        verdict = ClaimVerdict.SUPPORTED if passes else ClaimVerdict.NOT_FOUND
+        unsure = ClaimVerdict.UNDECIDED if support >= OWN_LEAST else ClaimVerdict.NOT_FOUND
+        verdict = ClaimVerdict.SUPPORTED if passes else unsure
         reason = f"{share} of its information is in the nearest sentences"
         at = None  # the nearest sentence
         if claim.changes and not passes:
@@ -276,6 +288,16 @@ def _claim(
         context_index=index,
         reason=reason,
     )
+
+
+def _is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:
+    """Return whether an answer only repeats what the user stated in the turns before."""
+    in_language, claims = reading.passages.language, reading.claims
+    turns = [turn.content[:_MOST_CHARS] for turn in history if turn.role == "user"][-_TURNS_BACK:]
+    stated = [turn for turn in turns if is_remark(turn)]
+    known = {word.stem for turn in stated for word in words(turn, in_language)}
+    said = (word for claim in claims for word in claim.aligned.tokens if word.content)
+    return bool(known) and all(word.stem in known for word in said)
 
 
 def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:

@@ -35,6 +35,11 @@ def stated(judgement: Judgement) -> list[Claim]:
     return [each for each in judgement.claims if each.verdict is not ClaimVerdict.NO_CLAIM]
 
 
+def decided(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims of which the back end is sure that they are supported, or are not."""
+    return [each for each in claims if each.verdict is not ClaimVerdict.UNDECIDED]
+
+
 def of_claims(
     **declared: Any,
 ) -> Callable[[Callable[[list[Claim], Interaction, Any], Finding]], JudgementMetric]:
@@ -43,9 +48,10 @@ def of_claims(
     def made(function: Callable[[list[Claim], Interaction, Any], Finding]) -> JudgementMetric:
         @wraps(function)
         def evaluate(judgement: Judgement, interaction: Interaction, p: Any) -> Finding:
-            if claims := stated(judgement):
-                return function(claims, interaction, p)
-            return Finding(skipped="no_claim" if judgement.readable else "unsupported_text")
+            if not judgement.readable:
+                return Finding(skipped="unsupported_text")
+            claims = stated(judgement)
+            return function(claims, interaction, p) if claims else Finding(skipped="no_claim")
 
         return read(**{"skips": ("unsupported_text", "no_claim")} | declared)(evaluate)
 
@@ -88,15 +94,13 @@ def groundedness(judgement: Judgement, _: Interaction, __: NoParameters) -> Find
     if not claims:
         skipped = "right_refusal" if judgement.declined_rightly else "no_claim"
         return Finding(skipped=skipped, details=details)
-    counts = Counter(claim.verdict for claim in claims)
-    wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
-    details |= {
-        "verdicts": {verdict.value: count for verdict, count in sorted(counts.items())},
-        "hallucination": round(wrong / len(claims), 6),
-        "faithfulness": round(counts[ClaimVerdict.SUPPORTED] / len(claims), 6),
-    }
+    counts, sure = Counter(claim.verdict for claim in claims), len(decided(claims))
+    details["verdicts"] = {verdict.value: count for verdict, count in sorted(counts.items())}
+    if sure:
+        supported = counts[ClaimVerdict.SUPPORTED] / sure
+        details |= {"hallucination": round(1 - supported, 6), "faithfulness": round(supported, 6)}
     calibrated = judgement.groundedness
-    said = _explained(claims, calibrated=calibrated is not None)
+    said = _explained(claims)
     return Finding(
         score=weighted_mean([c.support for c in claims]) if calibrated is None else calibrated,
         explanation=" ".join([said, *(f"{note}." for note in judgement.notes)]),
@@ -111,26 +115,22 @@ _WORDS = {
     ClaimVerdict.WRONG_REFUSAL: "declined, though the passages hold the answer",
     ClaimVerdict.NOT_FOUND: "not found",
     ClaimVerdict.UNVERIFIED: "unverified",
+    ClaimVerdict.UNDECIDED: "undecided",
 }
 
 
-def _explained(claims: Sequence[Claim], *, calibrated: bool) -> str:
+def _explained(claims: Sequence[Claim]) -> str:
     """
     Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first.
 
-    The first one has its reason. A *calibrated* response passes at a lower line than that of a
-    claim: what lies between is undecided, not missing.
+    The first one has its reason.
     """
     supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in claims)
-    said = [f"{supported} of {len(claims)} {'claim is' if len(claims) == 1 else 'claims are'}"]
-    said[0] += " supported"
-    by_word: dict[str, list[Claim]] = {word: [] for word in (*_WORDS.values(), "undecided")}
-    for claim in claims:
-        if (word := _WORDS.get(claim.verdict)) is not None:
-            undecided = calibrated and word == "not found" and claim.support >= OWN_LEAST
-            by_word["undecided" if undecided else word].append(claim)
-    for word, found in by_word.items():
-        if found:
+    said = [
+        f"{of(supported, len(claims))} {'supported' if decided(claims) else 'surely supported'}"
+    ]
+    for verdict, word in _WORDS.items():
+        if found := [claim for claim in claims if claim.verdict is verdict]:
             quoted = [
                 f'"{_shortened(claim.text.rstrip("."), _MAX_CLAIM_CHARS)}"'
                 for claim in found[:_MAX_NAMED]
@@ -178,34 +178,38 @@ def relevance(judgement: Judgement, _: Interaction, __: NoParameters) -> Finding
 
 
 class ClaimWeights(NoParameters):
-    """How statements are weighed."""
+    """How claims are weighed."""
 
     weights: Literal["uniform", "position", "semantic"] = "uniform"
 
 
 @of_claims(
     formula="Σ w · supported / Σ w; w uniform, 1 / position or nearness to the query",
+    version="2",
     source="Es et al. 2023, RAGAS (arXiv:2309.15217); DeepEval",
     parameters=ClaimWeights,
+    skips=("unsupported_text", "no_claim", "undecided"),
 )
 def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights) -> Finding:
     """
-    Share of the answer's statements that its passages support.
+    Share of the answer's claims that its passages support.
 
-    Nearness to the query is the cosine of word stems; where no statement shares a word with the
-    query all weigh alike.
+    Nearness to the query is the cosine of word stems; where no claim shares a word with the query
+    all weigh alike. Claims of which the local scorer is not sure are left out.
     """
-    weights = None
+    sure, weights = decided(claims), None
+    if not sure:
+        return Finding(skipped="undecided")
     if p.weights == "position":
-        weights = [1 / place for place in range(1, len(claims) + 1)]
+        weights = [1 / place for place, claim in enumerate(claims, start=1) if claim in sure]
     elif p.weights == "semantic":
-        near = [lexical_cosine(claim.text, interaction.query or "") for claim in claims]
+        near = [lexical_cosine(claim.text, interaction.query or "") for claim in sure]
         weights = near if any(near) else None
-    verified = [claim.verdict is ClaimVerdict.SUPPORTED for claim in claims]
+    verified = [claim.verdict is ClaimVerdict.SUPPORTED for claim in sure]
     interval = normal_interval(sum(verified), len(verified))
     return Finding(
         score=weighted_mean(verified, weights),
-        explanation=f"{sum(verified)} of {len(verified)} statements are supported.",
+        explanation=f"{of(sum(verified), len(verified))} supported{_left_out(claims)}.",
         details={
             "statements": len(verified),
             "supported": sum(verified),
@@ -216,26 +220,44 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
 
 
 @of_claims(
-    version="2",
-    formula="(contradicted + not found + with a false quote + wrongly declined) / statements",
+    version="3",
+    formula="(contradicted + not found + with a false quote + wrongly declined) / claims",
     source="DeepEval, HallucinationMetric",
     direction=Direction.LOWER,
+    skips=("unsupported_text", "no_claim", "undecided"),
 )
 def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
-    """Share of the answer's statements that contradict the passages or go beyond them."""
-    counts = Counter(claim.verdict for claim in claims)
-    wrong = len(claims) - counts[ClaimVerdict.SUPPORTED]
+    """
+    Share of the answer's claims that contradict the passages or go beyond them.
+
+    Claims of which the local scorer is not sure are left out.
+    """
+    sure = decided(claims)
+    if not sure:
+        return Finding(skipped="undecided")
+    counts = Counter(claim.verdict for claim in sure)
+    wrong = len(sure) - counts[ClaimVerdict.SUPPORTED]
     contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
-    said = f"{contradicted} of {len(claims)} statements are contradicted,"
-    said += f" {counts[ClaimVerdict.NOT_FOUND]} not found"
+    said = f"{of(contradicted, len(sure))} contradicted, {counts[ClaimVerdict.NOT_FOUND]} not found"
     said += f", {unverified} with a false quote" if unverified else ""
     if refused := counts[ClaimVerdict.WRONG_REFUSAL]:
         said += f", {refused} declined though the passages hold the answer"
     return Finding(
-        score=share(wrong, len(claims)),
-        explanation=f"{said}.",
-        details={"statements": len(claims), "contradicted": contradicted, "hallucinated": wrong},
+        score=share(wrong, len(sure)),
+        explanation=f"{said}{_left_out(claims)}.",
+        details={"statements": len(sure), "contradicted": contradicted, "hallucinated": wrong},
     )
+
+
+def of(count: int, total: int) -> str:
+    """Return "1 of 1 claim is" or "2 of 3 claims are"."""
+    return f"{count} of {total} {'claim is' if total == 1 else 'claims are'}"
+
+
+def _left_out(claims: Sequence[Claim]) -> str:
+    """Return how many claims are undecided, in words; empty for none."""
+    count = len(claims) - len(decided(claims))
+    return f"; {count} undecided, left out" if count else ""
 
 
 @of_claims(

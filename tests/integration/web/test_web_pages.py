@@ -276,7 +276,7 @@ def test_sample_page_marks_each_claim_and_its_evidence(world, get):
     good = get(sample_path(world.samples["support-bot"])).text
     assert good.count('<mark class="supported"') >= 2  # in the answer, and in the passage
     bad = get(sample_path(world.samples["shop"])).text
-    assert re.search(r'<mark class="unsupported"[^>]*>Wire four ducats', bad)
+    assert re.search(r'<mark class="not-found"[^>]*>Wire four ducats', bad)
 
 
 def test_incident_page_shows_the_timeline_and_who_was_notified(get):

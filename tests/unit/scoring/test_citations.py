@@ -89,8 +89,8 @@ def test_judge_verdict_decides_citations_over_word_overlap():
 
 
 def test_citation_metrics_carry_the_back_ends_version():
-    found = scored("faithfulness", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
-    back_end = found["faithfulness"].evaluator_version
+    found = scored("grounding_score", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
+    back_end = found["grounding_score"].evaluator_version
     assert back_end.startswith("local-")
     assert {found[name].evaluator_version for name in ENTAILING} == {f"{back_end}-2"}
 

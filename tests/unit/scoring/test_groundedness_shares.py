@@ -6,13 +6,14 @@ from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.metrics import METRICS
 from monitor.testing import make_interaction
 
-S, C, N, U, O, R = (  # noqa: E741
+S, C, N, U, O, R, D = (  # noqa: E741
     ClaimVerdict.SUPPORTED,
     ClaimVerdict.CONTRADICTED,
     ClaimVerdict.NOT_FOUND,
     ClaimVerdict.UNVERIFIED,
     ClaimVerdict.NO_CLAIM,
     ClaimVerdict.WRONG_REFUSAL,
+    ClaimVerdict.UNDECIDED,
 )
 
 
@@ -37,6 +38,8 @@ def finding(*verdicts, notes=()):
         ((S, C), 0.5, 0.5, 0.5),
         ((C, C, O), 0.0, 1.0, 0.0),
         ((R,), 0.0, 1.0, 0.0),
+        ((S, D), 0.5, 0.0, 1.0),
+        ((N, D, D, S), 0.25, 0.5, 0.5),
     ],
 )
 def test_shares_follow_from_the_verdicts(verdicts, score, hallucination, faithfulness):
@@ -69,16 +72,30 @@ def test_wrong_refusal_is_not_explained_as_a_contradiction():
     assert finding(R).explanation == f"0 of 1 claim is supported; {said}."
     interaction = make_interaction()
     found = METRICS["hallucination"].read(judged(R), interaction, None).explanation
-    assert found.startswith("0 of 1 statements are contradicted, 0 not found, 1 declined")
+    assert found.startswith("0 of 1 claim is contradicted, 0 not found, 1 declined")
     assert METRICS["contradicted_contexts"].read(judged(R), interaction, None).score == 0.0
 
 
-@pytest.mark.parametrize(("support", "word"), [(0.1, "not found"), (0.4, "undecided")])
-def test_borderline_claim_is_undecided_when_the_response_may_pass(support, word):
-    claim = Claim(text="It rains", verdict=N, support=support)
-    judgement = Judgement(claims=(claim,), groundedness=support)
-    found = METRICS["groundedness"].read(judgement, None, None)
-    assert found.explanation == f'0 of 1 claim is supported; {word}: "It rains".'
+@pytest.mark.parametrize("name", ["faithfulness", "hallucination"])
+def test_shares_of_claims_leave_out_those_that_are_undecided(name):
+    metric = METRICS[name]
+    assert metric.read(judged(D), make_interaction(), metric.declaration.parameters()).skipped == (
+        "undecided"
+    )
+    some = metric.read(judged(S, D), make_interaction(), metric.declaration.parameters())
+    assert some.explanation.endswith("; 1 undecided, left out.")
+    assert finding(D).explanation == '0 of 1 claim is surely supported; undecided: "claim 0".'
+
+
+@pytest.mark.parametrize(
+    "name", ["groundedness", "faithfulness", "hallucination", "grounding_score", "evidence_quality"]
+)
+def test_answer_that_words_cannot_judge_is_skipped_by_all_metrics_of_claims(name):
+    metric = METRICS[name]
+    claims = judged(N).claims
+    unreadable = Judgement(claims=claims, groundedness=0.1, readable=False)
+    found = metric.read(unreadable, make_interaction(), metric.declaration.parameters())
+    assert (found.skipped, found.score) == ("unsupported_text", None)
 
 
 def test_notes_end_the_explanation_when_there_are_some():

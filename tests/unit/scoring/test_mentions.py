@@ -43,6 +43,10 @@ REFUND = "Refunds are paid back to the original card within five working days."
         ("In summary, the given text explains that it is open.", "it is open."),
         ("[1]", ""),
         ("(Passage 2)", ""),
+        ("Refunds take five days [doc-12].", "Refunds take five days."),
+        ("Refunds take five days. [kb_123]", "Refunds take five days."),
+        ("According to Smith (2020), refunds take five days.", "refunds take five days."),
+        ("According to Lee et al. (2024b), refunds take five days.", "refunds take five days."),
     ],
 )
 def test_source_mention_and_its_connective_are_removed(sentence, left):

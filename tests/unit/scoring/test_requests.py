@@ -158,12 +158,11 @@ def test_made_up_figure_fails_when_nothing_is_computed(query, output):
         ("Super, vielen Dank für die schnelle Hilfe!", "small_talk"),
         ("How's your day going?", "small_talk"),
         ("How is the data stored?", "unclear_reference"),
-        ("Super, danke für die Info! Garantie auch bitte", "unclear_reference"),
         ("Thanks for the tips, but what does the ferry cost?", "unclear_reference"),
     ],
 )
 def test_thanks_are_small_talk_unless_a_question_follows(query, reason):
-    assert relevance(query=query, contexts=FERRY, output="My pleasure, enjoy!").reason == reason
+    assert relevance(query=query, contexts=FERRY, output="My pleasure, enjoy.").reason == reason
 
 
 @pytest.mark.parametrize(
@@ -508,10 +507,91 @@ def test_opinion_that_is_asked_for_is_not_failed_for_its_own_words(query):
     ("output", "verdicts"),
     [
         ("Dear readers,\n\nbooks are lent for 28 days.", ["no_claim", "supported"]),
-        ("Books are lent for 28 days.\nHans Maier,\n9 euros,", ["supported", *["not_found"] * 2]),
+        (
+            "Books are lent for 28 days.\nHans Maier,\n9 euros,",
+            ["supported", "not_found", "undecided"],
+        ),
     ],
 )
 def test_only_the_first_short_line_with_a_comma_is_a_salutation(output, verdicts):
     record = {"query": "How long are books lent?", "contexts": LIBRARY, "output": output}
     [[found]] = evaluate([record], ["groundedness"])
     assert [each["verdict"] for each in found.metadata["claims"]] == verdicts
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("never mind, found it myself", "Great, glad you found it! I'm here for more."),
+        ("ok that was quick", "Happy to hear that! I try not to keep anyone waiting. 😊"),
+        ("Ho paura del dentista...", "È una paura molto comune, andrà tutto bene!"),
+        ("Any plans for the weekend? Finally Friday!", "Woohoo! 🎉 No plans for me."),
+    ],
+)  # fmt: skip
+def test_remark_that_no_passage_is_about_gets_no_score(query, output):
+    [found] = evaluate([{"query": query, "contexts": LIBRARY, "output": output}])
+    assert [each.score for each in found[:2]] == [None, None]
+    assert found[1].reason == "small_talk"
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Tell me about the fines of the library.", "Elephants in cages paint wooden ceilings."),
+        ("opening hours of the pool", "The pool opens in the morning."),
+        ("Does the library have a pool?", "There is a heated pool behind the house."),
+        ("I want to borrow a book for my holidays.", "I can send parcels to any hotel abroad."),
+    ],
+)
+def test_made_up_answer_to_what_is_no_remark_fails(query, output):
+    record = {"query": query, "contexts": LIBRARY, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert found.score < 0.2
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Die Bücher gibt es für 28 Tage.",
+        "Les livres sont prêtés pour 28 jours.",
+        "Los libros se prestan por 28 días.",
+    ],
+)
+def test_short_answer_in_another_language_gets_no_groundedness(output):
+    record = {"query": "How long are books lent?", "contexts": LIBRARY, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert found.score is None or found.score >= 0.2
+
+
+LETTER = (
+    "The invoice is wrong again. Fix the VAT number today, or I will stop paying for all of it."
+)
+
+
+def test_text_that_an_instruction_hands_over_is_read_like_a_passage():
+    record = {"query": f"Make this more polite:\n\n{LETTER}", "contexts": LIBRARY}
+    polite = "Could you please fix the VAT number today? Otherwise I will have to stop paying."
+    [found] = evaluate([record | {"output": polite}])
+    assert not [each for each in found[:2] if each.score is not None and each.score < 0.2]
+    [found] = evaluate([record | {"output": "Elephants in cages paint wooden ceilings."}])
+    assert found[1].score < 0.2
+
+
+def test_sentence_of_a_text_that_is_handed_over_belongs_to_no_passage():
+    record = {"query": f"Summarize this mail: {LETTER}", "contexts": LIBRARY}
+    output = "The invoice is wrong again, so the VAT number must be fixed today."
+    [[found]] = evaluate([record | {"output": output}], ["groundedness"])
+    [claim] = found.metadata["claims"]
+    assert (claim["verdict"], claim["context_index"]) == ("supported", None)
+    assert "VAT" in claim["evidence"]
+
+
+def test_what_the_user_stated_before_is_not_failed():
+    history = [
+        {"role": "user", "content": "My name is Jo."},
+        {"role": "assistant", "content": "Hello!"},
+    ]
+    record = {"query": "What is my name?", "contexts": LIBRARY, "history": history}
+    for output, fails in (("Your name is Jo.", False), ("Your name is Kim.", True)):
+        [[found]] = evaluate([record | {"output": output}], ["groundedness"])
+        assert (found.score is not None) is fails

@@ -80,9 +80,13 @@ def test_heads_of_a_table_state_nothing(rule, heads):
 @pytest.mark.parametrize(
     ("ending", "signature"),
     [
-        ("Kind regards,\nCustomer Service", {"Customer Service"}),
-        ("Mit freundlichen Grüßen,\n\nIhr Kundendienst", {"Ihr Kundendienst"}),
+        ("Kind regards,\nCustomer Service", {"Kind regards,", "Customer Service"}),
+        ("Kind regards,\nAnna\nCustomer Care", {"Kind regards,", "Anna", "Customer Care"}),
+        ("Mit freundlichen Grüßen,\n\nIhr Team", {"Mit freundlichen Grüßen,", "Ihr Team"}),
+        ("Best regards, Your Support Team", {"Best regards, Your Support Team"}),
+        ("Cheers, Tom", {"Cheers, Tom"}),
         ("Kind regards,\nWe refund all orders.", set()),
+        ("Best wishes come with 20 euros", set()),
         ("Hello,\ncancellation is not possible", set()),
     ],
 )
@@ -244,3 +248,17 @@ def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(an
 )
 def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
     assert not is_refusal(answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Run:\n\n    pip install a\n    tram up\n\nIt starts.", {"pip install a", "tram up"}),
+        ("First:\n\n\treturn 42\n", {"return 42"}),
+        ("<code>buy(1)</code>\nIt buys.", {"<code>buy(1)</code>"}),
+        ("1. Pay.\n\n    The fee is 9 euros.", set()),
+        ("It is\n    9 euros.", set()),
+    ],
+)  # fmt: skip
+def test_code_that_is_indented_or_tagged_states_nothing(text, code):
+    assert headings_and_code(text) == code
