@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from monitor.format import count
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.models.status import WINDOW_WEIGHT
@@ -158,7 +159,12 @@ def _hits(retrieved: Sequence[str], relevant: Collection[str], k: int) -> int:
 class AtK(NoParameters):
     """How many places count."""
 
-    k: int = Field(5, ge=1, description="Number of first places that count.")
+    k: int = Field(
+        5,
+        ge=1,
+        description="Number of first places that count. Precision at k is at most passages / k:"
+        " set k to no more than your app retrieves.",
+    )
 
 
 def passage_ids(interaction: Interaction) -> list[str]:
@@ -178,10 +184,13 @@ def relevant_ids(interaction: Interaction) -> set[str]:
     return set(relevant_gains(interaction))
 
 
-def _ranked(
-    score: Callable[[list[str], dict[str, float], int], float], **declared: Any
-) -> Computed:
-    """Make a metric of a score of (ranking, gains above 0, k)."""
+#: Of a ranking, the gains above 0 of its passages, and k.
+_Score = Callable[[list[str], dict[str, float], int], float]
+_Said = Callable[[list[str], dict[str, float], int], str]
+
+
+def _ranked(score: _Score, said: _Said, **declared: Any) -> Computed:
+    """Make a metric of a score, and of a sentence that says how it comes about."""
 
     def compute(interaction: Interaction, p: Any) -> Finding:
         gains = relevant_gains(interaction)
@@ -189,13 +198,47 @@ def _ranked(
             return Finding(skipped="nothing_relevant")
         k = p.k if isinstance(p, AtK) else len(interaction.contexts)
         ranking = passage_ids(interaction)
-        said = f"{_hits(ranking, gains, k)} of {len(gains)} relevant passages in the first {k}."
         details = {"k": k, "relevant": len(gains)} if isinstance(p, AtK) else {}
         found = min(1.0, score(ranking, gains, k))
-        return Finding(score=found, explanation=said, details=details)
+        return Finding(score=found, explanation=said(ranking, gains, k), details=details)
 
     shared = {"requires": _NEEDS, "skips": ("nothing_relevant",), "parameters": AtK}
     return computed(**shared | declared)(compute)
+
+
+def _precision_said(retrieved: Sequence[str], relevant: Collection[str], k: int) -> str:
+    """Return how many places hold a relevant passage, and how many could if it is not all."""
+    hits, there = _hits(retrieved, relevant, k), len(set(retrieved))
+    said = f"{hits} of the first {count(k, 'place')} {'holds' if hits == 1 else 'hold'}"
+    said += " a relevant passage"
+    if (most := min(there, len(relevant))) < k:
+        which = "retrieved" if there <= len(relevant) else "relevant"
+        said += f"; with {count(most, 'passage')} {which} the score is at most {most / k:.2f}"
+    return f"{said}."
+
+
+def _recall_said(retrieved: Sequence[str], relevant: Collection[str], k: int) -> str:
+    hits = _hits(retrieved, relevant, k)
+    verb = "is" if len(relevant) == 1 else "are"
+    return f"{hits} of {count(len(relevant), 'relevant passage')} {verb} in the first {k}."
+
+
+def _f1_said(retrieved: Sequence[str], relevant: Collection[str], k: int) -> str:
+    precision, recall = precision_of(retrieved, relevant, k), recall_of(retrieved, relevant, k)
+    return f"Precision at {k} is {precision:.2f}, recall {recall:.2f}."
+
+
+def _rank_said(retrieved: Sequence[str], relevant: Collection[str], _: int) -> str:
+    rank = reciprocal_rank(retrieved, relevant)
+    if not rank:
+        return "No relevant passage was retrieved."
+    return f"The first relevant passage is in place {round(1 / rank)}."
+
+
+def _dcg_said(retrieved: Sequence[str], gains: Mapping[str, float], k: int) -> str:
+    reached = dcg([gains.get(each, 0.0) for each in _first(retrieved, k)])
+    best = dcg(sorted(gains.values(), reverse=True)[:k])
+    return f"DCG at {k} is {reached:.2f}; the best ranking has {best:.2f}."
 
 
 def _f1(*, summed: bool, **declared: Any) -> Computed:
@@ -206,7 +249,8 @@ def _f1(*, summed: bool, **declared: Any) -> Computed:
         # Σ 2TP / Σ (2TP + FP + FN) is the mean of the F1s weighted by their divisors.
         size = 2 * found.true_positives + found.false_positives + found.false_negatives
         weight = {WINDOW_WEIGHT: size} if summed else {}
-        said = "{} relevant passages found, {} others, {} missed.".format(*found)
+        said = f"{count(found.true_positives, 'relevant passage')} found,"
+        said += f" {count(found.false_positives, 'other')}, {found.false_negatives} missed."
         return Finding(score=f1(found), explanation=said, details=found._asdict() | weight)
 
     formula = "2TP / (2TP + FP + FN)"
@@ -284,14 +328,17 @@ def context_recall(answers: Answers, _: Interaction, __: NoParameters) -> Findin
 
 precision_at_k = _ranked(
     precision_of,
+    _precision_said,
     name="precision_at_k",
-    what="Share of the first k places with a relevant passage.",
+    what="Share of the first k places with a relevant passage; where fewer than k passages are"
+    " retrieved or relevant, 1 is out of reach.",
     formula="relevant in the first k / k",
     source=_MANNING,
     pass_score=0.5,
 )
 recall_at_k = _ranked(
     recall_of,
+    _recall_said,
     name="recall_at_k",
     what="Share of the relevant passages among the first k.",
     formula="relevant in the first k / relevant",
@@ -299,6 +346,7 @@ recall_at_k = _ranked(
 )
 f1_at_k = _ranked(
     f1_of,
+    _f1_said,
     name="f1_at_k",
     what="Precision and recall at k in one.",
     formula="2 P R / (P + R)",
@@ -307,6 +355,7 @@ f1_at_k = _ranked(
 )
 mrr = _ranked(
     reciprocal_rank,
+    _rank_said,
     name="mrr",
     what="How early the first relevant passage comes; the window's mean is MRR.",
     formula="1 / place of the first relevant passage",
@@ -316,6 +365,7 @@ mrr = _ranked(
 )
 ndcg_at_k = _ranked(
     normalised_dcg,
+    _dcg_said,
     name="ndcg_at_k",
     what="How well the passages are ranked, by their gains.",
     formula="DCG@k / IDCG@k, DCG = Σ gain / log2(place + 1)",
