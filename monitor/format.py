@@ -83,6 +83,17 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def part_of(part: int, whole: int, noun: str, verb: str = "is", verbs: str = "are") -> str:
+    """Return "1 of 3 apps is", "2 of 3 apps are", "0 of 1 app is": a part with its verb."""
+    return f"{part:,} of {count(whole, noun)} {verb if 1 in (part, whole) else verbs}"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of *names* and the number of others: "a, b, c and 2 more"."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def usd(amount: float) -> str:
     """Return US dollars in cents; below ten cents with four decimals, for cents say little."""
     return f"${amount:.4f}" if 0 < amount < _CENTS_FROM_USD else f"${amount:,.2f}"

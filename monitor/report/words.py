@@ -9,6 +9,7 @@ from monitor.format import (
     count,
     duration,
     interval,
+    listed,
     number,
     percent,
     plain_text,
@@ -160,7 +161,7 @@ def headline(statuses: Mapping[str, Status]) -> str:
         ("not enough data yet for ", by_status[Status.INSUFFICIENT_DATA]),
     ):
         if found:
-            parts.append(f"{said}{_names(found, left) if left else count(len(found), 'app')}")
+            parts.append(f"{said}{listed(found, left) if left else count(len(found), 'app')}")
             left = max(0, left - len(found))
     if parts:
         said = "; ".join(parts)
@@ -174,18 +175,13 @@ def fleet_sentence(fall: FleetFall, now: datetime) -> str:
     """Return which apps fell together, how far, since when, and what is known of the cause."""
     some = fall.n_apps - len(fall.fell)
     others = f"; too few samples to tell for {count(some, 'more app')}" if some > 0 else ""
-    named = _names([plain_text(app, 60) for app in fall.fell])
+    named = listed([plain_text(app, 60) for app in fall.fell])
     rate = rate_with_interval(fall.pass_rate, fall.low, fall.high)
     return (
         f"{count(len(fall.fell), 'app')} fell together ({named}): {plain_text(fall.metric, 60)}"
         f" {rate}, n {fall.n:,}, since {utc_time(fall.since, now)}{others}."
         f" {fall.cause[0].upper()}{fall.cause[1:]}."
     )
-
-
-def _names(names: Sequence[str], most: int = _MOST_NAMED) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def level_words(incident: Alert) -> str:

@@ -9,13 +9,14 @@ citations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from monitor.format import listed, part_of, plain_text
 from monitor.models import Interaction
 from monitor.scoring.base import Finding, Judgement
 from monitor.scoring.declaration import (
@@ -178,6 +179,11 @@ class CitedAnswer:
         """Return the passage of each citation of a claim, by its index."""
         return [self.passage_of[mark] for mark in claim.cited]
 
+    def named_by(self, claim: CitedClaim) -> dict[str, int | None]:
+        """Return the passages that a claim cites by their id; None by a mark that leads to none."""
+        found = zip(claim.cited, self.passages_of(claim), strict=True)
+        return {mark if n is None else self.ids[n]: n for mark, n in found}
+
     def truth(self, interaction: Interaction) -> list[int | None]:
         """
         Return the index of the passage that each statement should cite; [] where not expected.
@@ -298,48 +304,67 @@ class Support(NoParameters):
     threshold: float = Field(0.5, ge=0, le=1)
 
 
-def _graph(of: Callable[[set[str], set[str]], set[str]], **declared: Any) -> JudgementMetric:
-    """Make a metric of the share that is cited and supports *of* what is cited, supports."""
-
-    def evaluate(
-        answer: CitedAnswer, entailment: Entailment, _: Interaction, p: Support
-    ) -> Finding:
-        citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
-        named = {
-            mark if (passage := answer.passage_of[mark]) is None else answer.ids[passage]
-            for claim in citing
-            for mark in answer.claims[claim].cited
-        }
-        supporting = {
-            each
-            for passage, each in enumerate(answer.ids[:MOST_PASSAGES])
-            if any(entailment.support(claim, passage) >= p.threshold for claim in citing)
-        }
-        details: dict[str, Any] = {"cited": sorted(named), "supporting": sorted(supporting)}
-        if not (whole := of(named, supporting)):
-            return Finding(skipped="nothing_supports", details=details)
-        both = len(named & supporting)
-        said = f"{len(named)} passages cited, {len(supporting)} support the statements that cite,"
-        said += f" {both} both."
-        return Finding(score=both / len(whole), explanation=said, details=details)
-
-    source = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
-    return _of_citations(source=source, parameters=Support, **declared)(evaluate)
+_GRAPH = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
 
 
-citation_precision = _graph(
-    lambda cited, _: cited,
-    name="citation_precision",
-    what="Share of the cited passages that support what is said.",
-    formula="cited and supporting / cited",
+@_of_citations(
+    version="3",
+    formula="cited passages that support a claim citing them / cited passages",
+    source=_GRAPH,
+    parameters=Support,
 )
-citation_completeness = _graph(
-    lambda _, supporting: supporting,
-    skips=("nothing_supports",),
-    name="citation_completeness",
-    what="Share of the supporting passages that are cited.",
+def citation_precision(
+    answer: CitedAnswer, entailment: Entailment, _: Interaction, p: Support
+) -> Finding:
+    """Share of the cited passages that support a claim that cites them."""
+    supports: dict[str, bool] = {}
+    for claim, statement in enumerate(answer.claims):
+        for name, passage in answer.named_by(statement).items():
+            carries = passage is not None and entailment.support(claim, passage) >= p.threshold
+            supports[name] = supports.get(name, False) or carries
+    right = [name for name, carries in supports.items() if carries]
+    verbs = "supports a claim that cites it", "support a claim that cites them"
+    said = part_of(len(right), len(supports), "cited passage", *verbs)
+    return Finding(
+        score=share(len(right), len(supports)),
+        explanation=f"{said}{_others(supports, right)}.",
+        details={"cited": sorted(supports), "supporting": sorted(right)},
+    )
+
+
+@_of_citations(
     formula="cited and supporting / supporting",
+    source=_GRAPH,
+    skips=("nothing_supports",),
+    parameters=Support,
 )
+def citation_completeness(
+    answer: CitedAnswer, entailment: Entailment, _: Interaction, p: Support
+) -> Finding:
+    """Share of the passages that support a claim with a citation which are cited."""
+    citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
+    cited = {name for claim in answer.claims for name in answer.named_by(claim)}
+    supporting = dict.fromkeys(
+        each
+        for passage, each in enumerate(answer.ids[:MOST_PASSAGES])
+        if any(entailment.support(claim, passage) >= p.threshold for claim in citing)
+    )
+    details: dict[str, Any] = {"cited": sorted(cited), "supporting": sorted(supporting)}
+    if not supporting:
+        return Finding(skipped="nothing_supports", details=details)
+    found = [each for each in supporting if each in cited]
+    return Finding(
+        score=share(len(found), len(supporting)),
+        explanation=f"{part_of(len(found), len(supporting), 'supporting passage')} cited"
+        f"{_others(supporting, found)}.",
+        details=details,
+    )
+
+
+def _others(names: Iterable[str], right: Collection[str]) -> str:
+    """Return "; not a, b" for those of *names* that are not *right*."""
+    others = [plain_text(name, 60) for name in names if name not in right]
+    return f"; not {listed(others)}" if others else ""
 
 
 class Sources(NoParameters):

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from monitor.format import count
+from monitor.format import count, part_of
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.models.status import WINDOW_WEIGHT
@@ -219,8 +219,7 @@ def _precision_said(retrieved: Sequence[str], relevant: Collection[str], k: int)
 
 def _recall_said(retrieved: Sequence[str], relevant: Collection[str], k: int) -> str:
     hits = _hits(retrieved, relevant, k)
-    verb = "is" if len(relevant) == 1 else "are"
-    return f"{hits} of {count(len(relevant), 'relevant passage')} {verb} in the first {k}."
+    return f"{part_of(hits, len(relevant), 'relevant passage')} in the first {k}."
 
 
 def _f1_said(retrieved: Sequence[str], relevant: Collection[str], k: int) -> str:

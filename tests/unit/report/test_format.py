@@ -9,7 +9,9 @@ from monitor.format import (
     duration,
     file_size,
     interval,
+    listed,
     number,
+    part_of,
     percent,
     plain_text,
     points,
@@ -100,6 +102,26 @@ def test_counts_have_thousands_separated():
         "0 apps",
         "1,200 apps",
     )
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "words"),
+    [
+        (1, 3, "1 of 3 apps is"),
+        (2, 3, "2 of 3 apps are"),
+        (0, 1, "0 of 1 app is"),
+        (0, 2, "0 of 2 apps are"),
+    ],
+)
+def test_verb_of_a_part_agrees_with_its_count(part, whole, words):
+    assert part_of(part, whole, "app") == words
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [("", ""), ("abc", "a, b, c"), ("abcde", "a, b, c and 2 more")]
+)
+def test_long_list_of_names_ends_in_the_number_of_the_others(names, words):
+    assert listed(names) == words
 
 
 @pytest.mark.parametrize(

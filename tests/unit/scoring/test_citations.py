@@ -74,6 +74,33 @@ def test_copied_statement_is_supported_by_the_passage_it_cites(mark):
     ].score == pytest.approx(0.0)
 
 
+LOUVRE = ["The Louvre is closed on Tuesdays.", "Paris is the capital of France."]
+SWAPPED = "The Louvre is closed on Tuesdays [2]. Paris is the capital of France [1]."
+
+
+@pytest.mark.parametrize(
+    ("output", "score", "supporting"),
+    [
+        (SWAPPED, 0.0, []),
+        (f"{SWAPPED} The Louvre is closed on Tuesdays [1].", 0.5, ["1"]),
+        ("The Louvre is closed on Tuesdays [1][2].", 0.5, ["1"]),
+        ("The Louvre is closed on Tuesdays [1][9].", 0.5, ["1"]),
+    ],
+)
+def test_cited_passage_has_to_support_a_claim_that_cites_it(output, score, supporting):
+    found = scored("citation_precision", contexts=LOUVRE, output=output)["citation_precision"]
+    assert (found.score, found.metadata["supporting"]) == (score, supporting)
+
+
+def test_any_cited_passage_may_be_right_beyond_the_first_twenty():
+    found = scored(
+        "citation_precision",
+        contexts=["Cats."] * 20 + LOUVRE,
+        output=f"{RIGHT} [1]. The Louvre is closed on Tuesdays [21].",
+    )
+    assert found["citation_precision"].metadata["supporting"] == ["21"]
+
+
 def test_judge_verdict_decides_citations_over_word_overlap():
     said = "Money comes back within a working week"
     quote = "paid back to the original card within five working days"
@@ -92,7 +119,9 @@ def test_citation_metrics_carry_the_back_ends_version():
     found = scored("grounding_score", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
     back_end = found["grounding_score"].evaluator_version
     assert back_end.startswith("local-")
-    assert {found[name].evaluator_version for name in ENTAILING} == {f"{back_end}-2"}
+    assert [found[name].evaluator_version for name in ENTAILING] == [
+        f"{back_end}-{version}" for version in (2, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize(
