@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from monitor.errors import JudgeReplyError, TooExpensiveError
+from monitor.format import part_of
 from monitor.models import Evaluation, Interaction
 from monitor.models.evaluation import Direction, PassRule
 from monitor.scoring.base import Finding, Judgement
@@ -31,6 +32,7 @@ from monitor.scoring.measures import share, weighted_average
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 #: Fields whose absence has had a reason of its own from the first version on.
 _REASONS = {"output": "empty_output", "contexts": "no_context"}
+_MOST_PARTS = 3  #: of a combined score, named in its reason
 _ROOTS = frozenset({"query", "output", "contexts", "tool_calls", "expected", "metadata"})
 
 
@@ -230,10 +232,17 @@ class Combined:
         total = math.fsum(self.weights.values())
         known = math.fsum(self.weights[part] for part in scores)
         score = weighted_average(scores, self.weights, lower)
-        said = f"{len(missing)} of {len(self.weights)} parts are missing: {', '.join(missing)}."
+        parts = part_of(len(missing), len(self.weights), "part")
+        gaps = f"{parts} missing: {', '.join(missing)}." if missing else ""
         if score is None or known < self.least_share * total - 1e-9:
-            return Finding(skipped="part_missing", explanation=said, details=details)
-        return Finding(score=score, explanation=said if missing else "", details=details)
+            return Finding(skipped="part_missing", explanation=gaps, details=details)
+        worst = sorted(scores, key=lambda part: 1 - scores[part] if part in lower else scores[part])
+        named = [
+            f"{part} {scores[part]:.2f}{' (lower is better)' if part in lower else ''}"
+            for part in worst[:_MOST_PARTS]
+        ]
+        said = f"{'Lowest parts' if len(scores) > _MOST_PARTS else 'Parts'}: {', '.join(named)}."
+        return Finding(score=score, explanation=f"{said} {gaps}".strip(), details=details)
 
 
 Metric = Computed | JudgementMetric | RubricMetric | Combined

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
+from monitor.format import count
 from monitor.models import Interaction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Computed, NoParameters, computed, lookup
@@ -45,7 +46,11 @@ def intent_correctness(interaction: Interaction, _: NoParameters) -> Finding:
     confidence = _number(parsed.get("confidence")) or 0.0
     earned = (points for above, points in _CONFIDENCES if confidence > above)
     found = parsed.get("type") is not None
-    return Finding(score=0.4 * bool(named) + 0.3 * found + next(earned, 0.0))
+    said = f"name {'right' if named else 'wrong'}, type {'found' if found else 'missing'}"
+    return Finding(
+        score=0.4 * bool(named) + 0.3 * found + next(earned, 0.0),
+        explanation=f"{said}, confidence {confidence:.2f}.",
+    )
 
 
 class PlanRules(NoParameters):
@@ -67,9 +72,12 @@ def plan_quality(interaction: Interaction, p: PlanRules) -> Finding:
     """Whether the plan has a fitting size, gathers data and analyses it."""
     steps = [str(step).lower() for step in interaction.metadata["plan"]]
     score = 0.3 * (p.least_steps <= len(steps) <= p.most_steps)
-    for named in (p.gathering, p.analysis):
-        score += 0.35 * any(word in step for step in steps for word in named)
-    return Finding(score=score, details={"steps": len(steps)})
+    said = f"{count(len(steps), 'step')}, {p.least_steps} to {p.most_steps} expected"
+    for kind, named in (("gathers data", p.gathering), ("analyses it", p.analysis)):
+        there = any(word in step for step in steps for word in named)
+        score += 0.35 * there
+        said += f"; {'one' if there else 'none'} {kind}"
+    return Finding(score=score, explanation=f"{said}.", details={"steps": len(steps)})
 
 
 class ToolRules(NoParameters):
@@ -210,14 +218,20 @@ def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
 
     present = sum(name in answer for name in p.required)
     reasoning = answer.get(p.reasoning_field)
-    score = (
-        (0.5 * present / len(p.required) if p.required else 0.5)
-        + 0.15 * (answer.get(p.level_field) in p.levels)
-        + 0.15 * within(p.score_field, p.score_low, p.score_high)
-        + 0.1 * within(p.confidence_field, 0.0, 1.0)
-        + 0.1 * (isinstance(reasoning, str) and len(reasoning) > p.least_reasoning_chars)
+    long = isinstance(reasoning, str) and len(reasoning) > p.least_reasoning_chars
+    valid = (
+        (0.15, p.level_field, answer.get(p.level_field) in p.levels),
+        (0.15, p.score_field, within(p.score_field, p.score_low, p.score_high)),
+        (0.1, p.confidence_field, within(p.confidence_field, 0.0, 1.0)),
+        (0.1, p.reasoning_field, long),
     )
-    return Finding(score=score, explanation=_missing(p.required, answer, "field"))
+    score = 0.5 * present / len(p.required) if p.required else 0.5
+    said = _missing(p.required, answer, "field")
+    if wrong := [name for _, name, right in valid if not right and name in answer]:
+        said += f" Not valid: {', '.join(wrong)}."
+    return Finding(
+        score=score + sum(weight for weight, _, right in valid if right), explanation=said
+    )
 
 
 class Limit(NoParameters):
@@ -255,7 +269,8 @@ def _limited(
         if found is None or found < 0:
             return Finding(skipped=f"no_{name}")
         score = 1.0 if found <= p.limit else p.limit / found
-        return Finding(score=score, details={"value": found, "limit": p.limit})
+        said = f"{what}: {found:,.10g}; limit {p.limit:,.10g}."
+        return Finding(score=score, explanation=said, details={"value": found, "limit": p.limit})
 
     return computed(
         name=name,
@@ -280,7 +295,9 @@ tool_calls = _limited(
         float(len(each.tool_calls)) if each.tool_calls or each.metadata.get("trajectory") else None
     ),
 )
-latency_ms = _limited("latency_ms", "Time taken", "metadata.latency_ms", parameters=LatencyLimit)
+latency_ms = _limited(
+    "latency_ms", "Milliseconds taken", "metadata.latency_ms", parameters=LatencyLimit
+)
 
 
 class ChainRules(NoParameters):

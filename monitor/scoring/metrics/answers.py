@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
+from monitor.format import count
 from monitor.models import FactualAccuracyEvaluation, Interaction
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import (
@@ -80,7 +81,12 @@ def answer_relevance(answers: Answers, interaction: Interaction, _: Any) -> Find
     if similarity is None:
         return Finding(skipped=NEEDS_EMBEDDING)
     near = [similarity(interaction.query or "", text) for text in answers["questions"].texts[:5]]
-    return Finding(score=weighted_mean(near), details={"similarities": [round(x, 4) for x in near]})
+    said = ", ".join(f"{each:.2f}" for each in near)
+    return Finding(
+        score=weighted_mean(near),
+        explanation=f"Nearness of questions made from the answer: {said}.",
+        details={"similarities": [round(x, 4) for x in near]},
+    )
 
 
 class Correctness(NoParameters):
@@ -199,7 +205,13 @@ def _noise(interaction: Interaction) -> int:
 )
 def noise_robustness(answers: Answers, interaction: Interaction, _: NoParameters) -> Finding:
     """Whether the answer is right although some passages are useless."""
-    return Finding(score=_covered(answers), details={"noise": _noise(interaction)})
+    stated, noise = len(answers["reference_in_answer"].numbers), _noise(interaction)
+    facts = f"{stated} of {count(len(answers.reference), 'sentence')} of the reference"
+    return Finding(
+        score=_covered(answers),
+        explanation=f"The answer states {facts}; {count(noise, 'passage')} of no use.",
+        details={"noise": noise},
+    )
 
 
 @asked(

@@ -242,9 +242,21 @@ def citation_accuracy(
     ]
     lost, values = found.count(None), [each or 0.0 for each in found]
     verdicts = [1.0 if v > STRONG else _PARTIAL_SCORE * (v > PARTIAL) for v in values]
+    right, partial = verdicts.count(1.0), verdicts.count(_PARTIAL_SCORE)
+    others = {
+        "not supported by the cited passage": len(found) - right - partial - lost,
+        "supported in part": partial,
+        "without a passage": lost,
+    }
+    said = "; ".join(
+        [
+            f"{part_of(right, len(found), 'citation')} right",
+            *(f"{n} {why}" for why, n in others.items() if n),
+        ]
+    )
     return Finding(
-        score=share(verdicts.count(1.0), len(verdicts)),
-        explanation=f"{len(found)} citations, {lost} of them lead to no passage.",
+        score=share(right, len(found)),
+        explanation=f"{said}.",
         details={"citations": len(found), "not_found": lost, "verdicts": verdicts[:50]},
     )
 
@@ -264,7 +276,11 @@ def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Findin
         passage is not None and passage in answer.passages_of(claim)
         for passage, claim in zip(truth, answer.claims, strict=False)
     )
-    return Finding(score=share(right, total), details={"claims": total})
+    return Finding(
+        score=share(right, total),
+        explanation=f"{part_of(right, total, 'claim', 'cites', 'cite')} the expected passage.",
+        details={"claims": total},
+    )
 
 
 @_of_citations(
@@ -292,8 +308,8 @@ def citation_quality(
     exist, accurate, grounded = zip(*found, strict=True)
     return Finding(
         score=weighted_mean([0.4 * e + 0.3 * a + 0.3 * g for e, a, g in found]),
-        explanation=f"{len(found)} citations: {sum(exist)} lead to a passage, {sum(accurate)} to"
-        f" the right one; mean support {weighted_mean(grounded):.2f}.",
+        explanation=f"{part_of(sum(exist), len(found), 'citation', 'leads', 'lead')} to a passage,"
+        f" {sum(accurate)} to the right one; mean support {weighted_mean(grounded):.2f}.",
         details={"citations": len(found)},
     )
 
@@ -395,6 +411,7 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     entailment = answer.entailment(judgement, interaction)
     passages = range(len(answer.ids))[:MOST_PASSAGES]
     covered: list[bool] = []
+    short = ""  #: the first claim with too few
     for claim, statement in enumerate(answer.claims):
         if claim < len(expected):
             needed = int(expected[claim])
@@ -403,6 +420,12 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
             needed = min(p.least, supporting)
         if needed >= p.least:
             covered.append(len(statement.cited) >= needed)
+            if not covered[-1] and not short:
+                short = f'; "{plain_text(statement.text.rstrip("."), 120)}" cites'
+                short += f" {len(statement.cited)} of {needed}"
     if not covered:
         return Finding(skipped="no_claim_needs_several")
-    return Finding(score=weighted_mean(covered))
+    said = part_of(sum(covered), len(covered), "claim", "cites", "cite")
+    return Finding(
+        score=weighted_mean(covered), explanation=f"{said} as many sources as needed{short}."
+    )

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
+from monitor.format import count, part_of, plain_text
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.scoring.base import Finding
@@ -52,14 +53,17 @@ class RunFields(NoParameters):
 class _Runs:
     """The runs of one interaction; raises ``ValueError`` where fewer than two have a field."""
 
-    def __init__(self, runs: list[dict[str, Any]], p: RunFields) -> None:
-        self.runs, self.p = runs, p
+    def __init__(self, runs: list[dict[str, Any]], p: RunFields, noun: str) -> None:
+        self.runs, self.p, self.noun = runs, p, noun
+
+    def levels(self) -> Counter[str]:
+        name = self.p.level_field
+        return Counter(str(run[name]) for run in self.runs if run.get(name) is not None)
 
     def same_level(self) -> float:
         """Return the share of the most common level."""
-        name = self.p.level_field
-        levels = [str(run[name]) for run in self.runs if run.get(name) is not None]
-        return share(max(Counter(levels).values(), default=0), len(levels))
+        levels = self.levels()
+        return share(max(levels.values(), default=0), levels.total())
 
     def numbers(self, name: str) -> list[float]:
         found = [run.get(name) for run in self.runs]
@@ -86,10 +90,35 @@ class _Runs:
         stated = self.numbers(self.p.confidence_field)
         return max(0.0, 1 - (max(stated) - min(stated)))
 
+    # How the scores come about, in words.
+
+    def on_levels(self) -> str:
+        levels = self.levels()
+        [(level, n)] = levels.most_common(1)
+        have = part_of(n, levels.total(), self.noun, "has", "have")
+        return f"{have} the level {plain_text(level, 60)}."
+
+    def on_deviation(self) -> str:
+        return f"The scores deviate by {self.deviation():.4g} on a scale of {self.p.scale:g}."
+
+    def on_range(self) -> str:
+        scores = self.numbers(self.p.score_field)
+        between = f"{min(scores):.4g} and {max(scores):.4g}"
+        return f"The scores are between {between} on a scale of {self.p.scale:g}."
+
+    def on_confidences(self) -> str:
+        stated = self.numbers(self.p.confidence_field)
+        return f"The confidences are between {min(stated):.2f} and {max(stated):.2f}."
+
+    def on_agreement(self) -> str:
+        near, sure = self.near(), self.equally_confident()
+        return f"level {self.same_level():.2f}, score {near:.2f}, confidence {sure:.2f}."
+
 
 def _metric(
     across: str,
     score: Callable[[_Runs], float],
+    said: Callable[[_Runs], str],
     value: Callable[[_Runs], float] | None = None,
     **declared: Any,
 ) -> Computed:
@@ -97,10 +126,10 @@ def _metric(
         found = [run for run in interaction.metadata[across] if isinstance(run, dict)]
         if len(found) < _LEAST:
             return Finding(skipped="fewer_than_two_runs")
-        runs = _Runs(found, p)
+        runs = _Runs(found, p, across.removesuffix("s"))
         try:
             details = {across: len(found)} | ({} if value is None else {"value": value(runs)})
-            return Finding(score=score(runs), details=details)
+            return Finding(score=score(runs), explanation=said(runs), details=details)
         except ValueError:
             return Finding(skipped="runs_lack_fields")
 
@@ -116,6 +145,7 @@ def _metric(
 level_consistency = _metric(
     "runs",
     _Runs.same_level,
+    _Runs.on_levels,
     name="level_consistency",
     what="Share of runs with the same level.",
     formula="runs with the commonest level / runs",
@@ -123,6 +153,7 @@ level_consistency = _metric(
 score_consistency = _metric(
     "runs",
     _Runs.steady,
+    _Runs.on_deviation,
     name="score_consistency",
     what="How close the scores of several runs are.",
     formula="1 - std / (scale / 2)",
@@ -130,6 +161,7 @@ score_consistency = _metric(
 score_std = _metric(
     "runs",
     lambda runs: 1 - runs.steady(),
+    _Runs.on_deviation,
     _Runs.deviation,
     name="score_std",
     what="Standard deviation of the scores of several runs; the deviation is in the metadata.",
@@ -139,6 +171,7 @@ score_std = _metric(
 overall_consistency = _metric(
     "runs",
     lambda runs: weighted_mean([runs.same_level(), runs.steady()]),
+    lambda runs: f"level {runs.same_level():.2f}, score {runs.steady():.2f}.",
     name="overall_consistency",
     what="Consistency of levels and scores of several runs.",
     formula="mean of level_consistency and score_consistency",
@@ -146,6 +179,7 @@ overall_consistency = _metric(
 level_agreement = _metric(
     "models",
     _Runs.same_level,
+    _Runs.on_levels,
     name="level_agreement",
     what="Share of models that agree on the level.",
     formula="models with the commonest level / models",
@@ -153,6 +187,7 @@ level_agreement = _metric(
 score_range = _metric(
     "models",
     lambda runs: 1 - runs.near(),
+    _Runs.on_range,
     _Runs.range,
     name="score_range",
     what="Largest minus smallest score across models; the range is in the metadata.",
@@ -162,6 +197,7 @@ score_range = _metric(
 confidence_agreement = _metric(
     "models",
     _Runs.equally_confident,
+    _Runs.on_confidences,
     name="confidence_agreement",
     what="How close the models' confidences are.",
     formula="1 - (max - min)",
@@ -169,6 +205,7 @@ confidence_agreement = _metric(
 cross_model_agreement = _metric(
     "models",
     lambda runs: weighted_mean([runs.same_level(), runs.near(), runs.equally_confident()]),
+    _Runs.on_agreement,
     name="cross_model_agreement",
     what="Agreement of models on level, score and confidence.",
     formula="mean of level agreement, 1 - range / scale, confidence agreement",
@@ -197,7 +234,11 @@ def semantic_similarity(interaction: Interaction, _: NoParameters) -> Finding:
     if similarity is None:
         return Finding(skipped=NEEDS_EMBEDDING)
     pairs = [similarity(a, b) for a, b in combinations(answers, 2)]
-    return Finding(score=weighted_mean(pairs), details={"answers": len(answers)})
+    mean = weighted_mean(pairs)
+    said = (
+        f"{count(len(pairs), 'pair')} of answers: mean cosine {mean:.2f}, least {min(pairs):.2f}."
+    )
+    return Finding(score=mean, explanation=said, details={"answers": len(answers)})
 
 
 def groups_of_equal(answers: Sequence[str], alike: Similarity | None = None) -> list[float]:
@@ -235,7 +276,9 @@ def answer_uncertainty(interaction: Interaction, _: NoParameters) -> Finding:
     terse = all(len(answer.split()) <= _TERSE for answer in answers)
     if alike is None and len(weights) > 1 and not terse:
         return Finding(skipped=NEEDS_EMBEDDING)  # other words may mean the same
+    groups = f"{count(len(answers), 'answer')} in {count(len(weights), 'group')} of one meaning"
     return Finding(
         score=normalised_entropy(weights, most=len(answers)),
+        explanation=f"{groups}; the largest has {max(weights):g}.",
         details={"bits": round(entropy_bits(weights), 6)},
     )

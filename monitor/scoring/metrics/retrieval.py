@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from monitor.format import count, part_of
+from monitor.format import count, part_of, percent
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.models.status import WINDOW_WEIGHT
@@ -413,8 +413,13 @@ def context_diversity(interaction: Interaction, p: DiversityWeights) -> Finding:
     ]
     if not any(weights):
         return Finding(skipped="no_weights")
-    bits = round(entropy_bits(weights), 6)
-    return Finding(score=normalised_entropy(weights), details={"bits": bits})
+    bits, most = round(entropy_bits(weights), 6), weights.index(max(weights))
+    said = f"{bits:.2f} of {math.log2(len(weights)):.2f} bits; passage {most + 1} has"
+    return Finding(
+        score=normalised_entropy(weights),
+        explanation=f"{said} {percent(weights[most] / math.fsum(weights))} of the weight.",
+        details={"bits": bits},
+    )
 
 
 def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:

@@ -140,7 +140,7 @@ def test_custom_weighted_score_takes_two_lines(choose, tmp_path):
     settings = Settings(metrics=("both",), metrics_file=tmp_path / "metrics.toml")
     [found] = make_scorer(settings).score(make_interaction())
     assert (found.score, found.metadata["missing"]) == (1.0, ["mrr"])
-    assert found.explanation == "1 of 2 parts are missing: mrr."
+    assert found.explanation == "Parts: length 1.00. 1 of 2 parts is missing: mrr."
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from monitor.scoring.declaration import (
     Form,
     JudgementMetric,
     Reply,
+    RubricMetric,
     compared_by,
 )
 from monitor.scoring.measures import lexical_cosine
@@ -296,6 +297,13 @@ def test_metric_has_its_expected_values(name):
     assert tuple(each.score for each in found) == EXPECTED[ALIASES.get(name, name)]
     # Micro F1 differs from macro F1 by what a query counts in a window.
     assert ("window_weight" in found[0].metadata) == (name == "micro_f1")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_score_of_ours_has_a_reason(name):
+    # Of a question to the judge, and of relevance, the reason is the judge's own.
+    if name != "relevance" and not isinstance(METRICS[name], RubricMetric):
+        assert score(name, RECORD).explanation
 
 
 def test_no_two_metrics_of_a_kind_have_the_same_values():

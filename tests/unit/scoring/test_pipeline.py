@@ -214,7 +214,7 @@ def test_overall_is_skipped_when_a_part_is_missing():
 def test_overall_of_the_rubric_leaves_missing_parts_out_and_names_them():
     found = score("rubric_overall_score", asker=FixedAsker(), tool_calls=[])
     assert found.metadata["missing"] == ["tool_efficiency"]
-    assert found.explanation == "1 of 5 parts are missing: tool_efficiency."
+    assert found.explanation.endswith(". 1 of 5 parts is missing: tool_efficiency.")
     assert found.status is EvaluationStatus.COMPLETED
 
 

@@ -1,8 +1,11 @@
 """The reason beside a score explains that score."""
 
+from dataclasses import replace
+
 import pytest
 
 from monitor.metrics import evaluate
+from monitor.scoring.metrics import METRICS
 
 HOLD = "of the first 5 places hold a relevant passage"
 HOLDS = HOLD.replace("hold", "holds")
@@ -63,6 +66,25 @@ SWAPPED = "The Louvre is closed on Tuesdays [2]. Paris is the capital of France 
             1.0,
             "1 of 1 cited passage supports a claim that cites it.",
         ),
+        (
+            "citation_accuracy",
+            SWAPPED,
+            0.0,
+            "0 of 2 citations are right; 2 not supported by the cited passage.",
+        ),
+        (
+            "citation_accuracy",
+            f"{LOUVRE[0][:-1]} [1][9].",
+            0.5,
+            "1 of 2 citations is right; 1 without a passage.",
+        ),
+        ("citation_accuracy", f"{LOUVRE[0][:-1]} [1].", 1.0, "1 of 1 citation is right."),
+        (
+            "citation_quality",
+            f"{LOUVRE[0][:-1]} [9].",
+            0.0,
+            "0 of 1 citation leads to a passage, 0 to the right one; mean support 0.00.",
+        ),
         ("citation_completeness", SWAPPED, 1.0, "2 of 2 supporting passages are cited."),
         (
             "citation_completeness",
@@ -74,3 +96,91 @@ SWAPPED = "The Louvre is closed on Tuesdays [2]. Paris is the capital of France 
 )
 def test_reason_counts_what_the_citations_are_scored_by(metric, output, score, said):
     assert reason(metric, contexts=LOUVRE, output=output) == (score, said)
+
+
+def test_reason_quotes_the_claim_that_needs_more_sources():
+    twice = ["Refunds take five working days.", "All refunds take five working days."]
+    found = reason(
+        "multi_source_coverage", contexts=twice, output="Refunds take five working days [1]."
+    )
+    short = '"Refunds take five working days" cites 1 of 2'
+    assert found == (0.0, f"0 of 1 claim cites as many sources as needed; {short}.")
+
+
+def test_reason_counts_the_claims_with_the_expected_citation():
+    expected = {"citations": ["2", "1"]}
+    found = reason(
+        "citation_accuracy_grace", contexts=LOUVRE, output="One [2]. Two [2].", expected=expected
+    )
+    assert found == (0.5, "1 of 2 claims cites the expected passage.")
+
+
+RUNS = [
+    {"level": level, "score": n, "confidence": n / 100}
+    for level, n in (("low", 60), ("low", 80), ("high", 70))
+]
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("level_consistency", "2 of 3 runs have the level low."),
+        ("level_agreement", "2 of 3 models have the level low."),
+        ("score_std", "The scores deviate by 8.165 on a scale of 100."),
+        ("overall_consistency", "level 0.67, score 0.84."),
+        ("score_range", "The scores are between 60 and 80 on a scale of 100."),
+        ("confidence_agreement", "The confidences are between 0.60 and 0.80."),
+        ("cross_model_agreement", "level 0.67, score 0.80, confidence 0.80."),
+        ("answer_uncertainty", "3 answers in 2 groups of one meaning; the largest has 2."),
+    ],
+)
+def test_reason_says_how_runs_differ(metric, said):
+    metadata = {"runs": RUNS, "models": RUNS, "answers": ["Five days.", "five days", "Six."]}
+    assert reason(metric, metadata=metadata)[1] == said
+
+
+@pytest.mark.parametrize(
+    ("metric", "fields", "said"),
+    [
+        (
+            "intent_correctness",
+            {"expected": {"name": "a"}, "metadata": {"parsed": {"name": "b"}}},
+            "name wrong, type missing, confidence 0.00.",
+        ),
+        (
+            "plan_quality",
+            {"metadata": {"plan": ["search"]}},
+            "1 step, 3 to 10 expected; one gathers data; none analyses it.",
+        ),
+        (
+            "final_answer_quality",
+            {"metadata": {"answer": {"level": "odd", "score": 1}}},
+            "missing: confidence, reasoning, recommendations. Not valid: level.",
+        ),
+        (
+            "latency_ms",
+            {"metadata": {"latency_ms": 40_000}},
+            "Milliseconds taken: 40,000; limit 30,000.",
+        ),
+        (
+            "context_diversity",
+            {"query": "cats", "contexts": ["cats", "cats", "dogs"]},
+            "1.00 of 1.58 bits; passage 1 has 50.0 % of the weight.",
+        ),
+    ],
+)
+def test_reason_of_a_computed_score_names_its_parts(metric, fields, said):
+    assert reason(metric, **fields)[1] == said
+
+
+def test_reason_of_a_combined_score_names_its_lowest_parts():
+    metric = METRICS["rag_overall_score"]
+    scores = dict.fromkeys(metric.weights, 0.9) | {"hallucination": 0.95, "faithfulness": 0.25}
+    found = metric.combine(scores, {"hallucination", "bias"})
+    lower = "(lower is better)"
+    assert found.explanation == (
+        f"Lowest parts: hallucination 0.95 {lower}, bias 0.90 {lower}, faithfulness 0.25."
+    )
+    del scores["bias"]
+    partial = replace(metric, least_share=0.5).combine(scores, {"hallucination"})
+    assert partial.explanation.endswith("1 of 5 parts is missing: bias.")
