@@ -27,7 +27,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement of the output; ``support`` is in [0, 1]."""
+    """One thing that the output states; ``support`` is in [0, 1]."""
 
     text: str
     verdict: ClaimVerdict

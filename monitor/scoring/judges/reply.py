@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import JudgeRefusedError, JudgeReplyError
+from monitor.format import count
 from monitor.scoring.base import storable
 from monitor.scoring.declaration import Criterion, CriterionAnswer, Form
 from monitor.scoring.language import MARKS, compatible, spaced, words
@@ -285,7 +286,8 @@ def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeRep
     numbers = {number for number, _ in worst}
     if not numbers or not numbers <= set(asked):
         raise JudgeReplyError(
-            f"the judge gave {len(numbers)} verdicts for {len(asked)} sentences, or wrong numbers"
+            f"the judge gave {count(len(numbers), 'verdict')} for {count(len(asked), 'sentence')},"
+            " or wrong numbers"
         )
     kept: list[VerdictRow] = []
     for number in sorted(numbers):
@@ -395,8 +397,8 @@ def read_answers(
     rows = {row.name: row for row in reply.answers}
     if len(rows) != len(reply.answers) or not rows.keys() <= {item.name for item in criteria}:
         raise JudgeReplyError(
-            f"the judge gave {len(reply.answers)} answers to {len(criteria)} criteria,"
-            " or to other ones"
+            f"the judge gave {count(len(reply.answers), 'answer')} to"
+            f" {count(len(criteria), 'question')}, or to other ones"
         )
     found: dict[str, CriterionAnswer | JudgeReplyError] = {}
     for item in criteria:

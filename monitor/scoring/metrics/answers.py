@@ -54,8 +54,8 @@ answer_relevancy = named_share(
     good=False,
     noted="irrelevant",
     name="answer_relevancy",
-    what="Share of the answer's statements that address the query.",
-    formula="relevant statements / statements",
+    what="Share of the answer's sentences that address the query.",
+    formula="relevant sentences / sentences",
     requires=("query", "output"),
     source="DeepEval, AnswerRelevancyMetric",
 )
@@ -98,8 +98,8 @@ class Correctness(NoParameters):
 @asked(
     WRONG_SENTENCES,
     version="2",
-    formula="0.6 statements supported by the reference + 0.4 cosine of embeddings; without an"
-    " embedding model the statements alone",
+    formula="0.6 sentences supported by the reference + 0.4 cosine of embeddings; without an"
+    " embedding model the sentences alone",
     requires=("output", "expected.answer"),
     source="RAGAS, answer correctness",
     parameters=Correctness,

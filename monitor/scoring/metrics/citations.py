@@ -62,7 +62,7 @@ _AFTER_STOP = re.compile(
 
 
 class CitedClaim(NamedTuple):
-    """A statement without its marks, and the ids that it cites."""
+    """A claim without its marks, and the ids that it cites."""
 
     text: str
     cited: tuple[str, ...]
@@ -70,7 +70,7 @@ class CitedClaim(NamedTuple):
 
 def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
     """
-    Split an answer into statements with what they cite.
+    Split an answer into claims with what they cite.
 
     A mark belongs to the sentence it stands in, also right after its full stop. Words in
     square brackets are a citation when they are one of *ids* or look like an id: "[sic]" does
@@ -134,7 +134,7 @@ def _named(mark: str, ids: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """The statements of an answer with what they cite, and the passages that the marks name."""
+    """The claims of an answer with what they cite, and the passages that the marks name."""
 
     claims: list[CitedClaim]
     ids: list[str]
@@ -172,7 +172,7 @@ class CitedAnswer:
 
     @property
     def has_citations(self) -> bool:
-        """Whether any statement cites anything."""
+        """Whether any claim cites anything."""
         return any(claim.cited for claim in self.claims)
 
     def passages_of(self, claim: CitedClaim) -> list[int | None]:
@@ -186,9 +186,9 @@ class CitedAnswer:
 
     def truth(self, interaction: Interaction) -> list[int | None]:
         """
-        Return the index of the passage that each statement should cite; [] where not expected.
+        Return the index of the passage that each claim should cite; [] where not expected.
 
-        ``expected.citations`` names them by id or place: one a statement, or one a statement
+        ``expected.citations`` names them by id or place: one a claim, or one a claim
         that cites something. None stands for a passage that is not there.
         """
         expected = (interaction.expected or {}).get("citations") or ()
@@ -199,7 +199,7 @@ class CitedAnswer:
         return [next(rest, None) if claim.cited else None for claim in self.claims]
 
     def entailment(self, judgement: Judgement, interaction: Interaction) -> Entailment:
-        """Return the support for each statement by each passage."""
+        """Return the support for each claim by each passage."""
         texts = [context.text for context in interaction.contexts]
         return Entailment(judgement, texts, [claim.text for claim in self.claims])
 
@@ -298,11 +298,11 @@ def citation_quality(
     """
     truth = answer.truth(interaction)
     found: list[tuple[bool, bool, float]] = []
-    for claim, statement in enumerate(answer.claims):
-        expected = truth[claim] if claim < len(truth) else None
-        right = entailment.best(claim) if statement.cited and expected is None else [expected]
-        for passage in answer.passages_of(statement):
-            support = 0.0 if passage is None else entailment.support(claim, passage)
+    for n, claim in enumerate(answer.claims):
+        expected = truth[n] if n < len(truth) else None
+        right = entailment.best(n) if claim.cited and expected is None else [expected]
+        for passage in answer.passages_of(claim):
+            support = 0.0 if passage is None else entailment.support(n, passage)
             exists = passage is not None
             found.append((exists, exists and passage in right, support))
     exist, accurate, grounded = zip(*found, strict=True)
@@ -315,7 +315,7 @@ def citation_quality(
 
 
 class Support(NoParameters):
-    """From which entailment on a passage supports a statement."""
+    """From which entailment on a passage supports a claim."""
 
     threshold: float = Field(0.5, ge=0, le=1)
 
@@ -334,9 +334,9 @@ def citation_precision(
 ) -> Finding:
     """Share of the cited passages that support a claim that cites them."""
     supports: dict[str, bool] = {}
-    for claim, statement in enumerate(answer.claims):
-        for name, passage in answer.named_by(statement).items():
-            carries = passage is not None and entailment.support(claim, passage) >= p.threshold
+    for n, claim in enumerate(answer.claims):
+        for name, passage in answer.named_by(claim).items():
+            carries = passage is not None and entailment.support(n, passage) >= p.threshold
             supports[name] = supports.get(name, False) or carries
     right = [name for name, carries in supports.items() if carries]
     verbs = "supports a claim that cites it", "support a claim that cites them"
@@ -384,7 +384,7 @@ def _others(names: Iterable[str], right: Collection[str]) -> str:
 
 
 class Sources(NoParameters):
-    """How many sources a statement needs."""
+    """How many sources a claim needs."""
 
     least: int = Field(2, ge=1)
     threshold: float = Field(0.5, ge=0, le=1)
@@ -412,17 +412,17 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     passages = range(len(answer.ids))[:MOST_PASSAGES]
     covered: list[bool] = []
     short = ""  #: the first claim with too few
-    for claim, statement in enumerate(answer.claims):
-        if claim < len(expected):
-            needed = int(expected[claim])
+    for n, claim in enumerate(answer.claims):
+        if n < len(expected):
+            needed = int(expected[n])
         else:
-            supporting = sum(entailment.support(claim, n) >= p.threshold for n in passages)
+            supporting = sum(entailment.support(n, each) >= p.threshold for each in passages)
             needed = min(p.least, supporting)
         if needed >= p.least:
-            covered.append(len(statement.cited) >= needed)
+            covered.append(len(claim.cited) >= needed)
             if not covered[-1] and not short:
-                short = f'; "{plain_text(statement.text.rstrip("."), 120)}" cites'
-                short += f" {len(statement.cited)} of {needed}"
+                short = f'; "{plain_text(claim.text.rstrip("."), 120)}" cites'
+                short += f" {len(claim.cited)} of {needed}"
     if not covered:
         return Finding(skipped="no_claim_needs_several")
     said = part_of(sum(covered), len(covered), "claim", "cites", "cite")

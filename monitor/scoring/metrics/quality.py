@@ -20,7 +20,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from monitor.format import percent
+from monitor.format import count, part_of, percent
 from monitor.models import (
     Evaluation,
     Interaction,
@@ -197,7 +197,7 @@ def length(interaction: Interaction, p: WordRange) -> Finding:
         verdict, score = _Length.TOO_LONG, p.max_words / words
     return Finding(
         score=score,
-        explanation=f"{words} words: {verdict.value.replace('_', ' ')}.",
+        explanation=f"{count(words, 'word')}: {verdict.value.replace('_', ' ')}.",
         details={
             "character_count": len(interaction.output),
             "word_count": words,
@@ -255,7 +255,7 @@ def screen_bias(interaction: Interaction, _: NoParameters) -> Finding:
         return Finding(skipped=_NOT_FOUND)
     return Finding(
         score=share(len(found), len(sentences)),
-        explanation=f"screened by words: {len(found)} of {len(sentences)} sentences are biased.",
+        explanation=f"screened by words: {part_of(len(found), len(sentences), 'sentence')} biased.",
         details={"biased": found, "screened": True},
     )
 

@@ -139,6 +139,12 @@ def test_cached_tokens_are_counted_when_the_endpoint_says(usage, cached):
     assert read_envelope(json.dumps({"usage": usage}).encode()).usage.cached_tokens == cached
 
 
+def test_error_says_how_many_verdicts_were_given_for_how_many_sentences():
+    rows = json.dumps(GOOD | {"verdicts": [ROW | {"number": 9}]})
+    with pytest.raises(JudgeReplyError, match="gave 1 verdict for 2 sentences, or wrong numbers"):
+        read_verdicts(rows, [1, 2], CANARY)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "no idea", "{}"])
 def test_reply_without_a_verdict_is_rejected(text):
     with pytest.raises(JudgeReplyError):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.metrics import evaluate
-from monitor.scoring.metrics import METRICS
+from monitor.scoring.metrics import METRICS, groundedness
 
 HOLD = "of the first 5 places hold a relevant passage"
 HOLDS = HOLD.replace("hold", "holds")
@@ -157,6 +157,12 @@ def test_reason_says_how_runs_differ(metric, said):
             {"metadata": {"answer": {"level": "odd", "score": 1}}},
             "missing: confidence, reasoning, recommendations. Not valid: level.",
         ),
+        ("length", {"output": "Yes."}, "1 word: appropriate."),
+        (
+            "bias",
+            {"output": "All women are alike."},
+            "screened by words: 1 of 1 sentence is biased.",
+        ),
         (
             "latency_ms",
             {"metadata": {"latency_ms": 40_000}},
@@ -184,3 +190,12 @@ def test_reason_of_a_combined_score_names_its_lowest_parts():
     del scores["bias"]
     partial = replace(metric, least_share=0.5).combine(scores, {"hallucination"})
     assert partial.explanation.endswith("1 of 5 parts is missing: bias.")
+
+
+def test_what_an_answer_states_is_called_a_claim():
+    declared = {name: each.declaration for name, each in METRICS.items()}
+    for name in vars(groundedness).keys() | {"context_recall"}:  # the latter is of the reference
+        declared.pop(name, None)
+    said = [f"{each.what} {each.formula}" for each in declared.values()]
+    assert len(said) > 60
+    assert not [text for text in said if "statement" in text]
