@@ -32,6 +32,8 @@ from monitor.scoring.measures import share, weighted_average
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 #: Fields whose absence has had a reason of its own from the first version on.
 _REASONS = {"output": "empty_output", "contexts": "no_context"}
+#: Versions of back ends that hold the local scorer's.
+_HAS_LOCAL = re.compile(r"^(?:local|cascade)-|\+local-")
 _MOST_PARTS = 3  #: of a combined score, named in its reason
 _ROOTS = frozenset({"query", "output", "contexts", "tool_calls", "expected", "metadata"})
 
@@ -189,10 +191,15 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class JudgementMetric:
-    """A metric that is read out of the judgement that groundedness and relevance share."""
+    """
+    A metric that is read out of the judgement that groundedness and relevance share.
+
+    ``beside`` gives the version of the local scorer if that decides what the judgement leaves open.
+    """
 
     declaration: Declaration
     read: Callable[[Judgement, Interaction, Any], Finding]
+    beside: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +272,7 @@ def computed(**declared: Any) -> Callable[[Callable[[Interaction, Any], Finding]
 
 
 def read(
-    **declared: Any,
+    beside: Callable[[], str] = str, **declared: Any
 ) -> Callable[[Callable[[Judgement, Interaction, Any], Finding]], JudgementMetric]:
     """
     Make a metric of a function of the shared judgement, declared as in `computed`.
@@ -274,7 +281,9 @@ def read(
     """
     backend = "local scorer, NLI or judge, in the shared call"
     shared = {"requires": ("output", "contexts"), "backend": backend, "cost": Cost.JUDGE}
-    return lambda function: JudgementMetric(_declared(function, shared | declared), function)
+    return lambda function: JudgementMetric(
+        _declared(function, shared | declared), function, beside
+    )
 
 
 def asked(
@@ -370,7 +379,10 @@ class ConfiguredMetric:
 
     def judged_by(self, judge: str) -> str:
         """Return the ``evaluator_version`` of what *judge* says, by metric and parameters."""
-        return judge if self.version == "1" else f"{judge}-{self.version}"
+        metric = self.metric
+        beside = metric.beside() if isinstance(metric, JudgementMetric) else ""
+        by = f"{judge}+{beside}" if beside and not _HAS_LOCAL.search(judge) else judge
+        return by if self.version == "1" else f"{by}-{self.version}"
 
     def unmet(self, interaction: Interaction) -> str | None:
         """Return what *interaction* lacks; None when it can be scored."""

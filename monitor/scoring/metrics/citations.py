@@ -25,7 +25,7 @@ from monitor.scoring.declaration import (
     computed,
     read,
 )
-from monitor.scoring.entailment import MOST_PASSAGES, Entailment
+from monitor.scoring.entailment import MOST_PASSAGES, Entailment, local_version
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
 from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
@@ -222,7 +222,7 @@ def _of_citations(
             return function(answer, answer.entailment(judgement, interaction), interaction, p)
 
         skipped = ("no_citation", "unsupported_text", *skips)
-        return read(skips=skipped, version=version, **declared)(evaluate)
+        return read(local_version, skips=skipped, version=version, **declared)(evaluate)
 
     return made
 
@@ -391,6 +391,7 @@ class Sources(NoParameters):
 
 
 @read(
+    local_version,
     version="2",
     formula="claims with at least N citations / claims needing N sources",
     source="ours: citations over the graph of passages",

@@ -9,6 +9,7 @@ from monitor.errors import SettingsError
 from monitor.models.evaluation import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
+from monitor.scoring.entailment import local_version
 from monitor.scoring.metric_config import function_metric, metrics_of_entry, unmet_needs
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.registry import MetricsFile, known_metrics, make_scorer, resolve_metrics
@@ -278,6 +279,21 @@ def test_parts_are_resolved_before_their_overall_metric():
 def test_unmet_needs_of_a_metric_are_named_at_start(metric, settings, needs):
     settings = Settings(metrics=(metric,), **settings)
     assert unmet_needs(resolve_metrics(settings, plugins=()), settings).get(metric) == needs
+
+
+@pytest.mark.parametrize(
+    ("judge", "version"),
+    [
+        ("judge-x@1-v4p8", f"judge-x@1-v4p8+{local_version()}-2"),
+        ("judge-local-llama@1-v4p8", f"judge-local-llama@1-v4p8+{local_version()}-2"),
+        ("nli-x-0.5+local-21-abc", "nli-x-0.5+local-21-abc-2"),
+        ("local-21-abc", "local-21-abc-2"),
+        ("cascade-judge-x@1-abc", "cascade-judge-x@1-abc-2"),
+    ],
+)
+def test_version_of_the_local_scorer_is_carried_once(judge, version):
+    [metric] = resolve_metrics(Settings(metrics=("citation_accuracy",)), plugins=())
+    assert metric.judged_by(judge) == version
 
 
 def test_parameter_replaces_a_required_field():

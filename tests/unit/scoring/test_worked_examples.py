@@ -3,6 +3,7 @@
 import pytest
 
 from monitor.models import Interaction
+from monitor.scoring.entailment import local_version
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from support.criteria_replies import answer_criteria, asks_criteria
@@ -49,6 +50,7 @@ def score(judge):
         [found] = scorer.score(Interaction.model_validate({"id": "1", "output": "x"} | record))
         scorer.close()
         assert found.error is None, found.error
+        score.version = found.evaluator_version
         return found.score
 
     return score
@@ -203,3 +205,24 @@ def test_worked_example_gives_the_overall_score(score):
     parts = 0.25 * 0.95 + 0.30 * 0.9 + 0.25 * 0.9 + 0.10 * 0.85 + 0.10 * 0.9
     overall = score("rag_overall_score", record, claims, answers)
     assert overall == pytest.approx(parts, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("citation_accuracy", "citation_quality", "citation_precision"),
+        *("citation_completeness", "multi_source_coverage"),
+    ],
+)
+def test_citation_that_the_judge_did_not_quote_is_scored_under_the_local_scorers_version_too(
+    score, metric
+):
+    passages = ["Refunds take five working days.", "Money is back within one working week."]
+    record = {"contexts": passages, "output": "Refunds take five working days [2]."}
+    score(metric, record, {"Refunds": [("", "supported", passages[0])]})
+    assert f"+{local_version()}-" in score.version
+
+
+def test_metric_that_the_judge_alone_decides_has_only_its_version(score):
+    score("faithfulness", TOWER, {"The": [("", "supported", TOWER["contexts"][0])]})
+    assert "local-" not in score.version
