@@ -121,6 +121,12 @@ class NliJudge:
             duration_ms=(time.perf_counter() - started) * 1000,
         )
 
+    def contradicted(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
+        """Return the probability that the first contradicts the second; None by two-way models."""
+        if not self._model.contradicts:
+            return None
+        return [found.contradiction for found in self._model.infer(pairs)]
+
     def close(self) -> None:
         """Do nothing: the model is only memory."""
 
@@ -146,6 +152,7 @@ class NliModel:
     def __init__(self, name: str) -> None:
         self._model = OnnxModel(name, "nli_model")
         self._columns = _columns(name, self._model.config)
+        self.contradicts = self._columns[1] is not None  #: has a score for contradiction
         self._tokenizer = self._model.tokenizer
         self._longest = self._model.longest
         self._tokenizer.enable_truncation(

@@ -100,6 +100,14 @@ class KeepsJudgements(Protocol):
         """Return the judgements that are kept, each in the place of its interaction."""
 
 
+@runtime_checkable
+class InfersContradictions(Protocol):
+    """A judge that may tell of two texts whether they contradict each other."""
+
+    def contradicted(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
+        """Return the probability that the first of two texts contradicts the second, in [0, 1]."""
+
+
 class Scorer(Protocol):
     """Turns an interaction into one evaluation a metric; may be shared by threads."""
 

@@ -26,7 +26,7 @@ from monitor.errors import JudgeReplyError, TooExpensiveError
 from monitor.format import part_of
 from monitor.models import Evaluation, Interaction
 from monitor.models.evaluation import Direction, PassRule
-from monitor.scoring.base import Finding, Judgement
+from monitor.scoring.base import Finding, InfersContradictions, Judgement
 from monitor.scoring.measures import share, weighted_average
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -75,6 +75,7 @@ class Declaration:
     #: The line at which it passes unless the metrics file sets another; None: the setting's.
     pass_score: float | None = None
     embeds: bool = False  #: compares meanings by the embedding model that the settings name
+    infers: bool = False  #: asks the NLI model for contradictions, where that is the scorer
     #: The line where the local scorer scores it, unless settings or metrics file set one.
     local_rule: PassRule | None = None
 
@@ -434,6 +435,7 @@ class Similarity(Protocol):
 #: Why a metric that compares meanings has no score where no embedding model is configured.
 NEEDS_EMBEDDING = "needs_embedding_model"
 _SIMILARITY: ContextVar[Similarity | None] = ContextVar("similarity", default=None)
+_INFERENCE: ContextVar[InfersContradictions | None] = ContextVar("inference", default=None)
 
 
 def configured_similarity() -> Similarity | None:
@@ -441,11 +443,19 @@ def configured_similarity() -> Similarity | None:
     return _SIMILARITY.get()
 
 
+def configured_inference() -> InfersContradictions | None:
+    """Return the NLI model that finds contradictions now; None without one."""
+    return _INFERENCE.get()
+
+
 @contextmanager
-def compared_by(similarity: Similarity | None) -> Iterator[None]:
-    """Compare meanings by *similarity* within the block."""
-    token = _SIMILARITY.set(similarity)
+def compared_by(
+    similarity: Similarity | None, inference: InfersContradictions | None = None
+) -> Iterator[None]:
+    """Compare meanings by *similarity*, and find contradictions by *inference*, in the block."""
+    tokens = _SIMILARITY.set(similarity), _INFERENCE.set(inference)
     try:
         yield
     finally:
-        _SIMILARITY.reset(token)
+        _SIMILARITY.reset(tokens[0])
+        _INFERENCE.reset(tokens[1])

@@ -38,7 +38,14 @@ from monitor.errors import (
 from monitor.models import ErrorInfo, Evaluation, EvaluationStatus, Interaction
 from monitor.models.evaluation import Direction, advice_for
 from monitor.queue.wire import unscorable
-from monitor.scoring.base import Finding, Judge, Judgement, KeepsJudgements, Scorer
+from monitor.scoring.base import (
+    Finding,
+    InfersContradictions,
+    Judge,
+    Judgement,
+    KeepsJudgements,
+    Scorer,
+)
 from monitor.scoring.declaration import (
     Combined,
     Computed,
@@ -86,6 +93,8 @@ class MetricPipeline:
     def __post_init__(self) -> None:
         self._metrics = {each.name: each for each in self.metrics}
         self._wanted = tuple(self._metrics if self.wanted is None else self.wanted)
+        judge: object = self.judged.judge if isinstance(self.judged, JudgementScorer) else None
+        self._inference = judge if isinstance(judge, InfersContradictions) else None
         for each in self.metrics:
             model = self.similarity if each.declaration.embeds else None
             beside = f"+{model.version}" if model is not None else ""
@@ -96,7 +105,10 @@ class MetricPipeline:
                 version = f"{self.criteria_judge.criteria_version}-{each.version}{beside}"
             elif isinstance(each.metric, RubricMetric):
                 version = f"{'screen' if each.metric.screen else 'unasked'}-{each.version}"
-                version += f"+{local}" if (local := each.metric.screen_version()) else ""
+                rules = each.metric.screen_version()
+                if each.declaration.infers and self._inference is not None:
+                    rules = self.version
+                version += f"+{rules}" if rules else ""
             elif isinstance(each.metric, Combined):
                 parts = "+".join(self._versions[part] for part in each.metric.weights)
                 digest = hashlib.sha256(parts.encode()).hexdigest()[:8]
@@ -140,7 +152,7 @@ class MetricPipeline:
             If the judge cannot be asked now, which is not the fault of the interaction. Anything
             else that goes wrong is a failed evaluation.
         """
-        with compared_by(self.similarity), cpu_budget(self.cpu_s):
+        with compared_by(self.similarity, self._inference), cpu_budget(self.cpu_s):
             unseen = unscorable(interaction)
             judge = None if unseen else self.criteria_judge
             if judge is None or self.judged is None:

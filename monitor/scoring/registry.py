@@ -133,7 +133,8 @@ def make_scorer(
     shared = [each for each in metrics if isinstance(each.metric, JudgementMetric)]
     endpoint = _JudgeEndpoint(settings, client, once=once) if settings.asks_judge else None
     judged = fallback = criteria_judge = None
-    if shared:
+    infers = settings.scorer == "nli" and any(each.declaration.infers for each in metrics)
+    if shared or infers:
         judged = _judged(settings, shared, client, endpoint, share_of)
         if endpoint is not None and settings.judge_budget.budget_policy == "local":
             fallback = JudgementScorer(_local(settings, shared), shared)

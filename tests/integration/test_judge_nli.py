@@ -156,6 +156,31 @@ def test_citation_is_right_if_the_model_finds_that_its_passage_entails_the_claim
     assert found.metadata["verdicts"] == [1.0, 1.0, 0.0]
 
 
+CONTRADICTING = [f"{FACT}.", f"{OTHER}.", "refunds take not five days."]
+
+
+@pytest.mark.parametrize(
+    "metrics", [("passage_contradictions",), ("faithfulness", "passage_contradictions")]
+)
+def test_passages_contradict_each_other_if_the_model_finds_it(folder, metrics):
+    settings = Settings(scorer="nli", nli_model=str(folder), metrics=metrics)
+    *_, found = make_scorer(settings).score(make_interaction(contexts=CONTRADICTING))
+    assert found.metadata["pairs"] == [(1, 3)]
+    assert found.explanation == "passages 1 and 3 contradict each other, says the NLI model."
+    assert found.evaluator_version.startswith("screen-1+nli-tiny-")
+    assert "+local-" in found.evaluator_version
+
+
+def test_word_rules_find_contradictions_where_the_model_has_no_score_for_them(tmp_path):
+    two_way = save(
+        tmp_path / "two", columns=("entailment", "neutral"), labels=["entailment", "not_entailment"]
+    )
+    settings = Settings(scorer="nli", nli_model=str(two_way), metrics=("passage_contradictions",))
+    conflicting = ["The tower was completed in 1889.", "The tower was completed in 1920."]
+    [found] = make_scorer(settings).score(make_interaction(contexts=conflicting))
+    assert (found.score, "numbers, opposites" in found.explanation) == (1.0, True)
+
+
 @pytest.mark.parametrize("line", [None, 0.5])
 def test_claim_is_supported_if_its_groundedness_passes(tmp_path, line):
     settings = Settings(

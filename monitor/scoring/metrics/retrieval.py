@@ -12,7 +12,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from heapq import nlargest
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -21,7 +23,7 @@ from monitor.format import count, part_of, percent
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.models.status import WINDOW_WEIGHT
-from monitor.scoring.base import Claim, Finding
+from monitor.scoring.base import Claim, Finding, InfersContradictions
 from monitor.scoring.declaration import (
     Answers,
     Computed,
@@ -31,9 +33,11 @@ from monitor.scoring.declaration import (
     asked,
     check_cpu,
     computed,
+    configured_inference,
     named_share,
 )
 from monitor.scoring.entailment import MOST_PASSAGES, contradictions, local_version
+from monitor.scoring.language import words
 from monitor.scoring.measures import (
     entropy_bits,
     lexical_cosine,
@@ -48,6 +52,9 @@ _NEEDS = ("contexts", "expected.relevant")
 _MANNING = "Manning et al. 2008, Introduction to Information Retrieval, 8.4"
 _RIJSBERGEN = "van Rijsbergen 1979, Information Retrieval"
 _MOST_SENTENCES = 10
+_MOST_PAIRS = 40  # of sentences, each an NLI model's two inferences
+_NEAR = 0.3  # cosine of their informative stems
+_CONTRADICTED = 0.5
 RELEVANT_PASSAGES = Criterion(
     "relevant_passages",
     "Which passages hold information that helps to answer the query?",
@@ -423,9 +430,18 @@ def context_diversity(interaction: Interaction, p: DiversityWeights) -> Finding:
 
 
 def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
-    """Compare each of the first 20 passages with the first 10 sentences of every other."""
+    """
+    Compare the first 10 sentences of each of the first 20 passages with the other passages.
+
+    An NLI model, where one is configured, is asked about the 40 pairs of sentences with the most
+    words in common; else each sentence is compared with each passage by word rules.
+    """
     texts = [each.text for each in interaction.contexts][:MOST_PASSAGES]
     lines = [split_sentences(text)[:_MOST_SENTENCES] for text in texts]
+    model = configured_inference()
+    inferred = None if model is None else _inferred(lines, model)
+    if inferred is not None:
+        return _contradicting(inferred, len(texts), "says the NLI model")
     hits: set[tuple[int, int]] = set()
     for i, premise in enumerate(texts):
         check_cpu()
@@ -434,6 +450,29 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
         found = (j for (j, _), flag in zip(owned, flags, strict=True) if flag)
         hits |= {(min(i, j) + 1, max(i, j) + 1) for j in found}
     return _contradicting(hits, len(texts), "by numbers, opposites and negations")
+
+
+def _inferred(
+    lines: Sequence[Sequence[str]], model: InfersContradictions
+) -> set[tuple[int, int]] | None:
+    """Return the pairs of passages with contradicting sentences; None if *model* cannot tell."""
+    stated = [
+        (place, line, {word.stem for word in words(line) if word.content})
+        for place, each in enumerate(lines, start=1)
+        for line in each
+    ]
+    near = [
+        (len(a & b) / math.sqrt(len(a) * len(b)), (i, j), (one, other))
+        for (i, one, a), (j, other, b) in combinations(stated, 2)
+        if i != j and a & b
+    ]
+    near = nlargest(_MOST_PAIRS, (each for each in near if each[0] >= _NEAR), key=itemgetter(0))
+    asked = [pair for *_, (one, other) in near for pair in ((one, other), (other, one))]
+    against = model.contradicted(asked) if asked else []
+    if against is None:
+        return None
+    both = zip(near, against[::2], against[1::2], strict=True)
+    return {passages for (_, passages, _), *found in both if max(found) >= _CONTRADICTED}
 
 
 @asked(
@@ -446,9 +485,11 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
     formula="contradicting pairs (at most five by the judge) / pairs",
     requires=("contexts",),
     source="ours: pairs of passages",
-    backend="judge, in the second shared call; else word rules",
+    backend="judge, in the second shared call; else NLI, of sentences with common words; else word"
+    " rules",
     direction=Direction.LOWER,
     skips=("one_passage",),
+    infers=True,
     screen=screen_passages,
     screen_version=local_version,
     unmet_too=lambda interaction: "one_passage" if len(interaction.contexts) == 1 else None,

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
-from monitor.scoring.declaration import Answers, CriterionAnswer
+from monitor.scoring.declaration import Answers, CriterionAnswer, compared_by
 from monitor.scoring.entailment import clear_cache, local_entailment
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metrics import METRICS
@@ -287,6 +287,32 @@ def test_time_grows_no_faster_than_the_text(metric):
     assert four < 3
     # Of four times the text: linear is 4, quadratic 16.
     assert four / once < 8
+
+
+class Counting:
+    """Calls every pair a contradiction, and counts them."""
+
+    version = "counting-1"
+    asked = 0
+
+    def contradicted(self, pairs):
+        self.asked += len(pairs)
+        return [1.0] * len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("passages", "most", "score"),
+    [
+        (["Refunds take five days.", "Shops open at nine."], 0, 0.0),
+        ([" ".join(f"Refunds of kind {n} take {n} days." for n in range(10))] * 30, 80, None),
+    ],
+)
+def test_model_is_asked_about_few_pairs_of_sentences_with_common_words(passages, most, score):
+    model, interaction = Counting(), make_interaction(contexts=passages)
+    with compared_by(None, model):
+        found = METRICS["passage_contradictions"].screen(interaction, None)
+    assert model.asked == most
+    assert score is None or found.score == score
 
 
 CONFLICTING = [
