@@ -37,7 +37,7 @@ from dataclasses import replace
 from functools import reduce
 from importlib import import_module, resources
 from importlib.metadata import EntryPoint
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ _LIBRARIES = {
     "deepeval": "monitor.contrib.metric_libraries:deepeval_metric",
     "ragas": "monitor.contrib.metric_libraries:ragas_metric",
 }
+_MOST_COMPARED = 12  # parts of a combined metric, whose sets are compared
 #: Keys of a table that make a metric, rather than set a parameter of one.
 MAKES = ("function", "criteria", "weights", "like", "file", *_LIBRARIES)
 
@@ -85,34 +86,65 @@ def unmet_needs(metrics: Iterable[ConfiguredMetric], settings: Settings) -> dict
     """
     Return what the metrics that *settings* name need beyond query, contexts and output, in words.
 
-    Without it a metric is never scored, but skipped with a reason. One that is made of
-    others needs what its parts need, unless the rest have enough of the weight.
+    Without it a metric is never scored, but skipped with a reason. One that is made of others
+    needs what enough of its parts need, those that need least; what only its other parts need is
+    named apart.
     """
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    found: dict[str, _Needs] = {}
+    optional: dict[str, _Needs] = {}
     for each in metrics:  # parts come first
-        fields, others = inputs(each.declaration, each.parameters), []
+        needs = dict.fromkeys(inputs(each.declaration, each.parameters), True)
         rubric = isinstance(each.metric, RubricMetric) and each.metric.screen is None
         if rubric and not settings.asks_judge:
-            others.append(f"a judge ({variable('scorer')}=judge, or cascade)")
+            needs[f"a judge ({variable('scorer')}=judge, or cascade)"] = False
         if NEEDS_EMBEDDING in each.declaration.skips and settings.embedding_model is None:
-            others.append(variable("embedding_model"))
+            needs[variable("embedding_model")] = False
         if isinstance(each.metric, Combined):
-            weights = each.metric.weights
-            free = math.fsum(weight for part, weight in weights.items() if part not in found)
-            if free < each.metric.least_share * math.fsum(weights.values()) - 1e-9:
-                parts = [found[part] for part in weights if part in found]
-                fields, others = (
-                    list(dict.fromkeys(chain(*part))) for part in zip(*parts, strict=True)
-                )
-        if fields or others:
-            found[each.name] = fields, others
+            needs = _least_needs(each.metric, found)
+            parts = each.metric.weights.keys()
+            rest = _union(kept.get(part, {}) for part in parts for kept in (found, optional))
+            optional[each.name] = {need: sent for need, sent in rest.items() if need not in needs}
+        if needs:
+            found[each.name] = needs
     return {
-        name: " and ".join(
-            [*([f"{', '.join(fields)} in what your app sends"] if fields else ()), *others]
-        )
-        for name, (fields, others) in found.items()
+        name: _in_words(needs)
+        + (f", and for optional parts {_in_words(more)}" if (more := optional.get(name)) else "")
+        for name, needs in found.items()
         if name in settings.metrics
     }
+
+
+#: What a metric needs, in words, and whether it is in what the app sends.
+_Needs = dict[str, bool]
+
+
+def _least_needs(metric: Combined, found: Mapping[str, _Needs]) -> _Needs:
+    """Return the fewest needs of parts with which a combined metric has enough of its weight."""
+    unmet = [part for part in metric.weights if part in found]
+    missing = metric.least_share * math.fsum(metric.weights.values()) - 1e-9
+    missing -= math.fsum(weight for part, weight in metric.weights.items() if part not in found)
+    every = _union(found[part] for part in unmet)
+    if missing <= 0:
+        return {}
+    if len(unmet) > _MOST_COMPARED:
+        return every
+    enough = (
+        _union(found[part] for part in parts)
+        for n in range(1, len(unmet) + 1)
+        for parts in combinations(unmet, n)
+        if math.fsum(metric.weights[part] for part in parts) >= missing
+    )
+    return min(enough, key=len, default=every)
+
+
+def _union(needs: Iterable[_Needs]) -> _Needs:
+    return {need: sent for each in needs for need, sent in each.items()}
+
+
+def _in_words(needs: _Needs) -> str:
+    sent = [need for need, is_sent in needs.items() if is_sent]
+    others = (need for need, is_sent in needs.items() if not is_sent)
+    return " and ".join([*([f"{', '.join(sent)} in what your app sends"] if sent else ()), *others])
 
 
 def inputs(declared: Declaration, parameters: BaseModel) -> list[str]:

@@ -253,13 +253,26 @@ def test_parts_are_resolved_before_their_overall_metric():
         assert all(names.index(part) < names.index(name) for part in parts)
 
 
+SENT = "in what your app sends"
+MORE = "and for optional parts"
+MODEL = "GROUNDWATCH_EMBEDDING_MODEL"
+JUDGE = "a judge (GROUNDWATCH_SCORER=judge, or cascade)"
+AGENT = ", ".join(
+    [
+        *("expected.name", "metadata.parsed", "metadata.plan", "expected.tools"),
+        *("metadata.trajectory", "expected.trajectory"),
+    ]
+)
+NEEDS_OF_ALL = f"{AGENT} {SENT}, {MORE} expected.answer, metadata.runs, metadata.answers {SENT}"
+
+
 @pytest.mark.parametrize(
     ("metric", "settings", "needs"),
     [
         ("groundedness", {}, None),
         ("precision_at_k", {}, "expected.relevant in what your app sends"),
         ("plan_quality", {}, "metadata.plan in what your app sends"),
-        ("answer_relevancy", {}, "a judge (GROUNDWATCH_SCORER=judge, or cascade)"),
+        ("answer_relevancy", {}, JUDGE),
         ("answer_relevancy", {"scorer": "judge"}, None),
         ("bias", {}, None),
         ("tool_completeness", {}, "expected.tools in what your app sends"),
@@ -270,15 +283,47 @@ def test_parts_are_resolved_before_their_overall_metric():
             "metadata.trajectory, expected.trajectory in what your app sends",
         ),
         ("step_count", {}, "metadata.step_count or metadata.trajectory in what your app sends"),
-        ("rag_overall_score", {}, "a judge (GROUNDWATCH_SCORER=judge, or cascade)"),
+        ("rag_overall_score", {}, JUDGE),
         ("rag_overall_score", {"scorer": "judge"}, None),
+        (
+            "unified_consistency",
+            {},
+            f"metadata.models {SENT}, {MORE} metadata.runs, metadata.answers {SENT} and {MODEL}",
+        ),
+        (
+            "rubric_overall_score",
+            {},
+            f"{JUDGE}, {MORE} expected.answer, tool_calls {SENT}",
+        ),
+        (
+            "overall_quality_score",
+            {"embedding_model": "x"},
+            f"metadata.models, {NEEDS_OF_ALL} and {JUDGE}",
+        ),
         ("unified_accuracy", {}, None),  # half of its weight is enough
-        ("answer_relevance", {"scorer": "judge"}, "GROUNDWATCH_EMBEDDING_MODEL"),
+        ("answer_relevance", {"scorer": "judge"}, MODEL),
     ],
 )
 def test_unmet_needs_of_a_metric_are_named_at_start(metric, settings, needs):
     settings = Settings(metrics=(metric,), **settings)
     assert unmet_needs(resolve_metrics(settings, plugins=()), settings).get(metric) == needs
+
+
+def test_needs_named_for_any_score_give_one():
+    settings = Settings(metrics=("unified_consistency",))
+    models = [{"level": "low", "score": 60, "confidence": 0.8}] * 2
+    for across, status in (("models", "completed"), ("runs", "skipped")):
+        [found] = make_scorer(settings).score(make_interaction(metadata={across: models}))
+        assert found.status == status
+
+
+def test_needs_of_a_score_of_many_parts_are_all_named(choose, tmp_path):
+    parts = [f"part_{n}" for n in range(30)]
+    text = f"[many]\nleast_share = 0.5\nweights = {{ {', '.join(f'{p} = 1' for p in parts)} }}\n"
+    text += "".join(f'[{p}]\nlike = "mrr"\n' for p in parts)
+    metrics = choose(text, "many")
+    settings = Settings(metrics=("many",), metrics_file=tmp_path / "metrics.toml")
+    assert unmet_needs(metrics, settings) == {"many": f"expected.relevant {SENT}"}
 
 
 @pytest.mark.parametrize(
