@@ -1,9 +1,9 @@
 """
 Citations in the answer, checked against the passages that they name.
 
-Read are ``[1]``, ``[1, 2]``, ``[1-3]``, ``[1][2]``, ``[^1]``, ``【1】``, ``[id]``, ``[Source 1]``
-and "(Smith, 2020; Lee, 2021)"; links, footnotes, ``[sic]`` and the indices of code are not
-citations.
+Read are ``[1]``, ``[1, 2]``, ``[1-3]``, ``[1][2]``, ``[^1]``, ``【1】``, ``[id]``, ``[Source 1]``,
+"(Smith, 2020, p. 4; Lee, 2021)" and "Smith (2020)"; links, footnotes, lists of sources, ``[sic]``
+and the indices of code are not citations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import wraps
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -43,10 +44,13 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _MARK = re.compile(
     rf"\[\^?\s*({_ID}(?:\s*[,;]\s*\^?{_ID})*)\s*\](?![(\[]\w*[:/])|【(\d{{1,3}})(?:[†:][^】]{{0,40}})?】"
 )
+_NAMES = r"([A-Z][\w'-]+)((?:,? (?:and|&) [A-Z][\w'-]+| et al\.?)?)"
 #: (Smith, 2020), (Smith and Lee 2020), (Smith et al., 2020a)
-_AUTHOR = re.compile(
-    r"\(([A-Z][\w'-]+)((?:,? (?:and|&) [A-Z][\w'-]+| et al\.?)?),? ((?:19|20)\d\d)[a-z]?\)"
-)
+_AUTHOR = re.compile(rf"\({_NAMES},? ((?:19|20)\d\d)[a-z]?\)")
+#: Where in a source, behind its year: ", p. 4"; ", pp. 4-5".
+_PLACE = re.compile(r"(?<=\d\d\d[\da-z]), ?(?:pp?|S|ch|sec)\.? ?\d[\d–-]{0,9}(?=[;)])")
+#: Smith (2020), Smith and Lee (2020)
+_AUTHOR_SAYS = re.compile(rf"(?<![\w'-]){_NAMES} \(((?:19|20)\d\d)[a-z]?\)")
 #: (Smith, 2020; Lee, 2021)
 _AUTHORS = re.compile(r"\(([^();]{3,60}\d[a-z]?(?:;[^();]{3,60}\d[a-z]?)+)\)")
 _RANGE = re.compile("([0-9]{1,2})[-–]([0-9]{1,2})")
@@ -54,6 +58,14 @@ _YEAR = re.compile("(?:19|20)[0-9][0-9]")
 #: The text of a footnote, or the address of a link, below the answer.
 _DEFINITION = re.compile(
     r"^[ \t]*(?:\[\^[^\][\n]{1,100}\]:|\[[^\][\n]{1,100}\]:\s*<?https?:).*$", re.MULTILINE
+)
+#: A heading such as "Sources:", and the lines below it that begin with a mark.
+_SOURCES = re.compile(
+    r"^[ \t#*_]*(?:sources?|references?|citations|bibliography|works cited|quellen|literatur"
+    r"|références|bibliographie|fuentes|referencias)[ \t*_:]*\n"
+    r"(?:[ \t]*\n|[ \t]*(?:(?:[-*•]|\d{1,3}[.)])[ \t]+)?"
+    r"(?:\[[^\][\n]{1,100}\]|【[^】\n]{1,40}】).*(?:\n|\Z))+",
+    re.MULTILINE | re.IGNORECASE,
 )
 _LINKED_MARK = re.compile(r"\[(\[\^?[\w-]{1,100}\])\]\([^()\s]*\)")
 _AFTER_STOP = re.compile(
@@ -74,9 +86,10 @@ def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
 
     A mark belongs to the sentence it stands in, also right after its full stop. Words in
     square brackets are a citation when they are one of *ids* or look like an id: "[sic]" does
-    not. Text in backticks is code, and cites nothing; footnotes state nothing.
+    not. Text in backticks is code, and cites nothing; footnotes and lists of sources state nothing.
     """
-    shown = _DEFINITION.sub("", _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer))
+    shown = _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer)
+    shown = _PLACE.sub("", _SOURCES.sub("\n", _DEFINITION.sub("", shown)))
     shown = _AUTHORS.sub(
         lambda mark: "".join(f"({each.strip()})" for each in mark[1].split(";")),
         _LINKED_MARK.sub(r"\1", shown),
@@ -111,6 +124,8 @@ def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
         return ""
 
     text = " ".join(_AUTHOR.sub(take_author, _MARK.sub(take, sentence)).split())
+    # These stay in the claim: they are its subject.
+    cited.update((mark[0], None) for mark in islice(_AUTHOR_SAYS.finditer(text), _MOST_MARKS))
     text = re.sub(r" ([.,;!?])", r"\1", text).replace(_HIDDEN, "[")
     return CitedClaim(text, tuple(cited))
 
@@ -158,12 +173,14 @@ class CitedAnswer:
         for claim in cited_claims(interaction.output, ids)[:MOST_SENTENCES]:
             counted = []
             for mark in claim.cited:
-                author = _AUTHOR.fullmatch(f"({mark})")
+                says = _AUTHOR_SAYS.fullmatch(mark)
+                author = says or _AUTHOR.fullmatch(f"({mark})")
                 if author is not None:
                     name, year = author[1].casefold(), author[3]
                     named = (n for n, head in enumerate(heads) if name in head and year in head)
                     passage_of[mark] = next(named, None)
-                    if passage_of[mark] is None and not dated and not author[2]:
+                    is_guess = says is not None or not (dated or author[2])
+                    if passage_of[mark] is None and is_guess:
                         continue
                 passage_of.setdefault(mark, None)
                 counted.append(mark)
@@ -205,7 +222,7 @@ class CitedAnswer:
 
 
 def _of_citations(
-    *, skips: tuple[str, ...] = (), version: str = "2", **declared: Any
+    *, skips: tuple[str, ...] = (), version: str = "3", **declared: Any
 ) -> Callable[[Callable[[CitedAnswer, Entailment, Interaction, Any], Finding]], JudgementMetric]:
     """Make a metric of what an answer cites, skipped where that is nothing."""
 
@@ -262,7 +279,7 @@ def citation_accuracy(
 
 
 @computed(
-    version="3",
+    version="4",
     formula="claims whose citations name the true passage / claims",
     requires=("output", "contexts", "expected.citations"),
     source="GRACE: grounded RAG with citations",
@@ -324,7 +341,6 @@ _GRAPH = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
 
 
 @_of_citations(
-    version="3",
     formula="cited passages that support a claim citing them / cited passages",
     source=_GRAPH,
     parameters=Support,
@@ -392,7 +408,7 @@ class Sources(NoParameters):
 
 @read(
     local_version,
-    version="2",
+    version="3",
     formula="claims with at least N citations / claims needing N sources",
     source="ours: citations over the graph of passages",
     skips=("no_claim_needs_several", "unsupported_text"),
