@@ -2,8 +2,10 @@
 
 import pytest
 
+from monitor.scoring.declaration import Answers, CriterionAnswer
 from monitor.scoring.measures import weighted_average, weighted_mean
 from monitor.scoring.metrics import METRICS, quality
+from monitor.testing import make_interaction
 
 RUBRIC_WEIGHTS = METRICS["rubric_overall_score"].weights
 
@@ -33,21 +35,35 @@ def test_rubric_implementation_weights():
 
 def test_calculate_overall_score_weighs_all_dimensions():
     scores = dict(zip(RUBRIC_WEIGHTS, (1.0, 0.8, 0.6, 0.3, 0.0), strict=True))
-    assert weighted_average(scores, RUBRIC_WEIGHTS) == pytest.approx(0.3 + 0.2 + 0.09 + 0.03)
+    found = METRICS["rubric_overall_score"].combine(scores, ())
+    assert found.score == pytest.approx(0.3 + 0.2 + 0.09 + 0.03)
 
 
-def test_calculate_overall_score_leaves_missing_and_unknown_dimensions_out():
+def test_calculate_overall_score_leaves_missing_dimensions_out():
+    overall = METRICS["rubric_overall_score"]
+    found = overall.combine({"factual_accuracy": 1.0, "completeness": 0.6}, ())
+    assert found.score == pytest.approx((0.3 + 0.15) / 0.55)
+    assert overall.combine({}, ()).skipped == "part_missing"
+
+
+def test_unknown_dimension_has_no_weight():
     scores = {"factual_accuracy": 1.0, "completeness": 0.6, "style": 0.0}
     assert weighted_average(scores, RUBRIC_WEIGHTS) == pytest.approx((0.3 + 0.15) / 0.55)
-
-
-def test_calculate_overall_score_without_any_dimension_is_none():
     assert weighted_average({"style": 1.0}, RUBRIC_WEIGHTS) is None
 
 
-def test_factual_accuracy_weighs_claims_by_importance():
-    assert weighted_mean([1, 0], [2, 1]) == pytest.approx(2 / 3)
-    assert weighted_mean([1, 0.5, 0], [1, 1, 1]) == pytest.approx(0.5)
+@pytest.mark.parametrize(
+    ("wrong", "major", "score"), [((2,), (1,), 2 / 3), ((1,), (1,), 1 / 3), ((1, 2), (), 0.0)]
+)
+def test_factual_accuracy_weighs_claims_by_importance(wrong, major, score):
+    said = {
+        "wrong_sentences": CriterionAnswer(numbers=wrong),
+        "major_sentences": CriterionAnswer(numbers=major),
+    }
+    answers = Answers(by_name=said, sentences=("One.", "Two."), passages=0, reference=("One.",))
+    metric = METRICS["factual_accuracy"]
+    found = metric.read(answers, make_interaction(), metric.declaration.parameters())
+    assert found.score == pytest.approx(score)
 
 
 @pytest.mark.parametrize(("accuracies", "weights"), [([], []), ([1], []), ([1, 1], [0, 0])])

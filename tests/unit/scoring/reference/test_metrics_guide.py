@@ -7,12 +7,7 @@ import pytest
 
 from monitor.metrics import evaluate
 from monitor.models.evaluation import Direction, advice_for, band_of
-from monitor.scoring.measures import (
-    population_std,
-    share,
-    weighted_average,
-    weighted_mean,
-)
+from monitor.scoring.measures import population_std
 from monitor.scoring.metrics import METRICS, agent
 from monitor.scoring.registry import known_metrics, read_metrics_file
 from monitor.testing import make_interaction
@@ -42,18 +37,6 @@ def test_higher_is_better_core_metrics_declare_it(name):
     assert METRICS[name].declaration.direction is Direction.HIGHER
 
 
-def test_answer_relevancy_example_is_a_half():
-    assert 1 - share(1, 2) == 0.5
-
-
-def test_faithfulness_example_is_one():
-    assert weighted_mean([True]) == 1.0
-
-
-def test_hallucination_example_is_one():
-    assert share(1, 1) == 1.0
-
-
 def test_example_3_overall_score():
     scores = {
         "answer_relevancy": 0.95,
@@ -62,7 +45,8 @@ def test_example_3_overall_score():
         "contextual_relevancy": 0.85,
         "bias": 0.10,
     }
-    assert weighted_average(scores, RAG_WEIGHTS, LOWER) == pytest.approx(0.92)
+    found = METRICS["rag_overall_score"].combine(scores, LOWER)
+    assert found.score == pytest.approx(0.92)
 
 
 def test_weights_of_every_overall_sum_to_one():
@@ -219,7 +203,7 @@ def test_overall_quality_score():
         "agent_overall_score": 0.7,
     }
     expected = 0.9 * 0.35 + 0.8 * 0.25 + 0.7 * 0.4
-    assert weighted_average(scores, UNIFIED_WEIGHTS) == pytest.approx(expected)
+    assert METRICS["overall_quality_score"].combine(scores, ()).score == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
