@@ -373,7 +373,11 @@ def citation_precision(
 def citation_completeness(
     answer: CitedAnswer, entailment: Entailment, _: Interaction, p: Support
 ) -> Finding:
-    """Share of the passages that support a claim with a citation which are cited."""
+    """
+    Share of the supporting passages that are cited.
+
+    A passage supports if it carries any claim that cites something.
+    """
     citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
     cited = {name for claim in answer.claims for name in answer.named_by(claim)}
     supporting = dict.fromkeys(

@@ -216,7 +216,7 @@ def _ranked(score: _Score, said: _Said, **declared: Any) -> Computed:
 def _precision_said(retrieved: Sequence[str], relevant: Collection[str], k: int) -> str:
     """Return how many places hold a relevant passage, and how many could if it is not all."""
     hits, there = _hits(retrieved, relevant, k), len(set(retrieved))
-    said = f"{hits} of the first {count(k, 'place')} {'holds' if hits == 1 else 'hold'}"
+    said = f"{hits} of the first {count(k, 'place')} {'holds' if 1 in (hits, k) else 'hold'}"
     said += " a relevant passage"
     if (most := min(there, len(relevant))) < k:
         which = "retrieved" if there <= len(relevant) else "relevant"

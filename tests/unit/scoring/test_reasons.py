@@ -47,6 +47,17 @@ def test_each_score_of_a_ranking_has_its_own_reason(metric, passages, relevant, 
     assert ranked(metric, passages, relevant) == (score, said)
 
 
+@pytest.mark.parametrize(
+    ("relevant", "said"),
+    [("d1", "1 of the first 1 place holds"), ("d2", "0 of the first 1 place holds")],
+)
+def test_reason_of_one_place_is_in_the_singular(relevant, said):
+    contexts = [{"id": "d1", "text": "t"}, {"id": "d2", "text": "t"}]
+    record = {"output": "x", "contexts": contexts, "expected": {"relevant": [relevant]}}
+    [[found]] = evaluate(record, "precision_at_k", parameters={"precision_at_k": {"k": 1}})
+    assert found.explanation == f"{said} a relevant passage."
+
+
 LOUVRE = ["The Louvre is closed on Tuesdays.", "Paris is the capital of France."]
 SWAPPED = "The Louvre is closed on Tuesdays [2]. Paris is the capital of France [1]."
 
