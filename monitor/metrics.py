@@ -14,15 +14,19 @@ come from the environment, or from *settings*.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import redis
 from pydantic import ValidationError
 
+from monitor.errors import RecordError, SettingsError
 from monitor.models import Evaluation, Interaction
+from monitor.models.records import columns_of, mistake, read_interaction
+from monitor.scoring.declaration import Combined
 from monitor.scoring.metrics import METRICS
+from monitor.scoring.pipeline import MetricPipeline
 from monitor.scoring.registry import budget_client, make_scorer
 from monitor.settings import Settings
 from monitor.settings.kinds import split_commas
@@ -30,6 +34,7 @@ from monitor.settings.kinds import split_commas
 __all__ = ["aevaluate", "evaluate", "to_rows"]
 
 Record = Interaction | Mapping[str, Any]
+_A_RECORD = '{"query": "...", "contexts": ["..."], "output": "..."}'
 
 
 def evaluate(
@@ -49,10 +54,12 @@ def evaluate(
     Parameters
     ----------
     records
-        Interactions, or objects with their fields: ``output``, and ``query``, ``contexts``,
-        ``expected`` and so on as the metrics need; ``id`` is the place, from 1, unless given.
+        Interactions, or objects with their fields: ``output``, ``query``, ``contexts``,
+        ``expected`` and so on, as the metrics need, also under the names that are read in files
+        (``question``, ``answer`` ...); ``id`` is the place, from 1, unless given.
         A data frame of pandas or Polars has a row for each and a column for each field; an
         empty cell is a field that is not there, and an index called ``id`` names the rows.
+        A metric whose fields are missing is skipped, with the reason.
     metrics
         Names of metrics; one text may hold several, with commas.
     parameters
@@ -69,15 +76,18 @@ def evaluate(
         If a metric or a parameter is unknown, or the judge lacks its key.
     JudgeOutageError, BudgetReachedError
         If the judge cannot be asked at all, or the budget ends the run.
-    pydantic.ValidationError
-        If a record lacks its output or has a field of the wrong type; a note says which record.
+    RecordError
+        If something is not a record, a field has the wrong type, or every metric reads an output
+        and no record has one; the message says which record.
     """
-    named = split_commas(metrics) if isinstance(metrics, str) else tuple(metrics)
+    named = _names(metrics, parameters or {})
     wanted = (settings or Settings.from_env()).model_copy(update={"metrics": named})
-    interactions = list(_interactions(records))
     client = client or budget_client(wanted)
     scorer = make_scorer(wanted, client=client, once=True, parameters=parameters)
     try:
+        rows = _rows(records)
+        needs_output = all_read_output(scorer) and not any(map(_has_output, rows))
+        interactions = [_interaction(row, n, needs_output) for n, row in enumerate(rows, start=1)]
         if scorer.concurrency == 1:
             return [scorer.score(each) for each in interactions]
         with ThreadPoolExecutor(scorer.concurrency, "groundwatch-evaluate") as pool:
@@ -86,8 +96,27 @@ def evaluate(
         scorer.close()
 
 
-def _interactions(records: Any) -> Iterator[Interaction]:
-    """Read records, or the rows of a data frame."""
+def all_read_output(scorer: MetricPipeline) -> bool:
+    """Return whether a record without an output leaves nothing to score."""
+    computed = (each for each in scorer.metrics if not isinstance(each.metric, Combined))
+    return all("output" in each.declaration.requires for each in computed)
+
+
+def _names(metrics: Any, parameters: Any) -> tuple[str, ...]:
+    """Return the names of metrics; raise SettingsError if these or their parameters are none."""
+    named = split_commas(metrics) if isinstance(metrics, str) else metrics
+    if not isinstance(named, Iterable) or not all(isinstance(name, str) for name in named):
+        raise SettingsError('Invalid metrics: expected names, such as ["groundedness", "length"]')
+    of_each = parameters.values() if isinstance(parameters, Mapping) else (None,)
+    if not all(isinstance(each, Mapping) for each in of_each):
+        raise SettingsError(
+            'Invalid parameters: expected them by metric, {"length": {"max_words": 50}}'
+        )
+    return tuple(named)
+
+
+def _rows(records: Any) -> list[Record]:
+    """Return records, or the rows of a data frame, as a list; raise RecordError for others."""
     if isinstance(records, Interaction | Mapping):
         records = [records]
     elif hasattr(records, "to_dicts"):  # of Polars
@@ -95,19 +124,32 @@ def _interactions(records: Any) -> Iterator[Interaction]:
     elif hasattr(records, "to_dict"):  # of pandas
         is_named = getattr(getattr(records, "index", None), "name", None) == "id"
         records = (records.reset_index() if is_named else records).to_dict("records")
-    for n, record in enumerate(records, start=1):
-        if isinstance(record, Interaction):
-            yield record
-            continue
-        given = {key: cell for key, value in record.items() if (cell := _plain(value)) is not None}
-        given["id"] = str(given.get("id", n))
-        if isinstance(given.get("contexts"), str):
-            given["contexts"] = [given["contexts"]]
-        try:
-            yield Interaction.model_validate(given)
-        except ValidationError as error:
-            error.add_note(f"in record {n}")
-            raise
+    if isinstance(records, str | bytes) or not isinstance(records, Iterable):
+        kind = type(records).__name__
+        raise RecordError(f"Invalid records of type {kind}: expected {_A_RECORD}, a list of such"
+                          " records, or a data frame")  # fmt: skip
+    rows = [*records]
+    for n, row in enumerate(rows, start=1):
+        if not isinstance(row, Interaction | Mapping):
+            kind = type(row).__name__
+            raise RecordError(f"record {n} is of type {kind}: expected {_A_RECORD}")
+    return rows
+
+
+def _has_output(row: Record) -> bool:
+    """Return whether a record has an output, or an empty cell where it should be."""
+    columns = (*columns_of("output"), "messages")
+    return isinstance(row, Interaction) or any(name in row for name in columns)
+
+
+def _interaction(row: Record, n: int, needs_output: bool) -> Interaction:
+    if isinstance(row, Interaction):
+        return row
+    given = {key: cell for key, value in row.items() if (cell := _plain(value)) is not None}
+    try:
+        return read_interaction(given, n, needs_output=needs_output)
+    except ValidationError as error:
+        raise RecordError(f"record {n}: {mistake(error)[1]}") from None
 
 
 def _plain(value: Any) -> Any:

@@ -357,11 +357,15 @@ def writing() -> Iterator[Connection]:
         yield connection
 
 
-def opened_records(file: Path, source: Source | None) -> AbstractContextManager[RecordFile]:
+def opened_records(
+    file: Path, source: Source | None, *, needs_output: bool = True
+) -> AbstractContextManager[RecordFile]:
     """Open the records of a file; warn about lines that cannot be read."""
     from monitor.testsets.records import RecordFile
 
-    return RecordFile.opened(file, lambda text: warn(f"{file.name} {text}"), source)
+    return RecordFile.opened(
+        file, lambda text: warn(f"{file.name} {text}"), source, needs_output=needs_output
+    )
 
 
 def known_apps(store: Store) -> list[str]:

@@ -53,6 +53,7 @@ def score(
     Run it again with the same output to resume after the last complete line. Exit code 1: some
     lines were bad, or evaluations failed and none was completed.
     """
+    from monitor.metrics import all_read_output
     from monitor.report.words import reasons
     from monitor.scoring.registry import budget_client, make_scorer
     from monitor.settings import kinds
@@ -67,7 +68,7 @@ def score(
     missing: Counter[str] = Counter()
     with (
         closing(scorer),
-        console.opened_records(file, source) as records,
+        console.opened_records(file, source, needs_output=all_read_output(scorer)) as records,
         closing(ScoreOutput(output, not_over=records.path, overwrite=overwrite)) as target,
     ):
         target.check(scorer.versions)

@@ -20,9 +20,10 @@ from pydantic import BaseModel, ValidationError
 from monitor.errors import MissingExtraError, RecordError, SettingsError, first_mistake
 from monitor.hook.api import REPLAYABLE
 from monitor.models.interaction import Passage, ToolCall
+from monitor.models.records import ALIASES, passages
 from monitor.retry import retry_after_s
 from monitor.testsets.cases import TestCase
-from monitor.testsets.records import ALIASES, RecordFile, passages
+from monitor.testsets.records import RecordFile
 
 T = TypeVar("T")
 RECORDED = "recorded"

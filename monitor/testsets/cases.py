@@ -17,14 +17,13 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from monitor.errors import RecordError, first_mistake
 from monitor.models import Interaction
 from monitor.models.interaction import Name, Passage
+from monitor.models.records import ALIASES, columns_of
 from monitor.testsets import Source
 from monitor.testsets.records import (
-    ALIASES,
     EXPECTED_COLUMNS,
     NO_CASE,
     Form,
     RecordFile,
-    columns_of,
     content_hash,
     fields_of,
     is_case,

@@ -20,14 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Self, cast
 
 from pydantic import ValidationError
 
-from monitor.errors import MissingExtraError, RecordError, own_words
+from monitor.errors import MissingExtraError, RecordError
 from monitor.models import Interaction
+from monitor.models.records import columns_of, mistake, passages, read_interaction, take_names
 from monitor.testsets import STDIN, Source
 from monitor.testsets.exports import RawRecord, from_tool, hint
 
@@ -35,13 +35,6 @@ _SHOWN_MISTAKES = 5
 _SHOWN_COLUMNS = 8
 #: A cell of CSV with a whole document in it is longer than the reader's own limit.
 _LONGEST_CELL = 2**24
-#: Columns of other tools for the same thing; the first that is there is taken.
-ALIASES = {
-    "query": ("question", "user_input", "input"),
-    "output": ("answer", "response", "actual_output"),
-    "contexts": ("retrieved_contexts", "retrieval_context", "documents"),
-    "expected": ("reference", "ground_truth", "expected_output"),
-}
 #: An object with one of these is a record, though one list is all that it holds.
 _OF_A_RECORD = {"output", "outputs", "messages", "query", "input", "inputs", "question"}
 Form = Literal["groundwatch", "golden", "ragas", "deepeval", "huggingface"]
@@ -88,12 +81,14 @@ class RecordFile:
     ``unreadable`` counts the lines that are no records by what is wrong with them;
     ``tell`` gets one sentence for each of the first of them. A name that ends with ``.json``
     is an array, ``.csv`` a table with a header, ``.parquet`` one of Parquet; everything else is
-    JSONL. *source* names the tool that wrote it; unset: our columns, or anybody's aliases.
+    JSONL. *source* names the tool that wrote it; unset: our columns, or anybody's aliases. Unless
+    it *needs_output*, a record without one is read as well.
     """
 
     path: Path
     tell: Callable[[str], None]
     source: Source | None = None
+    needs_output: bool = True
     unreadable: Counter[str] = field(default_factory=Counter)
     name: str = ""  #: for people, where it is not that of the path
     lines: int = 0  #: that are not blank, once they are counted
@@ -101,7 +96,12 @@ class RecordFile:
     @classmethod
     @contextmanager
     def opened(
-        cls, path: Path, tell: Callable[[str], None], source: Source | None = None
+        cls,
+        path: Path,
+        tell: Callable[[str], None],
+        source: Source | None = None,
+        *,
+        needs_output: bool = True,
     ) -> Iterator[Self]:
         """
         Open the records of *path* and count its lines; ``-`` is the standard input.
@@ -111,7 +111,7 @@ class RecordFile:
         nothing.
         """
         if path != STDIN and path.is_file():
-            made = cls(path, tell, source)
+            made = cls(path, tell, source, needs_output)
             made.lines = made.count_lines()
             yield made
             return
@@ -120,15 +120,15 @@ class RecordFile:
                 shutil.copyfileobj(pipe, copy)
             copy.flush()
             name = "stdin" if path == STDIN else str(path)
-            made = cls(Path(copy.name), tell, source, name=name)
+            made = cls(Path(copy.name), tell, source, needs_output, name=name)
             made.lines = made.count_lines()
             yield made
 
     def __iter__(self) -> Iterator[Record]:
         for number, value, size_bytes in self.raw():
             with self.passing_over(number, value):
-                interaction = Interaction.model_validate(renamed(value, number))
-                yield Record(number, interaction, size_bytes)
+                found = read_interaction(value, number, needs_output=self.needs_output)
+                yield Record(number, found, size_bytes)
 
     def raw(self) -> Iterator[RawRecord]:
         """Read the objects of the file as they are, or under our names if their tool is known."""
@@ -161,17 +161,11 @@ class RecordFile:
         try:
             yield
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "record"
-            if first["type"] == "missing":
-                known = " or ".join((where, *ALIASES.get(where, ())))
-                what = f"column {where!r} is missing; expected {known}"
-                if columns and not self.source:
-                    shown = ", ".join(str(name)[:40] for name in [*columns][:_SHOWN_COLUMNS])
-                    what += f"; there are: {shown}{hint(columns)}"
-                self.pass_over(number, "missing_field", what)
-            else:
-                self.pass_over(number, "wrong_type", f"field {where!r}: {own_words(first['msg'])}")
+            code, what = mistake(error)
+            if code == "missing_field" and columns and not self.source:
+                shown = ", ".join(str(name)[:40] for name in [*columns][:_SHOWN_COLUMNS])
+                what += f"; there are: {shown}{hint(columns)}"
+            self.pass_over(number, code, what)
         except (ValueError, RecursionError) as error:
             what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             self.pass_over(number, "not_json", f"not JSON: {what}")
@@ -271,65 +265,9 @@ def _parquet(path: Path, shown: str) -> Iterator[tuple[int, object, int]]:
         raise RecordError(f"{shown}: Invalid Parquet: {reason}") from None
 
 
-def renamed(value: dict[str, Any], number: int) -> dict[str, Any]:
-    """
-    Return the record on line *number* with our names.
-
-    Ids are made, and near misses understood: columns of other tools, a lone passage, documents
-    of LangChain and LlamaIndex, an expected answer as text, tags in a list, times without a zone.
-    """
-    record = dict(value)
-    _take_names(record, ALIASES)
-    record["id"] = str(record.get("id") if record.get("id") is not None else number)
-    if "contexts" in record:
-        record["contexts"] = passages(record["contexts"])
-    if isinstance(record.get("expected"), str):
-        record["expected"] = {"answer": record["expected"]}
-    if isinstance(record.get("tags"), list):
-        record["tags"] = dict.fromkeys((str(tag) for tag in record["tags"]), "true")
-    at = record.get("timestamp")
-    if isinstance(at, str):
-        with suppress(ValueError):  # what is not a time is named by the model
-            at = datetime.fromisoformat(at)
-    if isinstance(at, datetime):
-        record["timestamp"] = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return record
-
-
-def _take_names(record: dict[str, Any], names: Iterable[str]) -> None:
-    """Rename columns of other tools to *names* of ours, where a column of ours is not there."""
-    for ours in names:
-        there = next((name for name in columns_of(ours) if name in record), None)
-        if there is not None:
-            record[ours] = record.pop(there)
-
-
-def passages(value: object) -> object:
-    """Return passages as a list, also a lone one; of LangChain and LlamaIndex in our form."""
-    if isinstance(value, str | dict):
-        value = [value]
-    if not isinstance(value, list | tuple):
-        return value
-    found = []
-    for item in value:
-        named = None
-        if isinstance(item, dict) and "text" not in item:
-            named = next((name for name in ("page_content", "content") if name in item), None)
-        if named is None:
-            found.append(item)
-        else:
-            found.append({"text": item[named]} | {k: v for k, v in item.items() if k != named})
-    return found
-
-
 def is_case(value: Mapping[str, Any]) -> bool:
     """Return whether a record asks something."""
     return any(value.get(name) for name in (*columns_of("query"), "history"))
-
-
-def columns_of(ours: str) -> tuple[str, ...]:
-    """Return all names of a column; whether ``answer`` is an output depends on the record."""
-    return (ours, *ALIASES[ours])
 
 
 def fields_of(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -346,7 +284,7 @@ def fields_of(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any
     is_recorded = bool(expected) or any(name in record for name in columns_of("contexts"))
     if "answer" in record and not is_recorded:
         expected["answer"] = record.pop("answer")
-    _take_names(record, ("query", "output", "contexts"))
+    take_names(record, ("query", "output", "contexts"))
     if isinstance(record.get("context"), str) and "contexts" not in record:
         record["contexts"] = record.pop("context")
     elif "context" in record:

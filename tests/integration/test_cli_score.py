@@ -132,6 +132,18 @@ def test_judge_is_chosen_on_the_command_line(records, scores, monkeypatch, judge
     assert all(version.startswith(judge) for version in versions)
 
 
+def test_records_without_output_are_scored_by_what_reads_none(tmp_path, scores):
+    line = {"contexts": [{"id": "a", "text": "x"}], "expected": {"relevant": ["a"]}}
+    (tmp_path / "f.jsonl").write_text(json.dumps(line))
+    both = score(tmp_path / "f.jsonl", scores, "--metrics", "mrr,groundedness")
+    assert both.exit_code == 0
+    [[mrr, grounded]] = [row["evaluations"] for row in rows(scores)]
+    assert (mrr["score"], grounded["metadata"]["reason"]) == (1.0, "empty_output")
+    none = score(tmp_path / "f.jsonl", scores, "--overwrite", "--metrics", "groundedness")
+    assert none.exit_code == 1
+    assert "column 'output' is missing" in none.output
+
+
 def test_judge_outage_ends_the_run_and_the_next_continues(records, scores, monkeypatch):
     monkeypatch.setenv("GROUNDWATCH_JUDGE_CONCURRENCY", "2")
     with JudgeServer() as server:

@@ -4,10 +4,9 @@ import asyncio
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 import monitor.metrics
-from monitor.errors import BudgetReachedError, SettingsError
+from monitor.errors import BudgetReachedError, RecordError, SettingsError
 from monitor.metrics import aevaluate, evaluate, faithfulness, precision_at_k, to_rows
 from monitor.queue.consumer import connect
 from monitor.scoring.metrics import METRICS
@@ -19,6 +18,9 @@ RECORD = {
     "contexts": ["Refunds take five days."],
     "output": "Refunds take five days.",
 }
+
+
+AT_1 = {"precision_at_k": {"k": 1}}
 
 
 def test_records_are_evaluated_in_order():
@@ -88,10 +90,67 @@ def test_single_record_and_comma_separated_metrics_are_accepted():
     assert found[0].score > 0.7
 
 
-def test_invalid_record_is_named_by_its_position():
-    with pytest.raises(ValidationError) as caught:
-        evaluate([RECORD, {"query": "Why?"}])
-    assert caught.value.__notes__ == ["in record 2"]
+def test_metric_that_reads_no_output_needs_none():
+    asked = {"contexts": [{"id": "a", "text": "x"}], "expected": {"relevant": ["a"]}}
+    assert precision_at_k(**asked, parameters={"k": 1}).score == 1.0
+    [row] = to_rows(evaluate(asked, "precision_at_k,groundedness", parameters=AT_1))
+    assert row["precision_at_k"] == 1.0
+    assert row["groundedness_reason"] == "empty_output"
+
+
+@pytest.mark.parametrize("output", [None, "", float("nan")])
+def test_empty_output_of_one_row_costs_no_other(output):
+    frame = Frame([RECORD | {"output": output}, RECORD])
+    found = to_rows(evaluate(frame, ["groundedness", "relevance"]))
+    assert found[0]["groundedness_reason"] == "empty_output"
+    assert found[1]["groundedness"] > 0.7
+
+
+def test_columns_that_are_read_in_files_are_read_here():
+    theirs = {"question": RECORD["query"], "answer": RECORD["output"], "documents": [
+        {"page_content": RECORD["contexts"][0]},
+    ]}  # fmt: skip
+    read, ours = evaluate([theirs, RECORD])
+    assert [each.score for each in read] == [each.score for each in ours]
+    [[found]] = evaluate(RECORD | {"reference": "Five days."}, "context_recall")
+    assert found.reason == "needs_judge"  # and not no_expected_answer
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ("text", "Invalid records of type str: expected {"),
+        (b"text", "Invalid records of type bytes: expected {"),
+        (None, "Invalid records of type NoneType: .* a list of such records, or a data frame"),
+        ([RECORD, "text"], "record 2 is of type str: expected {"),
+        ([RECORD, RECORD | {"output": 7}], "record 2: field 'output': expected a valid string"),
+        ({"query": "Why?"}, "record 1: column 'output' is missing; expected output or answer"),
+        ({}, "record 1: column 'output' is missing"),
+    ],
+)
+def test_what_is_no_record_is_named_with_what_is_expected(records, said):
+    with pytest.raises(RecordError, match=said):
+        evaluate(records)
+
+
+def test_record_without_an_output_is_skipped_where_others_have_one():
+    found = to_rows(evaluate([{"query": "Why?"}, RECORD]))
+    assert found[0]["groundedness_reason"] == "empty_output"
+    assert found[1]["groundedness"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("metrics", "parameters", "said"),
+    [
+        (7, None, "Invalid metrics: expected names"),
+        ([7], None, "Invalid metrics: expected names"),
+        ("length", "min_words", "Invalid parameters: expected them by metric"),
+        ("length", {"length": 3}, "Invalid parameters: expected them by metric"),
+    ],
+)
+def test_metrics_and_parameters_of_the_wrong_kind_are_named(metrics, parameters, said):
+    with pytest.raises(SettingsError, match=said):
+        evaluate(RECORD, metrics, parameters=parameters)
 
 
 def test_rows_say_why_there_is_no_score():

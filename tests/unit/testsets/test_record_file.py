@@ -84,6 +84,18 @@ def test_common_field_variants_are_accepted(tmp_path, line, fields):
     assert {name: getattr(record.interaction, name) for name in fields} == fields
 
 
+@pytest.mark.parametrize("line", [b'{"query": "q"}', b'{"output": null}', b'{"messages": []}'])
+def test_record_without_an_output_is_read_where_none_is_needed(tmp_path, line):
+    (tmp_path / "f.jsonl").write_bytes(line)
+    records = RecordFile(tmp_path / "f.jsonl", tell=pytest.fail, needs_output=False)
+    assert [record.interaction.output for record in records] == [""]
+
+
+def test_empty_output_is_read_as_one_and_a_missing_one_is_not(tmp_path):
+    found, unreadable, _ = read(tmp_path / "f.jsonl", b'{"output": null}\n{"query": "q"}')
+    assert (found, unreadable) == (["1"], {"missing_field": 1})
+
+
 def test_invalid_field_is_reported_without_any_text(tmp_path):
     line = b'{"id": "x", "output": {"private": "words"}, "query": "confidential"}'
 
