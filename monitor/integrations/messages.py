@@ -13,6 +13,8 @@ from typing import Any
 
 USERS = frozenset({"user", "human"})
 ASSISTANTS = frozenset({"assistant", "ai", "model"})
+#: Further roles with which a message in a pair, ("system", "Be brief."), may begin.
+_OTHER_ROLES = frozenset({"system", "developer", "tool", "function", "placeholder"})
 #: Where a question or an answer is looked for in what a chain takes or gives.
 _QUESTIONS = ("input", "question", "query", "prompt", "user_query")
 _ANSWERS = ("answer", "output", "result", "text", "response", "content")
@@ -107,9 +109,20 @@ def earlier_turns(messages: Iterable[object]) -> list[dict[str, str]] | None:
 
 def _unwrapped_all(messages: Iterable[object]) -> list[Any]:
     listed = [*messages]
-    if len(listed) == 1 and isinstance(listed[0], (list, tuple)):  # LangChain's batch of one
+    is_batch = len(listed) == 1 and isinstance(listed[0], (list, tuple))
+    if is_batch and not _is_in_pair(listed[0]):  # LangChain's batch of one
         listed = [*listed[0]]
-    return [*map(unwrapped, listed)]
+    return [
+        {"role": each[0], "content": each[1]} if _is_in_pair(each) else unwrapped(each)
+        for each in listed
+    ]
+
+
+def _is_in_pair(message: object) -> bool:
+    """Return whether a message is a role and what was written: ("human", "How long?")."""
+    pair = as_list(message)
+    roles = USERS | ASSISTANTS | _OTHER_ROLES
+    return len(pair) == 2 and isinstance(pair[0], str) and pair[0].lower() in roles  # noqa: PLR2004
 
 
 def _written(message: object) -> tuple[str, str | None]:
@@ -156,12 +169,24 @@ def turns_in(inputs: object) -> list[dict[str, str]] | None:
         for name in _TURNS:
             listed = as_list(inputs.get(name))
             # A question that is an input of its own follows all that is listed.
-            asked = ({"role": "user", "content": "?"},) if _first(inputs, _QUESTIONS) else ()
-            found = earlier_turns([*listed, *asked]) if listed else None
+            if listed and _first(inputs, _QUESTIONS):
+                listed = [*_without_pairs(listed), {"role": "user", "content": "?"}]
+            found = earlier_turns(listed) if listed else None
             if found:
                 return found
         return None
     return earlier_turns(as_list(inputs))
+
+
+def _without_pairs(turns: Iterable[object]) -> Iterator[object]:
+    """Yield messages; a question with its answer, as LangChain's older chains have it, as two."""
+    for turn in turns:
+        said = [text for text in as_list(turn) if isinstance(text, str)]
+        if len(said) == len(as_list(turn)) == 2 and not _is_in_pair(turn):  # noqa: PLR2004
+            yield {"role": "user", "content": said[0]}
+            yield {"role": "assistant", "content": said[1]}
+        else:
+            yield turn
 
 
 def answer_in(outputs: object) -> str | None:

@@ -106,6 +106,17 @@ def test_chat_model_without_a_chain_is_recorded(handler, recorded):
 
 
 @pytest.mark.parametrize(
+    "turns", [[("human", "Before?"), ("ai", "Yes.")], [("Before?", "Yes.")]], ids=["roles", "pairs"]
+)
+def test_earlier_turns_in_pairs_are_recorded(handler, recorded, turns):
+    inputs = {"question": "How long?", "chat_history": turns}
+    RunnableLambda(lambda _: "Five days.").invoke(inputs, config=with_handler(handler))
+    [it] = recorded()
+    said = [(turn.role, turn.content) for turn in it.history]
+    assert (said, it.query) == ([("user", "Before?"), ("assistant", "Yes.")], "How long?")
+
+
+@pytest.mark.parametrize(
     ("inputs", "outputs"),
     [
         ({"input": "How long?"}, {"answer": "Five days.", "context": []}),

@@ -78,7 +78,8 @@ def test_hostile_json_is_kept_as_text():
 
 @pytest.mark.parametrize(
     "inputs", ["q", {"question": "q"}, {"messages": [{"role": "user", "content": "q"}]},
-               [{"role": "user", "content": "q"}], {"input": SimpleNamespace(content="q")}],
+               [{"role": "user", "content": "q"}], {"messages": [("user", "q")]},
+               {"input": SimpleNamespace(content="q")}],
 )  # fmt: skip
 def test_question_is_found_in_chain_inputs(inputs):
     assert question_in(inputs) == "q"
@@ -100,6 +101,7 @@ def test_empty_messages_yield_no_text(nothing):
 
 SAID = [{"role": "user", "content": "Before?"}, {"role": "assistant", "content": "Yes."}]
 ASKED = {"role": "user", "content": "How long?"}
+PAIRS = [("human", "Before?"), ("ai", "Yes.")]
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,11 @@ def test_earlier_turns_are_the_messages_before_the_question(messages):
         {"messages": [*SAID, ASKED]},
         {"input": "How long?", "chat_history": SAID},
         {"question": "How long?", "history": SAID},
+        {"question": "How long?", "chat_history": PAIRS},
+        {"question": "How long?", "chat_history": [("system", "Be brief."), *map(list, PAIRS)]},
+        {"question": "How long?", "chat_history": [tuple(turn["content"] for turn in SAID)]},
+        {"question": "How long?", "chat_history": [[turn["content"] for turn in SAID]]},
+        {"messages": [*PAIRS, ("human", "How long?")]},
     ],
 )
 def test_earlier_turns_are_found_in_chain_inputs(inputs):
