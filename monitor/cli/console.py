@@ -248,11 +248,16 @@ def tell(text: str) -> None:
 
 def missing_scores(found: Iterable[Evaluation]) -> Counter[str]:
     """Count evaluations without a score, by metric, status and reason in words."""
-    return Counter(
-        f"{each.evaluator_name} {each.status.value}: {plain_text(each.why, _LONGEST_REASON)}"
-        for each in found
-        if each.score is None
-    )
+    from monitor.report.words import skip_sentence
+
+    def why(each: Evaluation) -> str:
+        if each.error is not None or not each.reason:
+            return f"{each.status.value}: {plain_text(each.why, _LONGEST_REASON)}"
+        said = skip_sentence(each.reason, each.explanation)
+        code = f"{each.status.value} ({plain_text(each.reason, 60)})"
+        return f"{code}: {plain_text(said, _LONGEST_REASON)}" if said else code
+
+    return Counter(f"{each.evaluator_name} {why(each)}" for each in found if each.score is None)
 
 
 def tell_missing(missing: Counter[str]) -> None:

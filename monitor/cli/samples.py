@@ -151,11 +151,15 @@ def _follow(store: Store, wanted: SampleFilter, seen: set[str]) -> None:
 
 def print_sample(item: FoundSample) -> None:
     """Print one sample: when and how it ended, what was asked and answered."""
+    from monitor.report.words import skip_sentence
+
     line = Text(f"{utc_time(item.occurred_at)}  {plain_text(item.app, 40)}", style="bold")
     for evaluation in item.evaluations:
         name = f"  {plain_text(evaluation.metric, 40)}"
         if evaluation.passed is None:
-            line.append(f"{name} not scored: {evaluation.reason or evaluation.status}", "dim")
+            reason = plain_text(evaluation.reason or evaluation.status, 60)
+            said = skip_sentence(reason)
+            line.append(f"{name} not scored ({reason}){': ' * bool(said)}{said}", "dim")
         else:
             word, style = ("pass", "green") if evaluation.passed else ("FAIL", "red")
             line.append(f"{name} {word} {score(evaluation.score)}", style)

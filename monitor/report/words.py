@@ -283,7 +283,10 @@ def unscored_sentence(
     """Return how many evaluations of a metric have no score, and why; '' if all have one."""
     both = (("failed", failed), ("skipped", skipped))
     parts = [f"{word} {reasons(counts)}" for word, counts in both if counts]
-    return f"not scored in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
+    said = f"not scored in the last {duration(window_s)}: {', '.join(parts)}" if parts else ""
+    often = sorted(skipped, key=lambda reason: -skipped[reason])[:_MOST_NAMED]
+    named = [(plain_text(reason, 60), skip_sentence(reason)) for reason in often]
+    return "; ".join([said, *(f"{code}: {means.rstrip('.')}" for code, means in named if means)])
 
 
 def proof_sentence(proof: DetectionProof, now: datetime) -> str:
@@ -357,20 +360,56 @@ BLAMED: Mapping[str, str] = {
 }
 
 
-#: Why groundedness and relevance have no score, by the reason that is stored.
+#: Why a metric has no score, by the reason that is stored.
 SKIPPED: Mapping[str, str] = {
     "no_query": "The sample has no question.",
     "no_context": "The sample has no contexts.",
     "empty_output": "The sample has no answer.",
+    "no_tool_calls": "The sample has no tool calls.",
+    "no_step_count": "The sample says nothing of the steps that were taken.",
+    "no_latency_ms": "The sample has no metadata.latency_ms that is a number.",
     "no_claim": "The answer states nothing that passages could support.",
-    "unsupported_text": "The words of the answer and its passages cannot be compared.",
+    "unsupported_text": (
+        "The local scorer cannot judge this kind of text by its words: a translation, a"
+        " calculation, a label, small talk."
+    ),
     "right_refusal": "It declines to answer, and the passages hold no answer.",
     "nothing_asked": "There is no question.",
     "small_talk": "It is small talk.",
     "instruction": "It asks for a text that shared words cannot judge.",
     "calculated": "It calculates a figure, which shared words cannot check.",
     "unclear_reference": "Shared words cannot tell whether the answer is what was asked.",
+    "no_citation": "The answer cites nothing.",
+    "no_claim_needs_several": "No statement of the answer needs several sources.",
+    "nothing_supports": "No passage supports the answer.",
+    "nothing_relevant": "The sample's expected.relevant names no passage.",
+    "no_noise": "All passages are relevant, so that none is noise.",
+    "answerable": "The sample's expected.unanswerable is false: there is an answer.",
+    "no_structured_answer": "The answer has no fields to check.",
+    "one_passage": "The sample has a single passage.",
+    "no_weights": "No passage has a weight above 0.",
+    "fewer_than_two_runs": "The sample has fewer than two answers or runs to compare.",
+    "runs_lack_fields": "The runs lack the field that is compared.",
+    "screen_found_nothing": "The screen by words found nothing, which proves nothing.",
+    "part_missing": "Too many of the metrics that it is made of have no score.",
+    "needs_judge": "Only an LLM judge can score it: set GROUNDWATCH_SCORER to judge or cascade.",
+    "needs_embedding_model": "It needs an embedding model: set GROUNDWATCH_EMBEDDING_MODEL.",
+    "not_asked": "The judge was not asked: it sees a share of the samples.",
+    "budget_reached": "The judge's budget was spent.",
+    "incomplete": "The answer is incomplete: its stream was abandoned.",
+    "not_captured": "The texts stayed in the app.",
+    "nothing_to_score": "The metric's own function found nothing to score.",
 }
+
+
+def skip_sentence(reason: str, explanation: str | None = None) -> str:
+    """Return why a metric has no score, with what it says itself; '' if *reason* says it all."""
+    said = SKIPPED.get(reason, "")
+    for root in ("expected", "metadata"):
+        path = reason.removeprefix(f"no_{root}_")
+        if not said and path != reason:
+            said = f"The sample has no {root}.{plain_text(path, 60)}."
+    return " ".join(part for part in (said, explanation) if part)
 
 
 def change_sentence(changed: ComponentChange) -> str:

@@ -142,7 +142,7 @@ def environment() -> Environment:
         public_functions(formats, words, charts, time_range, sys.modules[__name__]),
         recent_counts=recent_counts, error_rate=error_rate, input_lines=input_lines,
         insight_lines=insight_lines, metric_sentences=metric_sentences,
-        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED, SKIPPED=words.SKIPPED,
+        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED,
     )  # fmt: skip
     return engine
 

@@ -41,6 +41,13 @@ def test_samples_are_listed_with_question_and_result(run):
     assert "question 1" not in text
 
 
+def test_missing_score_is_explained_in_words_and_keeps_its_code(run):
+    said = "groundedness not scored (no_query): The sample has no question."
+    assert said in run("--unscored").stdout
+    [found] = json.loads(run("--unscored", "--json").stdout)["items"]
+    assert found["evaluations"][0]["reason"] == "no_query"
+
+
 @pytest.mark.parametrize(
     ("words", "users"),
     [

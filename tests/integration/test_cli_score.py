@@ -167,7 +167,8 @@ def test_missing_scores_are_explained_at_the_end(records, scores, monkeypatch):
         failed = score(records, scores, "--judge", "judge", *metrics)
     assert failed.exit_code == 1
     assert "20 x groundedness failed: the judge's endpoint answered 500" in failed.stderr
-    assert "20 x precision_at_k skipped: no_expected_relevant" in failed.stderr
+    said = "skipped (no_expected_relevant): The sample has no expected.relevant."
+    assert f"20 x precision_at_k {said}" in failed.stderr
 
 
 def test_budget_applies_to_files_too(records, scores, redis_url, monkeypatch):

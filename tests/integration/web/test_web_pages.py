@@ -184,7 +184,8 @@ def test_metric_page_explains_the_status_and_shows_the_worst_samples(get):
 
 
 def test_metric_page_says_why_evaluations_have_no_score(get):
-    said = "<dd>failed 0, skipped no_query 1</dd>"
+    why = '<span class="soft">(The sample has no question)</span>'
+    said = f"<dd>failed 0, skipped no_query 1 {why}</dd>"
 
     def without_links(path):
         return re.sub(r"</?a\b[^>]*>", "", get(path).text)

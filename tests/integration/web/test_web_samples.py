@@ -90,8 +90,11 @@ def test_histogram_bars_link_to_all_scores_of_the_window(get):
 
 
 def test_reason_for_a_missing_score_links_to_its_sample(get):
-    (path,) = set(links(get(metric_path("support-bot", "relevance")).text, "reason=no_query"))
-    (sample,) = listed(get(path).text)
+    page = get(metric_path("support-bot", "relevance")).text
+    (path,) = set(links(page, "reason=no_query"))
+    assert "(The sample has no question)" in page
+    (sample,) = listed(list_page := get(path).text)
+    assert '<span class="soft">The sample has no question.</span>' in list_page
     assert "The sample has no question." in get(sample).text
 
 

@@ -6,13 +6,14 @@ import pytest
 
 from monitor.models import Drift, Status
 from monitor.report.words import (
-    SKIPPED,
     cost_sentence,
     drift_sentence,
     headline,
     judge_sentence,
     reason_sentence,
     reasons,
+    skip_sentence,
+    unscored_sentence,
     verdict_rate,
     verdict_word,
 )
@@ -129,6 +130,28 @@ def test_insufficient_data_is_worded_by_its_phase(phase, word):
     assert verdict_word(make_verdict(I, NOW, phase=phase)) == word
 
 
-@pytest.mark.parametrize("metric", ["groundedness", "relevance"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_every_reason_for_a_missing_score_is_put_in_words(metric):
-    assert SKIPPED.keys() >= {*METRICS[metric].declaration.reasons()}
+    declared = METRICS[metric].declaration.reasons()
+    assert [reason for reason in declared if not skip_sentence(reason)] == []
+
+
+def test_reason_in_words_has_what_the_metric_says_itself():
+    said = skip_sentence("part_missing", "2 of 3 parts are missing: a, b.")
+    assert said.endswith("it is made of have no score. 2 of 3 parts are missing: a, b.")
+    assert skip_sentence("no_metadata_plan") == "The sample has no metadata.plan."
+    assert (skip_sentence("own_rule"), skip_sentence("own_rule", "Why.")) == ("", "Why.")
+
+
+def test_status_says_what_the_commonest_reasons_mean():
+    assert unscored_sentence({"judge_timeout": 1}, {"own": 9, "no_query": 2}, 3600) == (
+        "not scored in the last 1 h: failed 1 (judge_timeout 1), skipped 11 (own 9, no_query 2);"
+        " no_query: The sample has no question"
+    )
+    assert unscored_sentence({}, {}, 3600) == ""
+
+
+def test_text_that_words_cannot_judge_is_called_so():
+    said = skip_sentence("unsupported_text")
+    assert "local scorer cannot judge this kind of text" in said
+    assert "translation" in said
