@@ -108,7 +108,7 @@ def earlier_turns(messages: Iterable[object]) -> list[dict[str, str]] | None:
 
 
 def _unwrapped_all(messages: Iterable[object]) -> list[Any]:
-    listed = [*messages]
+    listed: list[Any] = [*messages]
     is_batch = len(listed) == 1 and isinstance(listed[0], (list, tuple))
     if is_batch and not _is_in_pair(listed[0]):  # LangChain's batch of one
         listed = [*listed[0]]
@@ -118,7 +118,7 @@ def _unwrapped_all(messages: Iterable[object]) -> list[Any]:
     ]
 
 
-def _is_in_pair(message: object) -> bool:
+def _is_in_pair(message: Any) -> bool:
     """Return whether a message is a role and what was written: ("human", "How long?")."""
     pair = as_list(message)
     roles = USERS | ASSISTANTS | _OTHER_ROLES

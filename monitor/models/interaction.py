@@ -232,14 +232,14 @@ class ScoredSample:
 
     @property
     def reason(self) -> str:
-        """Why the sample has no score at all; '' when it has one."""
+        """Why the sample has no score at all, as its first metric says; '' when it has one."""
         if self.outcome is Outcome.SCORED:
             return ""
         if self.expired_by:
             return self.expired_by
         wanted = EvaluationStatus(self.outcome.value)
-        reasons = sorted({e.reason for e in self.evaluations if e.status is wanted})
-        return reasons[0] if reasons else "no_evaluator"
+        reasons = (e.reason for e in self.evaluations if e.status is wanted)
+        return next(reasons, "no_evaluator")
 
 
 _MOST_CHARS = 120
