@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +42,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     unscored: Annotated[
         bool, typer.Option("--unscored", help="Only samples without a score.")
     ] = False,
-    reason: Annotated[str, typer.Option(help="Why there is no score: no_contexts.")] = "",
+    reason: Annotated[str, typer.Option(help="Why there is no score: no_context.")] = "",
     min_score: Annotated[str, typer.Option(help="Lowest score; needs --metric.")] = "",
     max_score: Annotated[str, typer.Option(help="Highest score; needs --metric.")] = "",
     label: Annotated[str, typer.Option(help="What people said: pass, fail, any, none.")] = "",
@@ -118,9 +119,27 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
                     print_sample(item)
             if not first.items and not follow:
                 out.print("no samples match" if wanted != SampleFilter() else "no samples yet")
+        if not first.items and (said := _unknown_reason(reason)):
+            console.tell(said)
         if follow:
             with suppress(KeyboardInterrupt):
                 _follow(store, wanted, {item.sample_id for item in first.items})
+
+
+def _unknown_reason(reason: str) -> str:
+    """Return which reasons there are if nothing is skipped or fails for *reason*; '' if known."""
+    from monitor.errors import JudgeError
+    from monitor.report.words import SKIPPED
+    from monitor.scoring.metrics import METRICS
+
+    skips = {each for metric in METRICS.values() for each in metric.declaration.reasons()}
+    fails = {error.code for error in JudgeError.__subclasses__()}
+    known = skips | SKIPPED.keys() | fails
+    if not reason or reason in known:
+        return ""
+    close = get_close_matches(reason, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"no metric has the reason {reason!r}: {hint}there are {', '.join(sorted(known))}"
 
 
 def _pages(

@@ -34,7 +34,7 @@ class SampleFilter(BaseModel):
     outcome: Literal["", "passed", "failed", "scored", "unscored"] = Field(
         "", description="Of the metric; without one: failed in any, passed in all with a score."
     )
-    reason: str = Field("", description="Why there is no score, such as no_contexts.")
+    reason: str = Field("", description="Why there is no score, such as no_context.")
     evaluator: str = Field("", description="Version of the evaluator; needs a metric.")
     min_score: float | None = Field(None, ge=-1e9, le=1e9, description="Needs a metric.")
     max_score: float | None = Field(None, ge=-1e9, le=1e9, description="Needs a metric.")

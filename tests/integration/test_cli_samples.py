@@ -2,14 +2,17 @@
 
 import csv
 import json
+import re
 import stat
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
 from monitor.models import Evaluation
+from monitor.scoring.metrics import METRICS
 from monitor.store.engine import Store
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -46,6 +49,21 @@ def test_missing_score_is_explained_in_words_and_keeps_its_code(run):
     assert said in run("--unscored").stdout
     [found] = json.loads(run("--unscored", "--json").stdout)["items"]
     assert found["evaluations"][0]["reason"] == "no_query"
+
+
+def test_unknown_reason_names_those_that_there_are(run):
+    said = run("--reason", "no_contexts").output
+    assert "no samples match" in said
+    assert "no metric has the reason 'no_contexts': did you mean no_context? there are" in said
+    assert "judge_unavailable" in said
+    assert "there are" not in run("--reason", "no_context").output  # known, and none has it
+    assert "there are answerable, " in " ".join(run("--reason", "zzz", "--json").stderr.split())
+
+
+def test_help_names_a_reason_that_there_is():
+    page = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text(encoding="utf-8")
+    [named] = re.findall(r"Why there is no score: (\w+)\.", page)
+    assert named in METRICS["groundedness"].declaration.reasons()
 
 
 @pytest.mark.parametrize(
