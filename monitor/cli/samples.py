@@ -19,7 +19,7 @@ from rich.text import Text
 from monitor.cli import console
 from monitor.cli.console import out
 from monitor.errors import MissingExtraError
-from monitor.format import plain_text, score, utc_time
+from monitor.format import count, plain_text, score, utc_time
 from monitor.store import Sort
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     """
     List samples: question, answer and scores, the newest first.
 
+    With --session also what each metric says of it: the worst turn, and whether its last one
+    passes (resolved).
+
     Texts are as they were stored, masked by the app.
     """
     from monitor.store.sample_filter import SampleFilter
@@ -114,9 +117,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
                 file.writelines(write(items_of))
             console.tell(f"written to {output}")
         else:
-            for page in (first, *pages):
-                for item in reversed(page.items) if follow else page.items:
-                    print_sample(item)
+            _print_pages(store, (first, *pages), session, oldest_first=follow)
             if not first.items and not follow:
                 out.print("no samples match" if wanted != SampleFilter() else "no samples yet")
         if not first.items and (said := _unknown_reason(reason)):
@@ -166,6 +167,32 @@ def _follow(store: Store, wanted: SampleFilter, seen: set[str]) -> None:
             if item.sample_id not in seen:
                 print_sample(item)
         seen = {item.sample_id for item in page.items}
+
+
+def _print_pages(
+    store: Store, pages: Sequence[SamplePage], session: str, *, oldest_first: bool
+) -> None:
+    """Print samples, below the scores of the *session* of which they are."""
+    for app in sorted({item.app for item in pages[0].items}) if session else ():
+        print_session(store, app, session)
+    for page in pages:
+        for item in reversed(page.items) if oldest_first else page.items:
+            print_sample(item)
+
+
+def print_session(store: Store, app: str, session: str) -> None:
+    """Print what each metric says of a session: its worst turn, and whether it is resolved."""
+    from monitor.store.samples import session_scores
+
+    with store.read() as connection:
+        found = session_scores(connection, app=app, session_id=session)
+    console.say(f"session {plain_text(session, 60)} of {plain_text(app, 40)}", style="bold")
+    for each in found:
+        said = f"  {plain_text(each.metric, 40)}: {count(each.turns, 'turn')}, {each.failed} failed"
+        said += f", worst {score(each.worst)} (id {each.worst_sample_id})"
+        if each.resolved is not None:
+            said += ", resolved" if each.resolved else ", not resolved"
+        console.say(said)
 
 
 def print_sample(item: FoundSample) -> None:

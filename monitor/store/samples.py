@@ -315,13 +315,17 @@ class SessionScore:
     resolved: bool | None
 
 
-def session_scores(connection: Connection, *, app: str, session_id: str) -> list[SessionScore]:
+def session_scores(
+    connection: Connection, *, app: str, session_id: str | None
+) -> list[SessionScore]:
     """
-    Return the scores of one session of *app* by metric, in the order of their names.
+    Return the scores of one session of *app* by metric, in the order of their names; [] for None.
 
     Found by an index, however long the history; of a longer session the latest 200 turns count.
     Where a turn was scored by several versions of an evaluator each of its scores counts.
     """
+    if session_id is None:
+        return []
     turns = (
         select(samples.c.sample_id, samples.c.position)
         .where(samples.c.session_id == session_id[:200], samples.c.app == app)

@@ -87,8 +87,7 @@ class SampleViews(Endpoints):
         with self.site.store.read() as connection:
             said = labels_of(connection, sample_id)
             it = found.sample.interaction
-            its = it.session_id
-            session = session_scores(connection, app=it.app, session_id=its) if its else []
+            session = session_scores(connection, app=it.app, session_id=it.session_id)
             feedback = feedback_of(connection, it.app, it.trace_id)
             beside = neighbours(connection, asked.wanted, sample_id, principal.apps)
         return self.site.page(
@@ -111,10 +110,14 @@ class SampleViews(Endpoints):
         found = self._one(request)
         if found is None:
             raise RefusedError(404, "not found", "there is no such sample")
+        it = found.sample.interaction
+        with self.site.store.read() as connection:
+            session = session_scores(connection, app=it.app, session_id=it.session_id)
         return answer_json(
             schema.SampleAnswer(
                 sample=found.sample, received_at=found.received_at, outcome=found.outcome,
                 reason=found.reason, evaluations=[item.evaluation for item in found.evaluations],
+                session=session,
             )
         )  # fmt: skip
 

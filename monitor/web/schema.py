@@ -19,6 +19,7 @@ from monitor.store.agreement import Agreement
 from monitor.store.feedback import MOST_COMMENT_CHARS
 from monitor.store.labels import LabelRecord
 from monitor.store.sample_filter import SampleFilter
+from monitor.store.samples import SessionScore
 from monitor.store.search import FoundSample
 from monitor.testsets.cases import TestCase
 
@@ -147,6 +148,9 @@ class SampleAnswer(_Shape):
     outcome: str
     reason: str
     evaluations: Sequence[Evaluation]
+    session: Sequence[SessionScore] = Field(
+        (), description="Scores of its session by metric; `resolved`: whether the last turn passes."
+    )
 
 
 class AgreementItem(_Shape):

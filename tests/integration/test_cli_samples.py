@@ -29,7 +29,9 @@ def run(sqlite_url, monkeypatch):
     for number, evaluation in enumerate(
         (make_evaluation(score=0.2), make_evaluation(score=0.9), SKIPPED)
     ):
-        interaction = make_interaction(query=f"=question {number}", user_id=f"u{number}")
+        interaction = make_interaction(
+            query=f"=question {number}", user_id=f"u{number}", session_id="s1"
+        )
         result = result_of(make_sample(interaction), (evaluation,), rules, now=NOW)
         with store.write() as connection:
             record(connection, [result], now=NOW, bucket_s=60)
@@ -42,6 +44,15 @@ def test_samples_are_listed_with_question_and_result(run):
     assert "groundedness FAIL 0.20" in text
     assert "Q  =question 0" in text
     assert "question 1" not in text
+
+
+def test_session_is_listed_with_its_worst_turn_and_whether_it_is_resolved(run):
+    said = run("--session", "s1").stdout
+    [worst] = json.loads(run("--user", "u0", "--json").stdout)["items"]
+    assert f"groundedness: 2 turns, 1 failed, worst 0.20 (id {worst['sample_id']}), " in said
+    assert said.startswith("session s1 of ")
+    assert said.index("resolved") < said.index("=question")
+    assert "resolved" not in run("--user", "u0").stdout + run("--session", "s2").stdout
 
 
 def test_missing_score_is_explained_in_words_and_keeps_its_code(run):

@@ -76,6 +76,7 @@ def _interaction(app, number, output, text, odd):
         query=f"How long does a refund take? {text[:80]}" if asked else None,
         contexts=[text], output=output,
         tags={"language": ("en", "fr", odd)[number % 3]}, trace_id=f"{app[:20]}-{number}",
+        session_id=f"{app}-s{number // 3}",
     )  # fmt: skip
 
 

@@ -98,6 +98,18 @@ def test_reason_for_a_missing_score_links_to_its_sample(get):
     assert "The sample has no question." in get(sample).text
 
 
+@pytest.mark.parametrize(
+    ("app", "failed", "said"), [("shop", 3, "not resolved"), ("support-bot", 0, "resolved")]
+)
+def test_sample_has_the_scores_of_its_session(world, get, app, failed, said):
+    sample = get(f"/api/v1/samples/{world.samples[app]}").json()
+    [session] = [each for each in sample["session"] if each["metric"] == "groundedness"]
+    assert (session["turns"], session["failed"], session["resolved"]) == (3, failed, failed == 0)
+    assert session["worst_sample_id"]
+    page = re.sub(r"<[^>]+>", "", get(f"/sample/{world.samples[app]}").text)
+    assert re.search(rf"groundedness: 3 turns, {failed} failed, worst 0\.\d\d, {said}", page)
+
+
 def test_every_sample_link_on_a_metric_page_works(get):
     found = set(links(get(BROKEN).text, ""))
     assert len(found) > 8
