@@ -136,10 +136,15 @@ def _preview(connection: Connection, plan: RoutingConfig, matchers: tuple[Matche
 
 
 @incidents_app.callback()
-def list_incidents(context: typer.Context) -> None:
+def list_incidents(
+    context: typer.Context,
+    of: console.OnlyApp = None,
+    window: console.Window = "7d",
+    as_json: console.AsJson = False,
+) -> None:
     """List, show and acknowledge incidents; alone: list."""
-    if context.invoked_subcommand is None:
-        ls()
+    if console.is_alone(context):
+        ls(of, window, as_json)
 
 
 @incidents_app.command("list")

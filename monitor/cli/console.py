@@ -115,6 +115,16 @@ def group(about: str, *, alone: bool = False) -> typer.Typer:
     )
 
 
+def is_alone(context: typer.Context) -> bool:
+    """Return whether a group is called alone; options before a command of it are refused."""
+    command = context.invoked_subcommand
+    sources = map(context.get_parameter_source, context.params)
+    given = any(source is not None and source.name == "COMMANDLINE" for source in sources)
+    if command is not None and given:
+        raise typer.BadParameter(f"put options after the command: {context.command_path} {command}")
+    return command is None
+
+
 #: Options that many commands have.
 OnlyApp = Annotated[
     str | None, typer.Option("--app", help="Only this app.", autocompletion=complete_app)

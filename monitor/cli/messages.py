@@ -40,20 +40,20 @@ outbox_app = console.group("Messages that are waiting, sent or given up, and why
 NamedMessage = Annotated[str, typer.Argument(help="Id of the message, or its first characters.")]
 
 
+Dead = Annotated[
+    bool, typer.Option("--dead", help="Only dead letters: messages that were given up.")
+]
+
+
 @outbox_app.callback()
-def outbox(context: typer.Context) -> None:
+def outbox(context: typer.Context, dead: Dead = False, as_json: console.AsJson = False) -> None:
     """Messages that are waiting, sent or given up, and why."""
-    if context.invoked_subcommand is None:
-        list_messages()
+    if console.is_alone(context):
+        list_messages(dead, as_json)
 
 
 @outbox_app.command("ls")
-def list_messages(
-    dead: Annotated[
-        bool, typer.Option("--dead", help="Only dead letters: messages that were given up.")
-    ] = False,
-    as_json: console.AsJson = False,
-) -> None:
+def list_messages(dead: Dead = False, as_json: console.AsJson = False) -> None:
     """List messages, the newest first."""
     from alerts.queries import deliveries
     from monitor.models.alerting import DeliveryStatus

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from monitor.cli.app import COMMANDS, RENAMED, app
@@ -37,14 +38,40 @@ def test_old_command_name_works_and_names_the_new_one_once(run, line, now):
 
 @pytest.mark.parametrize(
     "line",
-    ["status", "report", "report --digest", "incidents list", "alerts ls", "alerts silence ls",
-     "alerts outbox ls", "dead-letters list", "deploys", "tokens list", "metrics", "config",
-     "samples", "label stats"],
+    ["status", "report", "report --digest", "incidents list", "incidents", "alerts ls",
+     "alerts silence ls", "alerts outbox ls", "alerts outbox", "dead-letters list",
+     "deploys", "tokens list", "metrics", "config", "samples", "label stats"],
 )  # fmt: skip
 def test_every_read_command_supports_json(run, line):
     found = run(f"{line} --json")
     assert found.exit_code == (3 if line == "status" else 0), found.output
     json.loads(found.stdout)
+
+
+@pytest.mark.parametrize("group", ["incidents", "alerts outbox"])
+def test_group_alone_takes_the_options_of_its_list(run, group):
+    kept = {"incidents": "--window 1h", "alerts outbox": "--dead"}[group]
+    listed = run(f"{group} {'list' if group == 'incidents' else 'ls'} {kept} --json").stdout
+    assert run(f"{group} {kept} --json").stdout == listed
+    refused = run(f"{group} --json show x" if group == "incidents" else f"{group} --json ls")
+    assert refused.exit_code == 2
+    assert "put options after the command" in " ".join(refused.output.split())
+
+
+def test_every_command_that_lists_something_has_json():
+    without = [
+        path
+        for path, command in commands(get_command(app), "groundwatch")
+        if (command.help or "").startswith("List ")
+        and not any("--json" in each.opts for each in command.params)
+    ]
+    assert without == []
+
+
+def commands(command, path):
+    yield path, command
+    for name, each in getattr(command, "commands", {}).items():
+        yield from commands(each, f"{path} {name}")
 
 
 def test_token_is_shown_once_listed_and_revoked(run):
