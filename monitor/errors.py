@@ -219,6 +219,8 @@ def own_words(message: str) -> str:
     said = _SAID.get(said, said)
     if (bound := said.removeprefix("Input should be ")) == said:
         return said
+    bound = bound.replace("a valid tuple", "a list").partition(" or instance of ")[0]
+    bound = bound.replace("a valid dictionary", "an object")
     return f"expected {'a value ' if bound.startswith(('greater', 'less')) else ''}{bound}"
 
 

@@ -149,7 +149,7 @@ def _interaction(row: Record, n: int, needs_output: bool) -> Interaction:
     try:
         return read_interaction(given, n, needs_output=needs_output)
     except ValidationError as error:
-        raise RecordError(f"record {n}: {mistake(error)[1]}") from None
+        raise RecordError(f"record {n}: {mistake(error).what}") from None
 
 
 def _plain(value: Any) -> Any:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from ..errors import own_words
-from .interaction import Interaction
+from .interaction import Interaction, Turn
 
 #: Columns of other tools for the same thing; the first that is there is taken.
 ALIASES = {
@@ -41,14 +41,54 @@ def read_interaction(
         return Interaction.model_validate(record | {"output": ""})
 
 
-def mistake(error: ValidationError) -> tuple[str, str]:
-    """Return a code for the first mistake in a record, and what is wrong, without its content."""
+class Mistake(NamedTuple):
+    """What is wrong with a record, by a code and in words without its content."""
+
+    code: str
+    what: str
+    is_column: bool = False  #: a whole column is missing
+
+
+_MISSING = "missing_field"
+_TURN = ("turn", '{"role": "user", "content": "..."}')
+#: What is listed in a field, and what one of it looks like.
+_LISTED = {
+    "history": _TURN,
+    "messages": _TURN,
+    "contexts": ("passage", 'a text, or {"id": "...", "text": "..."}'),
+    "tool_calls": ("tool call", '{"name": "...", "arguments": {...}}'),
+}
+
+
+def mistake(error: ValidationError) -> Mistake:
+    """Return the first mistake in a record."""
     first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "record"
-    if first["type"] == "missing":
-        known = " or ".join((where, *ALIASES.get(where, ())))
-        return "missing_field", f"column {where!r} is missing; expected {known}"
-    return "wrong_type", f"field {where!r}: {own_words(first['msg'])}"
+    where = [str(part) for part in first["loc"]] or ["record"]
+    code = _MISSING if first["type"] == "missing" else "wrong_type"
+    what, (field, *inner) = own_words(first["msg"]), where
+    if field in Turn.model_fields:  # of a message, which is read before the record has fields
+        field, inner = "messages", ["", field]
+    if field in _LISTED:
+        return Mistake(
+            code, _in_list(field, inner, " is missing" if code == _MISSING else f": {what}")
+        )
+    if code == _MISSING:
+        known = " or ".join((field, *ALIASES.get(field, ())))
+        return Mistake(code, f"column {field!r} is missing; expected {known}", is_column=True)
+    if field == "timestamp":
+        what = "expected a time such as 2026-01-31T12:00:00Z"
+    return Mistake(code, f"field {'.'.join(where)!r}: {what}")
+
+
+def _in_list(field: str, inner: Sequence[str], what: str) -> str:
+    """Say *what* is wrong in a list, or at a place and a key *inner* of it, and what is right."""
+    one, form = _LISTED[field]
+    if not inner:
+        return f"field {field!r}: expected a list of {one}s, each {form}"
+    place, *keys = inner
+    said = f"{one} {int(place) + 1}" if place else f"a {one}"
+    key = f"{'.'.join(keys)!r}{what}; " if keys else ""
+    return f"{said} of {field!r}: {key}expected {form}"
 
 
 def renamed(value: Mapping[str, Any], number: int) -> dict[str, Any]:

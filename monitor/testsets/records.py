@@ -161,8 +161,8 @@ class RecordFile:
         try:
             yield
         except ValidationError as error:
-            code, what = mistake(error)
-            if code == "missing_field" and columns and not self.source:
+            code, what, is_column = mistake(error)
+            if is_column and columns and not self.source:
                 shown = ", ".join(str(name)[:40] for name in [*columns][:_SHOWN_COLUMNS])
                 what += f"; there are: {shown}{hint(columns)}"
             self.pass_over(number, code, what)

@@ -84,6 +84,36 @@ def test_common_field_variants_are_accepted(tmp_path, line, fields):
     assert {name: getattr(record.interaction, name) for name in fields} == fields
 
 
+TURN = """expected {"role": "user", "content": "..."}"""
+PASSAGE = """expected a text, or {"id": "...", "text": "..."}"""
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"history": "hi"}, "field 'history': expected a list of turns, each {\"role\""),
+        ({"history": ["hi"]}, "turn 1 of 'history': " + TURN),
+        ({"history": [{"role": "user"}]}, "turn 1 of 'history': 'content' is missing; " + TURN),
+        ({"history": [{"role": "user", "content": 7}]},
+         "turn 1 of 'history': 'content': expected a valid string; " + TURN),
+        ({"messages": [{"role": "user", "content": 7}]},
+         "a turn of 'messages': 'content': expected a valid string; " + TURN),
+        ({"contexts": 7}, "field 'contexts': expected a list of passages, each a text"),
+        ({"contexts": ["a", {"id": "b"}]},
+         "passage 2 of 'contexts': 'text' is missing; " + PASSAGE),
+        ({"contexts": [7]}, "passage 1 of 'contexts': " + PASSAGE),
+        ({"tool_calls": [{}]}, "tool call 1 of 'tool_calls': 'name' is missing; expected {\"name"),
+        ({"metadata": []}, "field 'metadata': expected an object"),
+        ({"tags": "a"}, "field 'tags': expected an object"),
+        ({"timestamp": "x"}, "field 'timestamp': expected a time such as 2026-01-31T12:00:00Z"),
+    ],
+)  # fmt: skip
+def test_field_of_the_wrong_shape_is_told_with_the_right_one(tmp_path, field, said):
+    told = read(tmp_path / "f.jsonl", json.dumps({"output": "x"} | field).encode())[2]
+    assert told[0].startswith(f"line 1: {said}")
+    assert "there are" not in told[0]  # only where a column is missing
+
+
 @pytest.mark.parametrize("line", [b'{"query": "q"}', b'{"output": null}', b'{"messages": []}'])
 def test_record_without_an_output_is_read_where_none_is_needed(tmp_path, line):
     (tmp_path / "f.jsonl").write_bytes(line)
