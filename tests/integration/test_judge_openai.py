@@ -124,6 +124,19 @@ def test_passage_keeps_its_index_when_one_before_it_is_blank(judge):
     assert judge.judge(interaction).claims[0].context_index == 1
 
 
+def test_words_that_the_judge_found_nowhere_are_named_plainly(server):
+    def reply(request):
+        said = judge_by_overlap(request)
+        row = {"verdict": "not_found", "quote": "", "unsupported": "hello"}
+        return said | {"verdicts": [each | row for each in said["verdicts"]]}
+
+    server.reply = reply
+    scorer = scorer_for(server)
+    grounded = scorer.score(make_interaction(output="Hello there!"))[0]
+    scorer.close()
+    assert 'not found: "Hello there!" (no passage says: hello)' in grounded.explanation
+
+
 def test_claim_is_unverified_when_the_quote_is_invented(server, judge):
     server.script(["wrong_quote", "wrong_quote"])
     [claim] = judge.judge(make_interaction()).claims

@@ -435,7 +435,7 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
     index = passages.find(quote)
     verdict = ClaimVerdict(row.verdict)
     missing = storable(row.unsupported, _MAX_REASON_CHARS)
-    reason = f"not carried: {missing}" if missing else ""
+    reason = f"no passage says: {missing}" if missing else ""
     if verdict is ClaimVerdict.SUPPORTED and index is None:
         verdict = ClaimVerdict.UNVERIFIED
         reason = _NOT_PROVEN if quote else "the judge gave no quote"
