@@ -135,12 +135,13 @@ def _unknown_reason(reason: str) -> str:
 
     skips = {each for metric in METRICS.values() for each in metric.declaration.reasons()}
     fails = {error.code for error in JudgeError.__subclasses__()}
-    known = skips | SKIPPED.keys() | fails
+    known = skips | SKIPPED.keys() | fails | {"internal_error"}
     if not reason or reason in known:
         return ""
     close = get_close_matches(reason, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return f"no metric has the reason {reason!r}: {hint}there are {', '.join(sorted(known))}"
+    named = ", ".join(sorted(known))
+    return f"no metric that ships has the reason {reason!r}: {hint}there are {named}"
 
 
 def _pages(

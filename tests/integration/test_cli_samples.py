@@ -65,7 +65,7 @@ def test_missing_score_is_explained_in_words_and_keeps_its_code(run):
 def test_unknown_reason_names_those_that_there_are(run):
     said = run("--reason", "no_contexts").output
     assert "no samples match" in said
-    assert "no metric has the reason 'no_contexts': did you mean no_context? there are" in said
+    assert "has the reason 'no_contexts': did you mean no_context? there are" in said
     assert "judge_unavailable" in said
     assert "there are" not in run("--reason", "no_context").output  # known, and none has it
     assert "there are answerable, " in " ".join(run("--reason", "zzz", "--json").stderr.split())
