@@ -369,6 +369,7 @@ SKIPPED: Mapping[str, str] = {
     "no_step_count": "The sample says nothing of the steps that were taken.",
     "no_latency_ms": "The sample has no metadata.latency_ms that is a number.",
     "no_claim": "The answer states nothing that passages could support.",
+    "undecided": "The local scorer is not sure whether the passages support any of the claims.",
     "unsupported_text": (
         "The local scorer cannot judge this kind of text by its words: a translation, a"
         " calculation, a label, small talk."

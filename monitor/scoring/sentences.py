@@ -324,7 +324,7 @@ _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the
 _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        # [1], [^2], 【4†source】; [faq-3]; [doc 2], (Passage 1, Passage 3); (source: a); (Lee, 2020)
+        # [1], [^2], 【4†source】; [faq-3]; [doc 2], (Passages 1, 3); (source: a.pdf); (Lee, 2020)
         r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
         r"(?:\s|(?<!\w))\[(?!sic\])[a-z][\w.#/:-]{0,60}\](?=\s*(?:[.,;:!?\[]|$))",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",

@@ -13,6 +13,7 @@ from functools import wraps
 from itertools import combinations, compress
 from typing import Any, Literal
 
+from monitor.format import part_of
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, Direction, PassRule
 from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
@@ -126,9 +127,8 @@ def _explained(claims: Sequence[Claim]) -> str:
     The first one has its reason.
     """
     supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in claims)
-    said = [
-        f"{of(supported, len(claims))} {'supported' if decided(claims) else 'surely supported'}"
-    ]
+    surely = "supported" if decided(claims) else "surely supported"
+    said = [f"{part_of(supported, len(claims), 'claim')} {surely}"]
     for verdict, word in _WORDS.items():
         if found := [claim for claim in claims if claim.verdict is verdict]:
             quoted = [
@@ -209,7 +209,7 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
     interval = normal_interval(sum(verified), len(verified))
     return Finding(
         score=weighted_mean(verified, weights),
-        explanation=f"{of(sum(verified), len(verified))} supported{_left_out(claims)}.",
+        explanation=f"{part_of(sum(verified), len(sure), 'claim')} supported{_left_out(claims)}.",
         details={
             "statements": len(verified),
             "supported": sum(verified),
@@ -238,7 +238,8 @@ def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Find
     counts = Counter(claim.verdict for claim in sure)
     wrong = len(sure) - counts[ClaimVerdict.SUPPORTED]
     contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
-    said = f"{of(contradicted, len(sure))} contradicted, {counts[ClaimVerdict.NOT_FOUND]} not found"
+    said = f"{part_of(contradicted, len(sure), 'claim')} contradicted,"
+    said += f" {counts[ClaimVerdict.NOT_FOUND]} not found"
     said += f", {unverified} with a false quote" if unverified else ""
     if refused := counts[ClaimVerdict.WRONG_REFUSAL]:
         said += f", {refused} declined though the passages hold the answer"
@@ -247,11 +248,6 @@ def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Find
         explanation=f"{said}{_left_out(claims)}.",
         details={"statements": len(sure), "contradicted": contradicted, "hallucinated": wrong},
     )
-
-
-def of(count: int, total: int) -> str:
-    """Return "1 of 1 claim is" or "2 of 3 claims are"."""
-    return f"{count} of {total} {'claim is' if total == 1 else 'claims are'}"
 
 
 def _left_out(claims: Sequence[Claim]) -> str:
@@ -273,7 +269,7 @@ def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: obje
     total = len(interaction.contexts)
     return Finding(
         score=share(len(named), total),
-        explanation=f"{len(named)} of {total} passages are contradicted.",
+        explanation=f"{part_of(len(named), total, 'passage')} contradicted.",
         details={"passages": named},
     )
 

@@ -88,7 +88,7 @@ def test_explanation_names_the_failing_claims():
     )
     (grounded, _), _ = score(Judgement(claims=claims, relevance=1.0))
     assert grounded.explanation == (
-        '1 of 3 claims are supported; contradicted: "No"; not found: "Cats fly".'
+        '1 of 3 claims is supported; contradicted: "No"; not found: "Cats fly".'
     )
 
 
