@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from monitor.scoring.local.passages import flatten
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
+    headings_and_code,
     is_checkable,
     split_sentences,
     without_mentions,
@@ -81,11 +83,13 @@ class NliJudge:
             for index, context in enumerate(interaction.contexts)
             if context.text.strip()
         ]
-        stated = [without_mentions(each) for each in sentences if is_checkable(each)]
+        unstated = headings_and_code(interaction.output)
+        checked = [each not in unstated and is_checkable(each) for each in sentences]
+        stated = [without_mentions(each) for each in compress(sentences, checked)]
         pairs = [(text, each) for each in stated for _, text in passages]
         found, claims = iter(self._model.infer(pairs)), list[Claim]()
-        for sentence in sentences if passages else ():
-            if not is_checkable(sentence):
+        for sentence, states in zip(sentences, checked, strict=True) if passages else ():
+            if not states:
                 why = "states nothing to check"
                 claims.append(
                     Claim(text=sentence, verdict=ClaimVerdict.NO_CLAIM, support=0.0, reason=why)

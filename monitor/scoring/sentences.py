@@ -121,6 +121,14 @@ _LONGEST_TITLE, _LONGEST_SIGNATURE, _SIGNED_LINES = 3, 5, 4  # words, lines
 _CLOSING = re.compile(
     rf"\W*(?:[^\W\d_]+\s){{0,8}}?(?:{language()['linking']['closing']})\b\W*(.*)", re.IGNORECASE
 )
+#: A heading such as "Sources:", and the lines below it that begin with a mark.
+SOURCES = re.compile(
+    r"^[ \t#*_]*(?:sources?|references?|citations|bibliography|works cited|quellen|literatur"
+    r"|références|bibliographie|fuentes|referencias)[ \t*_:]*\n"
+    r"(?:[ \t]*\n|[ \t]*(?:(?:[-*•]|\d{1,3}[.)])[ \t]+)?"
+    r"(?:\[[^\][\n]{1,100}\]|【[^】\n]{1,40}】).*(?:\n|\Z))+",
+    re.MULTILINE | re.IGNORECASE,
+)
 _ONLY_CODE = re.compile(r"\s*(?:`[^`]+`|<(code|pre)>.*</\1>)\s*")
 _INDENTED = ("    ", "\t")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -135,10 +143,10 @@ def headings_and_code(text: str) -> frozenset[str]:
     Return the sentences of *text* that are headings (the last line is none), code or a signature.
 
     Headings are those of Markdown, also of its tables; a signature is behind "Kind regards,". Code
-    is in fences, or indented in a text without lists.
+    is in fences, or indented in a text without lists. So is the list below "Sources:".
     """
     lines = text.rstrip().splitlines()
-    found: list[str] = []
+    found = [line for match in SOURCES.finditer(text) for line in match[0].splitlines()]
     fenced = indented = False
     may_indent = any(line.startswith(_INDENTED) for line in lines)
     may_indent = may_indent and not any(map(_BULLET.match, lines))
@@ -318,7 +326,10 @@ _ONLY_TELLS = re.compile(
     re.IGNORECASE,
 )
 _BEGINS_NAMED = re.compile(rf"\W*{_NAMED}\s", re.IGNORECASE)
-_AUTHOR = r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
+_AUTHOR = (
+    r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
+    r"(?:,\spp?\.\s?\d{1,4}(?:[-–]\d{1,4})?)?"
+)
 _AUTHOR_SAYS = r"(?-i:[A-Z])[\w'’-]+(?:\s(?:and|&)\s[\w'’-]+|\set\sal\.?)?\s\((?:19|20)\d\d[a-z]?\)"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
 _MENTIONS = tuple(
@@ -330,7 +341,8 @@ _MENTIONS = tuple(
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
         rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
-        # without brackets: at the beginning, at the end, before what they say
+        # without brackets: "Source: a.pdf"; at the beginning, at the end, before what they say
+        r"^\W*(?:sources?|quellen?|fuentes?)\W*:\W.*$",
         rf"^{_BY}\s(?:{_NAMED}|{_AUTHOR_SAYS})(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
         rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",

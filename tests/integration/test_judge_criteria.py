@@ -325,7 +325,7 @@ def test_invalid_answer_does_not_spoil_the_valid_ones(rows):
 
 def test_duplicate_answer_is_refused():
     content = json.dumps({"canary": "c", "answers": [ROW, ROW]})
-    with pytest.raises(JudgeReplyError, match="2 answers to 1 criteria"):
+    with pytest.raises(JudgeReplyError, match="2 answers to 1 question"):
         read_answers(content, [Criterion("a", "?")], {}, "c")
 
 

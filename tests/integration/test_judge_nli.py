@@ -313,3 +313,9 @@ def test_missing_extra_names_the_pip_command():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert "pip install 'groundwatch[nli]'" in done.stderr
+
+
+def test_code_and_signature_are_no_claims(judge):
+    output = f"{FACT}\n\n```\nx y z\n```\n\nKind regards,\nAnna"
+    verdicts = [claim.verdict for claim in judged(judge, output, FACT).claims]
+    assert verdicts == ["supported", *["no_claim"] * 3]

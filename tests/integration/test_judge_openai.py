@@ -156,6 +156,21 @@ def test_sentences_beyond_the_limit_are_not_sent(server, judge):
     assert len(data_of(server.requests[0])["sentences"]) == 200
 
 
+def test_headings_code_signature_and_list_of_sources_are_not_asked_about(server, judge):
+    output = (
+        "## Refunds\nRefunds take five days [1].\n\n```\nrefund(5)\n```\n\nKind regards,\nAnna\n"
+        "Customer Care\n\n"
+    )
+    judgement = judge.judge(make_interaction(output=output))
+    assert [claim.text for claim in judgement.claims] == ["Refunds take five days [1]."]
+    data = data_of(server.requests[0])
+    assert [data["sentences"][str(number)] for number in data["asked"]] == [
+        "Refunds take five days [1]."
+    ]
+    only_code = judge.judge(make_interaction(output="```\nrefund(5)\n```"))
+    assert only_code.claims == ()
+
+
 def test_claim_is_not_found_when_no_passage_has_it(judge):
     judgement = judge.judge(make_interaction(output="Penguins juggle yellow lemons."))
     assert [claim.verdict for claim in judgement.claims] == ["not_found"]

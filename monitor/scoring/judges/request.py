@@ -33,7 +33,7 @@ from monitor.scoring.judges.reply import (
     read_verdicts,
 )
 from monitor.scoring.language import compatible
-from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
+from monitor.scoring.sentences import MOST_SENTENCES, headings_and_code, split_sentences
 
 _LARGEST_SEED = 2**31 - 1
 _LEAST_BUDGET = 200  # tokens; with less there is nothing to judge by
@@ -82,6 +82,7 @@ class Case:
     rest: dict[str, Any] = field(default_factory=dict)  #: reference, tool calls, expectations
     numbered: bool = False  #: answers name passages by number, so each has a part sent
     pieces: int = 0  #: of the passages for each sentence, beyond the first thousand tokens
+    unstated: frozenset[str] = frozenset()  #: sentences that are headings, code or a signature
     suspects: tuple[str, ...] = ()  #: which texts seem to speak to the judge
     marked: bool = False
     squeezed: int = 0
@@ -99,6 +100,7 @@ class Case:
             contexts=tuple(contexts),
             sentences=sentences[:MOST_SENTENCES],
             beyond=max(len(sentences) - MOST_SENTENCES, 0),
+            unstated=headings_and_code(interaction.output),
             seed=seed,
             budget=budget,
             pieces=pieces,
@@ -187,8 +189,8 @@ class Case:
     @property
     def judged_sentences(self) -> dict[int, str]:
         """The sentences that can get a verdict, by number: none without passages."""
-        sentences = self.packed.sentences if self.contexts else ()
-        return dict(enumerate(sentences, start=1))
+        sentences = enumerate(self.packed.sentences if self.contexts else (), start=1)
+        return {n: text for n, text in sentences if self.sentences[n - 1] not in self.unstated}
 
     @property
     def sentences_left_out(self) -> int:

@@ -120,7 +120,7 @@ class LocalJudge:
         rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-21-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-22-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 

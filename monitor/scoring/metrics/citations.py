@@ -29,7 +29,7 @@ from monitor.scoring.declaration import (
 from monitor.scoring.entailment import MOST_PASSAGES, Entailment, local_version
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.retrieval import passage_ids
-from monitor.scoring.sentences import MOST_SENTENCES, split_sentences
+from monitor.scoring.sentences import MOST_SENTENCES, SOURCES, split_sentences
 
 #: Above this entailment a citation is correct, above the second one partially.
 STRONG, PARTIAL = 0.8, 0.5
@@ -59,14 +59,6 @@ _YEAR = re.compile("(?:19|20)[0-9][0-9]")
 _DEFINITION = re.compile(
     r"^[ \t]*(?:\[\^[^\][\n]{1,100}\]:|\[[^\][\n]{1,100}\]:\s*<?https?:).*$", re.MULTILINE
 )
-#: A heading such as "Sources:", and the lines below it that begin with a mark.
-_SOURCES = re.compile(
-    r"^[ \t#*_]*(?:sources?|references?|citations|bibliography|works cited|quellen|literatur"
-    r"|références|bibliographie|fuentes|referencias)[ \t*_:]*\n"
-    r"(?:[ \t]*\n|[ \t]*(?:(?:[-*•]|\d{1,3}[.)])[ \t]+)?"
-    r"(?:\[[^\][\n]{1,100}\]|【[^】\n]{1,40}】).*(?:\n|\Z))+",
-    re.MULTILINE | re.IGNORECASE,
-)
 _LINKED_MARK = re.compile(r"\[(\[\^?[\w-]{1,100}\])\]\([^()\s]*\)")
 _AFTER_STOP = re.compile(
     r"([.!?])((?:\s*(?:\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)))+)"
@@ -89,7 +81,7 @@ def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
     not. Text in backticks is code, and cites nothing; footnotes and lists of sources state nothing.
     """
     shown = _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer)
-    shown = _PLACE.sub("", _SOURCES.sub("\n", _DEFINITION.sub("", shown)))
+    shown = _PLACE.sub("", SOURCES.sub("\n", _DEFINITION.sub("", shown)))
     shown = _AUTHORS.sub(
         lambda mark: "".join(f"({each.strip()})" for each in mark[1].split(";")),
         _LINKED_MARK.sub(r"\1", shown),

@@ -98,7 +98,8 @@ def f1_of(retrieved: Sequence[str], relevant: Collection[str], k: int) -> float:
 
 def reciprocal_rank(retrieved: Sequence[str], relevant: Collection[str], _: int = 0) -> float:
     """Return one over the place of the first relevant passage; 0 when there is none."""
-    places = (place for place, each in enumerate(retrieved, start=1) if each in relevant)
+    ranked = dict.fromkeys(retrieved)
+    places = (place for place, each in enumerate(ranked, start=1) if each in relevant)
     return 1 / next(places, math.inf)
 
 

@@ -45,6 +45,8 @@ REFUND = "Refunds are paid back to the original card within five working days."
         ("(Passage 2)", ""),
         ("Refunds take five days [doc-12].", "Refunds take five days."),
         ("Refunds take five days. [kb_123]", "Refunds take five days."),
+        ("Refunds take five days (Lee, 2020, p. 4).", "Refunds take five days."),
+        ("Source: policy.pdf", ""),
         ("According to Smith (2020), refunds take five days.", "refunds take five days."),
         ("According to Lee et al. (2024b), refunds take five days.", "refunds take five days."),
     ],

@@ -262,3 +262,16 @@ def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
 )  # fmt: skip
 def test_code_that_is_indented_or_tagged_states_nothing(text, code):
     assert headings_and_code(text) == code
+
+
+@pytest.mark.parametrize(
+    ("below", "listed"),
+    [
+        ("Sources:\n[1] policy.pdf\n[2] terms.pdf", {"[1] policy.pdf", "[2] terms.pdf"}),
+        ("**Quellen**\n- [1] Merkblatt", {"Quellen", "[1] Merkblatt"}),
+        ("Sources:\nThe shop is open.", set()),
+    ],
+)
+def test_list_of_sources_states_nothing(below, listed):
+    found = headings_and_code(f"It is open [1].\n\n{below}")
+    assert found - {"Sources:"} == listed

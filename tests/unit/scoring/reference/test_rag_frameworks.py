@@ -139,6 +139,10 @@ def test_f1_at_k_is_the_harmonic_mean():
     assert retrieval.f1_of(FIVE, {"x"}, 5) == 0
 
 
+def test_passage_that_is_retrieved_twice_counts_once_for_its_rank():
+    assert retrieval.reciprocal_rank(["a", "a", "b"], {"b"}) == 0.5
+
+
 def test_mrr_example():
     ranks = [rank("mrr", FIVE, [each]) for each in ("d2", "d1", "d5")]
     assert fmean(ranks) == pytest.approx(0.567, abs=1e-3)
