@@ -24,6 +24,7 @@ from monitor.scoring.local.requests import (
     asks_yes_or_no,
     begins_with_yes_or_no,
     creates,
+    is_question,
     is_remark,
     is_small_talk,
     lacks_figure,
@@ -94,7 +95,7 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
         return _judge_transformed_text(query, output, reading)
     if _only_chooses(query, reading) or (creates(query) and (relevance or 0.0) < DOES_AT_LEAST):
         return INSTRUCTION
-    if _chats(query, output, reading):
+    if _is_of_other_things(query, output, reading):
         return Settled(None, "small_talk")
     if may_be_calculated(query, output, reading):
         return CALCULATED
@@ -119,12 +120,12 @@ def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settle
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
 
 
-def _chats(query: str, output: str, reading: Reading) -> bool:
+def _is_of_other_things(query: str, output: str, reading: Reading) -> bool:
     """
-    Return whether *query* is small talk.
+    Return whether a request is small talk, or one that neither passages nor answer are about.
 
-    Also where no passage is about it: of what is asked of the assistant itself, and of a remark
-    that is answered in words that no passage has, or with an exclamation.
+    These are a new text, a remark that is answered with an exclamation or in person, and what is
+    asked of the assistant itself, and not of the firm that it speaks for.
     """
     if is_small_talk(query):
         return True
@@ -135,16 +136,18 @@ def _chats(query: str, output: str, reading: Reading) -> bool:
     is_about_it = sum(asked[stem] for stem in known) > unknown
     if len(passages) == 0 or is_about_it or transforms(query):
         return False
-    taken, exclaims = most_taken(reading), _EXCLAIMS.search(output) is not None
-    if exclaims and taken <= (_TAKEN if is_remark(query) else _NOT_TAKEN):
+    taken, for_firm = most_taken(reading), pattern("we").search(output) is not None
+    says_i, says_you = (pattern(name).search(output) is not None for name in ("i", "you"))
+    exclaims = _EXCLAIMS.search(output) is not None and not for_firm
+    if exclaims and is_remark(query) and taken <= _TAKEN:
         return True
-    said = {word.stem for word in words(output, passages.language)}
-    in_person = pattern("you").search(output) or not said.isdisjoint(listed("first_person"))
-    if in_person and asks_nothing(query) and taken <= _NOT_TAKEN:
+    is_new_text = creates(query) and not is_question(task.rstrip("? "))
+    is_other = is_new_text or (asks_nothing(query) and (says_i or says_you))
+    if taken <= _NOT_TAKEN and (is_other or (exclaims and says_i)):
         return True
-    of_firm = pattern("firm").search(query) or pattern("we").search(output)
     refuses = any(each.refuses for each in reading.sentences)
-    return bool(pattern("you").search(task)) and not (refuses or of_firm)
+    asks_assistant = pattern("you").search(task) and not pattern("firm").search(query)
+    return bool(asks_assistant) and not (refuses or for_firm)
 
 
 def most_taken(reading: Reading) -> float:
@@ -171,7 +174,7 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
     return (
         (is_own and not changes and not reading.passages.has_records)
         or _only_chooses(query, reading)
-        or (_chats(query, output, reading) and not (states and figures))
+        or (_is_of_other_things(query, output, reading) and not (states and figures))
         or is_in_another_language(output, reading.passages)
         or (
             may_be_calculated(query, output, reading)
@@ -199,7 +202,8 @@ def _only_chooses(query: str, reading: Reading) -> bool:
     label = {word.stem for word in said if word.content}
     asked = {word.stem for word in words(query[:MOST_QUERY_CHARS], in_language)}
     is_label = bool(label) and label <= asked and label.isdisjoint(reading.passages.index)
-    asks_one = creates(query) or pattern("of_text").search(query) or _CHOICE.search(query)
+    chooses = _CHOICE.search(query) or query.count(",") > 1  # "(billing, delivery, other)"
+    asks_one = creates(query) or pattern("of_text").search(query) or chooses
     return is_label and bool(asks_one) and not any(word.number for word in said)
 
 
