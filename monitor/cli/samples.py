@@ -135,7 +135,7 @@ def _unknown_reason(reason: str) -> str:
 
     skips = {each for metric in METRICS.values() for each in metric.declaration.reasons()}
     fails = {error.code for error in JudgeError.__subclasses__()}
-    known = skips | SKIPPED.keys() | fails | {"internal_error"}
+    known = skips | SKIPPED.keys() | fails | {"internal_error", "no_evaluator"}
     if not reason or reason in known:
         return ""
     close = get_close_matches(reason, known, n=1)

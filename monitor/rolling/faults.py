@@ -242,7 +242,7 @@ class ScoredText(NamedTuple):
         """Return the question with the claims that are wrong, or else with the whole answer."""
         listed = (sample.evaluation.metadata or {}).get("claims")
         claims = listed if isinstance(listed, list) and not sample.passed else []
-        wrong_ones = {"not_found", "contradicted", "wrong_refusal"}
+        wrong_ones = {"not_found", "undecided", "unverified", "contradicted", "wrong_refusal"}
         wrong = [
             str(each.get("text"))
             for each in claims

@@ -119,18 +119,20 @@ _STATES = re.compile(r"\d|[.!?;,:]\s*$")
 _LONGEST_TITLE, _LONGEST_SIGNATURE, _SIGNED_LINES = 3, 5, 4  # words, lines
 #: "Kind regards,", and a name behind it.
 _CLOSING = re.compile(
-    rf"\W*(?:[^\W\d_]+\s){{0,8}}?(?:{language()['linking']['closing']})\b\W*(.*)", re.IGNORECASE
+    rf"\W*(?:[^\W\d_]+\s){{0,4}}?(?:{language()['linking']['closing']})\s*(?:[,–—-]\s*(.*)|(?=$))",
+    re.IGNORECASE,
 )
 #: A heading such as "Sources:", and the lines below it that begin with a mark.
 SOURCES = re.compile(
     r"^[ \t#*_]*(?:sources?|references?|citations|bibliography|works cited|quellen|literatur"
     r"|références|bibliographie|fuentes|referencias)[ \t*_:]*\n"
-    r"(?:[ \t]*\n|[ \t]*(?:(?:[-*•]|\d{1,3}[.)])[ \t]+)?"
+    r"(?:[ \t]*\n)?(?:[ \t]*(?:(?:[-*•]|\d{1,3}[.)])[ \t]+)?"
     r"(?:\[[^\][\n]{1,100}\]|【[^】\n]{1,40}】).*(?:\n|\Z))+",
     re.MULTILINE | re.IGNORECASE,
 )
 _ONLY_CODE = re.compile(r"\s*(?:`[^`]+`|<(code|pre)>.*</\1>)\s*")
 _INDENTED = ("    ", "\t")
+_LIKE_CODE = re.compile(r"\s*(?:[a-z$@].*[^.!?:,\s]|.*[(){};=<>\\].*)\s*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
@@ -153,8 +155,9 @@ def headings_and_code(text: str) -> frozenset[str]:
     for number, line in enumerate(lines, start=1):
         fence = _FENCE.match(line) is not None
         title = _HEADING.fullmatch(line) if number < len(lines) else None
-        begins = may_indent and line.startswith(_INDENTED)
-        indented = begins and (indented or number == 1 or not lines[number - 2].strip())
+        goes_on = indented or number == 1 or not lines[number - 2].strip()
+        is_code = may_indent and goes_on and line.startswith(_INDENTED)
+        indented = is_code and _LIKE_CODE.fullmatch(line[:_CHARS_READ]) is not None
         if fence or fenced or indented or _ONLY_CODE.fullmatch(line):
             found.append(line)
         elif title or _is_above_list(line, lines[number : number + 3]):
@@ -166,9 +169,11 @@ def headings_and_code(text: str) -> frozenset[str]:
     for number, line in enumerate(last):
         if closing := _CLOSING.fullmatch(line[:_CHARS_READ]):
             names = [*filter(None, (closing[1], *last[number + 1 :]))]
-            signs = (n[:1].isupper() and len(n.split()) <= _LONGEST_SIGNATURE for n in names)
-            found += last[number:] if all(signs) and not any(map(_STATES.search, names)) else ()
-            break
+            signs = [n[:1].isupper() and len(n.split()) <= _LONGEST_SIGNATURE for n in names]
+            ends = signs or line.rstrip().endswith(",")
+            found += (
+                last[number:] if ends and all(signs) and not any(map(_STATES.search, names)) else ()
+            )
     return frozenset(sentence for line in found for sentence in split_sentences(line))
 
 
@@ -328,21 +333,26 @@ _ONLY_TELLS = re.compile(
 _BEGINS_NAMED = re.compile(rf"\W*{_NAMED}\s", re.IGNORECASE)
 _AUTHOR = (
     r"(?-i:[A-Z])[\w'’-]+(?:,|,?\s(?:and|&)\s[\w'’-]+,?|\set\sal\.?,?)\s(?:19|20)\d\d[a-z]?"
-    r"(?:,\spp?\.\s?\d{1,4}(?:[-–]\d{1,4})?)?"
+    r"(?:,\s(?:pp?|S)\.\s?\d{1,4}(?:[-–]\d{1,4})?)?"
 )
 _AUTHOR_SAYS = r"(?-i:[A-Z])[\w'’-]+(?:\s(?:and|&)\s[\w'’-]+|\set\sal\.?)?\s\((?:19|20)\d\d[a-z]?\)"
 _SEE = r"(?:(?:see|cf\.?|from|per|according\sto|sources?|as\sper)\b:?\s?)?(?:the\s)?"
+#: "Source: https://...", "Source: a.pdf", "Sources: [1]", "Source: handbook, page 3".
+_SOURCE = (
+    r"^[*_\s]*(?:sources?|quellen?|fuentes?)[*_]*:(?=[^\n]*(?:https?:|www\.|\w\.[a-z]{2,4}\b|[\[【§]"
+    r"|\b(?:page|section|chapter|seite)\s\d))[^\n]*$"
+)
 _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # [1], [^2], 【4†source】; [faq-3]; [doc 2], (Passages 1, 3); (source: a.pdf); (Lee, 2020)
         r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
-        r"(?:\s|(?<!\w))\[(?!sic\])[a-z][\w.#/:-]{0,60}\](?=\s*(?:[.,;:!?\[]|$))",
+        r"(?:\s|(?<!\w))\[[a-z]\w{0,40}(?:\d|[.#/:_-]\w)[\w.#/:-]{0,60}\](?=\s*(?:[.,;:!?\[]|$))",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
         rf"\s?\((?:see\s)?{_AUTHOR}(?:;\s{_AUTHOR}){{0,9}}\)",
         # without brackets: "Source: a.pdf"; at the beginning, at the end, before what they say
-        r"^\W*(?:sources?|quellen?|fuentes?)\W*:\W.*$",
+        _SOURCE,
         rf"^{_BY}\s(?:{_NAMED}|{_AUTHOR_SAYS})(?:,|\s?$)\s?",
         rf",?\s{_BY}\s{_NAMED}(?=[.,;!?]|\s?$),?",
         rf"(?:^|(?<=[,:;]\s)){_NAMED}\s{_SAYS}\s?",

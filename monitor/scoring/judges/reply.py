@@ -262,12 +262,14 @@ VERDICT_SCHEMA = strict_schema(
 )
 
 
-def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeReply:
+def read_verdicts(
+    content: str, asked: Collection[int], canary: str, beside: Collection[int] = ()
+) -> JudgeReply:
     """
     Read the verdicts on the sentences numbered in *asked*, in order, by sentence or statement.
 
     Of two verdicts on one sentence or statement the worse counts. Some numbers may be missing;
-    the caller asks for them again.
+    the caller asks for them again. Verdicts on the sentences *beside* are left out.
 
     Raises
     ------
@@ -281,7 +283,8 @@ def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeRep
     if not asked:  # some models judge sentences all the same
         return reply.model_copy(update={"verdicts": ()})
     worst: dict[tuple[int, str], VerdictRow] = {}
-    for row in sorted(reply.verdicts, key=lambda row: _WORST_FIRST.index(row.verdict)):
+    rows = [row for row in reply.verdicts if row.number not in beside]
+    for row in sorted(rows, key=lambda row: _WORST_FIRST.index(row.verdict)):
         worst.setdefault((row.number, row.claim.strip().casefold()), row)
     numbers = {number for number, _ in worst}
     if not numbers or not numbers <= set(asked):
@@ -291,8 +294,8 @@ def read_verdicts(content: str, asked: Collection[int], canary: str) -> JudgeRep
         )
     kept: list[VerdictRow] = []
     for number in sorted(numbers):
-        rows = [row for row in reply.verdicts if row.number == number]
-        named = dict.fromkeys(row.claim.strip().casefold() for row in rows)
+        of_it = [row for row in rows if row.number == number]
+        named = dict.fromkeys(row.claim.strip().casefold() for row in of_it)
         kept += [worst[number, claim] for claim in named][:_MOST_CLAIMS]
     return reply.model_copy(update={"verdicts": tuple(kept)})
 

@@ -254,6 +254,7 @@ class Case:
         """Ask for verdicts on *asked*, of which *doubted* had a quote that is in no passage."""
         write: Callable[[str], str] = marked if self.marked else str
         packed = self.packed
+        unstated = {*range(1, len(packed.sentences) + 1)} - self.judged_sentences.keys()
         data: dict[str, Any] = {
             "query": write(packed.query),
             **self._sent_history(write),
@@ -270,7 +271,7 @@ class Case:
             data,
             VERDICT_SCHEMA,
             len(asked),
-            lambda content, canary: read_verdicts(content, asked, canary),
+            lambda content, canary: read_verdicts(content, asked, canary, unstated),
         )
 
     def _sent_history(self, write: Callable[[str], str]) -> dict[str, Any]:

@@ -49,6 +49,7 @@ DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _EVEN = 0.5  # below it words speak against an answer
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
 _BRIEF = 4  # words of a label
+_PLAIN_AT_LEAST = 3  # of so many words one is in lower case, in a text that is no list of names
 _FEW_COMMON = 2  # common words that do not show a language
 _KNOWN = 0.4  # share of a request's information from which on passages are about it
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
@@ -138,11 +139,13 @@ def _is_of_other_things(query: str, output: str, reading: Reading) -> bool:
         return False
     taken, for_firm = most_taken(reading), pattern("we").search(output) is not None
     says_i, says_you = (pattern(name).search(output) is not None for name in ("i", "you"))
-    exclaims = _EXCLAIMS.search(output) is not None and not for_firm
+    figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
+    exclaims = _EXCLAIMS.search(output) is not None and not (for_firm or figures)
     if exclaims and is_remark(query) and taken <= _TAKEN:
         return True
     is_new_text = creates(query) and not is_question(task.rstrip("? "))
-    is_other = is_new_text or (asks_nothing(query) and (says_i or says_you))
+    in_person = (says_i and not for_firm) or (says_you and asks_nothing(query))
+    is_other = is_new_text or (in_person and is_remark(query))
     if taken <= _NOT_TAKEN and (is_other or (exclaims and says_i)):
         return True
     refuses = any(each.refuses for each in reading.sentences)
@@ -186,12 +189,15 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
 def is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether *output* and the passages are surely of two languages."""
     text = " ".join([text for _, text in passages.sentences])
-    said, told = common_words(output.lower()), common_words(text.lower())
+    tokens = output.split()
+    # a capital within a sentence is that of a name, such as "Las Vegas"
+    said, told = common_words(f"{output[:1].lower()}{output[1:]}"), common_words(text.lower())
     likely = sorted(told, key=told.__getitem__)[-2:]
     theirs = language_of(text) or likely[1]
     if told[theirs] == told[likely[0]] and theirs == likely[1]:
         return False  # such as Swedish and Danish
-    is_plain = said[theirs] == 0 and len(output.split()) >= _BRIEF  # "La Jolla" is a name
+    in_lower_case = _PLAIN_AT_LEAST * sum(word.islower() for word in tokens)
+    is_plain = said[theirs] == 0 and in_lower_case >= len(tokens) >= _BRIEF  # "Die Hard" is a name
     return max(said.values()) > max(0 if is_plain else _FEW_COMMON, 2 * said[theirs])
 
 

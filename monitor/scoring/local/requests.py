@@ -15,8 +15,9 @@ from monitor.scoring.language import Word, language, listed, words
 _MOST_READ = 1_000  # characters of a request
 _BEGINNING = 8  # words that say what a request is
 _MOST_TALK = 10  # words of small talk
-#: One line, and below it, or behind a colon, a text of its own.
-_HANDED_OVER = re.compile(r"\s*([^\n]{3,200}?)(?:[^\S\n]*\n\s*+|:\s++)(\S.{39,})", re.DOTALL)
+_MARKED = re.compile(r"[.!\u2026]\s*$|,\s")
+_LONGEST_TASK, _SHORTEST_TEXT = 200, 40  # characters
+_REPLIES = re.compile(r"(?i)\b(?:repl[iy]|answer|respon|antwort|beantwort|répon|respuest)")
 _YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
 
 
@@ -61,10 +62,16 @@ def _begins(name: str, query: str) -> bool:
 
 
 def handed_over(query: str) -> tuple[str, str]:
-    """Return the task and the text of "Make this shorter: ..."; all of *query*, and none."""
-    parts = _HANDED_OVER.fullmatch(query)
-    is_task = parts is not None and (transforms(parts[1]) or creates(parts[1]))
-    return (parts[1], parts[2]) if parts is not None and is_task else (query, "")
+    """
+    Return the task and the text of "Make this shorter: ..."; all of *query*, and no text.
+
+    A question and its details are no text that is handed over, nor is what should be answered.
+    """
+    bare = query.lstrip()
+    ends = [at for mark in (": ", "\n") if (at := bare.find(mark, 0, _LONGEST_TASK)) > 0]
+    task, text = (bare[: min(ends)], bare[min(ends) + 1 :].strip()) if ends else ("", "")
+    is_task = transforms(task) and not is_question(task) and not _REPLIES.search(task)
+    return (task, text) if is_task and len(text) >= _SHORTEST_TEXT else (query, "")
 
 
 def asks_translation(query: str) -> bool:
@@ -80,7 +87,7 @@ def asks_nothing(query: str) -> bool:
     """Return whether *query* works on a text or makes one: no question, complaint or keywords."""
     query, task = query[:_MOST_READ].strip(), without_courtesy(query)
     task = task.rstrip("? ") if task != query else task  # "Could you shorten that?"
-    return not asks(task) and pattern("of_sentences").search(query) is not None
+    return not asks(task) and _is_sentence(query)
 
 
 def asks(query: str) -> bool:
@@ -96,8 +103,15 @@ def is_question(query: str) -> bool:
 
 
 def is_remark(query: str) -> bool:
-    """Return whether *query* says something: no question, and no keywords."""
-    return not is_question(query) and pattern("of_sentences").search(query) is not None
+    """Return whether *query* says something: no question, no keywords, and no "I need ..."."""
+    wants = pattern("wants", r"(?:{})\b").match(_bare(query)) is not None
+    return not (wants or is_question(query)) and _is_sentence(query)
+
+
+def _is_sentence(query: str) -> bool:
+    """Return whether *query* has words or marks of a sentence, unlike keywords."""
+    found = pattern("of_sentences").search(query) or _MARKED.search(query)
+    return found is not None
 
 
 def _without_english_was(query: str) -> str:

@@ -22,6 +22,7 @@ from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import (
     ENGLISH,
+    denies,
     has_words,
     language,
     language_of,
@@ -233,12 +234,14 @@ class LocalJudge:
         unsure = ClaimVerdict.UNDECIDED if support >= OWN_LEAST else ClaimVerdict.NOT_FOUND
         verdict = ClaimVerdict.SUPPORTED if passes else unsure
         reason = f"{share} of its information is in the nearest sentences"
-        at = None  # the nearest sentence
+        at, passages = None, claim.aligned.passages  # the nearest sentence
         if claim.changes and not passes:
             said, told, certain, at = claim.changes[0]
-            reason = f'it says "{said}", the passage "{told}"'
+            number, _ = claim.aligned.best_sentence() if at is None else passages.sentences[at]
+            where = "text of the question" if number is None else "passage"
+            reason = f'it says "{said}", the {where} "{told}"'
             otherwise = "says otherwise" if certain else "does not state it"
-            reason = reason if said else f"the passage {otherwise}: {told}"
+            reason = reason if said else f"the {where} {otherwise}: {told}"
             verdict = ClaimVerdict.CONTRADICTED if certain else verdict
         elif not passes and (missing := claim.aligned.missing()):
             reason += "; missing: " + ", ".join(missing[:_MAX_NAMED])
@@ -291,18 +294,23 @@ def _claim(
 
 
 def _is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:
-    """Return whether an answer only repeats what the user stated in the turns before."""
-    in_language, claims = reading.passages.language, reading.claims
+    """
+    Return whether an answer only repeats what the user stated in one of the turns before.
+
+    What a passage has a word of is a matter of the passages.
+    """
     turns = [turn.content[:_MOST_CHARS] for turn in history if turn.role == "user"][-_TURNS_BACK:]
-    stated = [turn for turn in turns if is_remark(turn)]
-    known = {word.stem for turn in stated for word in words(turn, in_language)}
-    said = (word for claim in claims for word in claim.aligned.tokens if word.content)
-    return bool(known) and all(word.stem in known for word in said)
+    stated = [words(turn, reading.passages.language) for turn in turns if is_remark(turn)]
+    known = [{word.stem for word in each} for each in stated if not any(map(denies, each))]
+    tokens = [word for claim in reading.claims for word in claim.aligned.tokens]
+    said = {word.stem for word in tokens if word.content}
+    held = any(claim.covered or claim.changes for claim in reading.claims)
+    return not (held or any(map(denies, tokens))) and any(said <= each for each in known)
 
 
 def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     """Judge an output that only declines: a claim when the passages held the answer, else None."""
-    passages, query = reading.passages, interaction.query or ""
+    passages, query = reading.passages, reading.query
     asked = Aligned(named(query), passages)
     held, before = asked.shares[1], [turn for turn in interaction.history if turn.role == "user"]
     if before and leans(query) and asked.evidence:

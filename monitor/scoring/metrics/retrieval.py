@@ -456,7 +456,11 @@ def screen_passages(interaction: Interaction, _: NoParameters) -> Finding:
 def _inferred(
     lines: Sequence[Sequence[str]], model: InfersContradictions
 ) -> set[tuple[int, int]] | None:
-    """Return the pairs of passages with contradicting sentences; None if *model* cannot tell."""
+    """
+    Return the pairs of passages with contradicting sentences.
+
+    None if *model* cannot tell, and where no two sentences are near enough to be asked about.
+    """
     stated = [
         (place, line, {word.stem for word in words(line) if word.content})
         for place, each in enumerate(lines, start=1)
@@ -469,7 +473,7 @@ def _inferred(
     ]
     near = nlargest(_MOST_PAIRS, (each for each in near if each[0] >= _NEAR), key=itemgetter(0))
     asked = [pair for *_, (one, other) in near for pair in ((one, other), (other, one))]
-    against = model.contradicted(asked) if asked else []
+    against = model.contradicted(asked) if asked else None
     if against is None:
         return None
     both = zip(near, against[::2], against[1::2], strict=True)
