@@ -375,7 +375,7 @@ SKIPPED: Mapping[str, str] = {
         " calculation, a label, small talk."
     ),
     "right_refusal": "It declines to answer, and the passages hold no answer.",
-    "nothing_asked": "There is no question.",
+    "nothing_asked": "There is no question, or it names nothing that could be compared.",
     "small_talk": "It is small talk.",
     "instruction": "It asks for a text that shared words cannot judge.",
     "calculated": "It calculates a figure, which shared words cannot check.",

@@ -13,6 +13,10 @@ from monitor.models import Evaluation, Interaction
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+#: In the metadata of a skipped evaluation, the score of which the local scorer is not sure.
+UNSURE_SCORE = "unsure_score"
+
+
 class ClaimVerdict(StrEnum):
     """What a judge found for one claim."""
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from monitor.models import Evaluation, EvaluationStatus, Interaction
 from monitor.models.interaction import places_of
+from monitor.scoring.base import UNSURE_SCORE
 from monitor.scoring.calibration import Calibration, JudgedSample
 from monitor.scoring.pipeline import JudgementScorer
 from monitor.stats.intervals import answered_probability, difference_estimate
@@ -92,7 +93,7 @@ class Cascade:
             If the judge should be asked and cannot be asked now.
         """
         share = None if self.share_of is None else self.share_of(interaction.app)
-        local = self.local.score(interaction, key=key)
+        local = tuple(map(_with_unsure_score, self.local.score(interaction, key=key)))
         # Numbers of the sample's segments, alike in all processes.
         places = tuple(
             zlib.crc32("=".join(place).encode(errors="replace"))
@@ -162,6 +163,16 @@ class Cascade:
         """Close the connections of both."""
         self.local.close()
         self.judge.close()
+
+
+def _with_unsure_score(each: Evaluation) -> Evaluation:
+    """Return an evaluation with the score that the local scorer is not sure of, if it has one."""
+    metadata = dict(each.metadata or {})
+    if (score := metadata.pop(UNSURE_SCORE, None)) is None:
+        return each
+    metadata.pop("reason", None)
+    update = {"status": EvaluationStatus.COMPLETED, "score": score, "metadata": metadata}
+    return each.model_copy(update=update)
 
 
 class JudgeSampling:

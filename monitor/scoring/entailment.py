@@ -40,6 +40,10 @@ logger = logging.getLogger("groundwatch.stream")
 _SHORT = 3  # content words; the local scorer is calibrated on longer statements
 
 
+#: Verdicts on claims that a passage may support, as far as it does.
+_CARRIED = frozenset({ClaimVerdict.SUPPORTED, ClaimVerdict.UNDECIDED})
+
+
 class Entailment:
     """
     The support for each statement of one answer by each passage, in [0, 1].
@@ -72,13 +76,13 @@ class Entailment:
         self._supported = tuple(
             text
             for text, claim in zip(self._statements, self._claims, strict=True)
-            if claim is not None and claim.verdict is ClaimVerdict.SUPPORTED
+            if claim is not None and claim.verdict in _CARRIED
         )
 
     def support(self, statement: int, passage: int) -> float:
         """Return the support of a statement by a passage, both by their index."""
         claim = self._claims[statement] if statement < len(self._claims) else None
-        if claim is None or claim.verdict is not ClaimVerdict.SUPPORTED:
+        if claim is None or claim.verdict not in _CARRIED:
             return 0.0
         if claim.by_passage:
             return claim.by_passage[passage]

@@ -98,6 +98,7 @@ _MONEY = re.compile(
     re.IGNORECASE,
 )
 _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
+_DECIMAL_COMMA = re.compile(r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d{1,2}")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
 #: "50 000" is one number; the mark between its groups is a space by now, narrow ones as well.
 _MAY_BE_SPACED = re.compile(r" (?<=\d.)\d\d\d")  # three times as fast
@@ -127,8 +128,12 @@ class Word(NamedTuple):
         *language* names its stop words, numbers and endings.
         """
         if surface[0].isdigit():
-            # 1,000, 1.000 and 1000.0 are 1000, whatever the language of the thousands mark
-            number = surface.replace(",", "") if re.search(r",\d{3}\b", surface) else surface
+            # 1,000, 1.000 and 1000.0 are 1000, and 4,90 is 4.9, whatever the language of the marks
+            number = surface
+            if _DECIMAL_COMMA.fullmatch(surface):
+                number = surface.replace(".", "").replace(",", ".")
+            elif re.search(r",\d{3}\b", surface):
+                number = surface.replace(",", "")
             number = number.replace(".", "") if _THOUSANDS.fullmatch(number) else number
             if number.count(".") == 1 and ":" not in number:
                 number = number.rstrip("0").rstrip(".")

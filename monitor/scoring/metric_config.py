@@ -72,6 +72,13 @@ _MOST_COMPARED = 12  # parts of a combined metric, whose sets are compared
 MAKES = ("function", "criteria", "weights", "like", "file", *_LIBRARIES)
 
 
+def makes_metric(table: Mapping[str, Any]) -> bool:
+    """Return whether a table makes a metric; ``weights`` in one word is a parameter of one."""
+    return any(
+        key in table and not (key == "weights" and isinstance(table[key], str)) for key in MAKES
+    )
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, or raise ``SettingsError``."""
     try:

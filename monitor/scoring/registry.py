@@ -39,7 +39,13 @@ from monitor.scoring.limits.limiter import LimitedJudge, SharedLimits
 from monitor.scoring.limits.meter import USUAL_TOKENS, Meter
 from monitor.scoring.limits.rate import Concurrency
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.metric_config import MAKES, metrics_of_entry, own_metric, read_toml
+from monitor.scoring.metric_config import (
+    MAKES,
+    makes_metric,
+    metrics_of_entry,
+    own_metric,
+    read_toml,
+)
 from monitor.scoring.metrics import ALIASES, METRICS, RENAMED
 from monitor.scoring.pipeline import JudgementScorer, MetricPipeline
 from monitor.settings import Settings, variable
@@ -367,7 +373,7 @@ def known_metrics(
     own = [
         (file.where, own_metric(name, table, file.where, file.folder))
         for name, table in file.tables.items()
-        if any(key in table for key in MAKES)
+        if makes_metric(table)
     ]
     for source, metric in (*plugins, *own):
         name, version = metric.declaration.name, metric.declaration.version
@@ -409,7 +415,7 @@ def _configured(metric: Metric, file: MetricsFile, settings: Settings) -> Config
         raise SettingsError(f"{where} pass_score: should be a number in [0, 1]")
     else:
         rule = PassRule(float(line), declared.direction)
-    if values.pop("like", None) is None and any(key in values for key in MAKES):
+    if values.pop("like", None) is None and makes_metric(values):
         values = {}  # they made the metric
     try:
         parameters = declared.parameters.model_validate(values)

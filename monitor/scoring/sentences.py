@@ -165,7 +165,8 @@ def headings_and_code(text: str) -> frozenset[str]:
         elif "|" in line and _is_rule("".join(lines[number : number + 1])):
             found += () if any(map(str.isdigit, line)) else (line,)
         fenced ^= fence
-    last = [line for line in lines if line.strip()][-_SIGNED_LINES:]
+    known = {*found}
+    last = [line for line in lines if line.strip() and line not in known][-_SIGNED_LINES:]
     for number, line in enumerate(last):
         if closing := _CLOSING.fullmatch(line[:_CHARS_READ]):
             names = [*filter(None, (closing[1], *last[number + 1 :]))]

@@ -159,7 +159,7 @@ def test_sentences_beyond_the_limit_are_not_sent(server, judge):
 def test_headings_code_signature_and_list_of_sources_are_not_asked_about(server, judge):
     output = (
         "## Refunds\nRefunds take five days [1].\n\n```\nrefund(5)\n```\n\nKind regards,\nAnna\n"
-        "Customer Care\n\n"
+        "Customer Care\n\nSources:\n[1] policy.pdf"
     )
     judgement = judge.judge(make_interaction(output=output))
     assert [claim.text for claim in judgement.claims] == ["Refunds take five days [1]."]

@@ -326,7 +326,7 @@ def citation_quality(
 class Support(NoParameters):
     """From which entailment on a passage supports a claim."""
 
-    threshold: float = Field(0.5, ge=0, le=1)
+    threshold: float = Field(0.7, ge=0, le=1)
 
 
 _GRAPH = "Gao et al. 2023, ALCE (arXiv:2305.14627), over the graph of passages"
@@ -399,7 +399,7 @@ class Sources(NoParameters):
     """How many sources a claim needs."""
 
     least: int = Field(2, ge=1)
-    threshold: float = Field(0.5, ge=0, le=1)
+    threshold: float = Field(0.7, ge=0, le=1)
 
 
 @read(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from monitor.format import part_of
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, Direction, PassRule
-from monitor.scoring.base import Claim, ClaimVerdict, Finding, Judgement
+from monitor.scoring.base import UNSURE_SCORE, Claim, ClaimVerdict, Finding, Judgement
 from monitor.scoring.declaration import JudgementMetric, NoParameters, read
 from monitor.scoring.entailment import MOST_PASSAGES, supports
 from monitor.scoring.measures import lexical_cosine, share, weighted_mean
@@ -120,15 +120,21 @@ _WORDS = {
 }
 
 
-def _explained(claims: Sequence[Claim]) -> str:
+def _explained(claims: Sequence[Claim], left_out: int = 0) -> str:
     """
     Return "1 of 3 claims is supported; contradicted: ...; not found: ...", the worst first.
 
-    The first one has its reason.
+    The first one has its reason. Claims that are *left_out* are undecided.
     """
     supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in claims)
     surely = "supported" if decided(claims) else "surely supported"
-    said = [f"{part_of(supported, len(claims), 'claim')} {surely}"]
+    said = f"{part_of(supported, len(claims), 'claim')} {surely}"
+    return f"{said}{_quoted(claims)}{_left_out(left_out)}."
+
+
+def _quoted(claims: Sequence[Claim]) -> str:
+    """Return "; contradicted: "..." (why); not found: "..."", the worst first; empty for none."""
+    said: list[str] = []
     for verdict, word in _WORDS.items():
         if found := [claim for claim in claims if claim.verdict is verdict]:
             quoted = [
@@ -136,11 +142,11 @@ def _explained(claims: Sequence[Claim]) -> str:
                 for claim in found[:_MAX_NAMED]
             ]
             told = word != _WORDS[ClaimVerdict.WRONG_REFUSAL]  # the word says why
-            if found[0].reason and told and len(said) == 1:
+            if found[0].reason and told and not said:
                 quoted[0] += f" ({_shortened(found[0].reason.rstrip('.'), _MAX_CLAIM_CHARS)})"
             more = len(found) - _MAX_NAMED
-            said.append(f"{word}: {', '.join(quoted)}{f' and {more} more' if more > 0 else ''}")
-    return "; ".join(said) + "."
+            said.append(f"; {word}: {', '.join(quoted)}{f' and {more} more' if more > 0 else ''}")
+    return "".join(said)
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -199,7 +205,7 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
     """
     sure, weights = decided(claims), None
     if not sure:
-        return Finding(skipped="undecided")
+        return _undecided(weighted_mean([claim.support for claim in claims]))
     if p.weights == "position":
         weights = [1 / place for place, claim in enumerate(claims, start=1) if claim in sure]
     elif p.weights == "semantic":
@@ -209,7 +215,7 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
     interval = normal_interval(sum(verified), len(verified))
     return Finding(
         score=weighted_mean(verified, weights),
-        explanation=f"{part_of(sum(verified), len(sure), 'claim')} supported{_left_out(claims)}.",
+        explanation=_explained(sure, left_out=len(claims) - len(sure)),
         details={
             "statements": len(verified),
             "supported": sum(verified),
@@ -234,7 +240,7 @@ def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Find
     """
     sure = decided(claims)
     if not sure:
-        return Finding(skipped="undecided")
+        return _undecided(1.0 - weighted_mean([claim.support for claim in claims]))
     counts = Counter(claim.verdict for claim in sure)
     wrong = len(sure) - counts[ClaimVerdict.SUPPORTED]
     contradicted, unverified = counts[ClaimVerdict.CONTRADICTED], counts[ClaimVerdict.UNVERIFIED]
@@ -245,20 +251,25 @@ def hallucination(claims: list[Claim], _: Interaction, __: NoParameters) -> Find
         said += f", {refused} declined though the passages hold the answer"
     return Finding(
         score=share(wrong, len(sure)),
-        explanation=f"{said}{_left_out(claims)}.",
+        explanation=f"{said}{_quoted(sure)}{_left_out(len(claims) - len(sure))}.",
         details={"statements": len(sure), "contradicted": contradicted, "hallucinated": wrong},
     )
 
 
-def _left_out(claims: Sequence[Claim]) -> str:
+def _undecided(score: float) -> Finding:
+    """Skip, and keep what the claims alone would score, for a cascade that asks a judge."""
+    return Finding(skipped="undecided", details={UNSURE_SCORE: round(score, 6)})
+
+
+def _left_out(count: int) -> str:
     """Return how many claims are undecided, in words; empty for none."""
-    count = len(claims) - len(decided(claims))
     return f"; {count} undecided, left out" if count else ""
 
 
 @of_claims(
     version="2",
     formula="contradicted passages / passages",
+    pass_score=0.0,
     source="DeepEval, HallucinationMetric by contexts",
     direction=Direction.LOWER,
 )
@@ -277,6 +288,7 @@ def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: obje
 @of_claims(
     formula="1/n Σ max over passages of P(entailment)",
     source="deepset, Groundedness Score",
+    local_rule=PassRule(OWN_LEAST),
 )
 def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
     """Mean support of the answer's statements by the passages."""
@@ -294,6 +306,7 @@ def _least(claims: Sequence[Claim]) -> str:
 @of_claims(
     formula="1/n Σ max over passages, and over pairs below 0.8, of P(entailment)",
     source="deepset, Groundedness Score, over sets of passages",
+    local_rule=PassRule(OWN_LEAST),
 )
 def multi_document_grounding(
     claims: list[Claim], interaction: Interaction, _: NoParameters

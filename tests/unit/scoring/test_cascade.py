@@ -237,3 +237,21 @@ def test_rate_is_unbiased_and_covered_with_a_biased_local_score():
         covered.append(window.interval.low <= 3 / 4.5 <= window.interval.high)
     assert np.mean(rates) == pytest.approx(3 / 4.5, abs=4 * np.std(rates) / 100**0.5)
     assert np.mean(covered) >= 0.82  # an interval of 90 %, of a hundred windows
+
+
+def test_judge_is_asked_about_claims_that_the_local_scorer_leaves_undecided():
+    unsure = Claim(text="It is so.", verdict=ClaimVerdict.UNDECIDED, support=0.4)
+    metrics = ("faithfulness", "hallucination")
+    both, _ = cascade(
+        lambda _: Judgement(claims=(unsure,), groundedness=0.4),
+        lambda _: judgement(1.0),
+        share=0.5,
+        metrics=metrics,
+    )
+    found = [both.score(make_interaction(), key=str(n)) for n in range(50)]
+    assert {e.status for pair in found for e in pair} == {EvaluationStatus.COMPLETED}
+    local = [e.metadata["local_score"] for e in found[0]]
+    assert local == pytest.approx([0.4, 0.6])
+    judged = [pair for pair in found if pair[0].metadata["judged"]]
+    assert 0 < len(judged) < 50
+    assert {e.score for e in judged[0]} == {1.0, 0.0}

@@ -49,6 +49,7 @@ TEXTS = {
     "stops and brackets": filled('."') + "x",
     "full-width stops": filled("。」") + "x",
     "spaces": "a" + filled(" ") + "x",
+    "spaces in front": filled(" ") + "x",
     "fence": "```" + filled(" ") + "x",
     "open fence": "```json" + filled("\n") + "x",
     "hours": filled("Monday 10:00 to 17:00. "),

@@ -53,6 +53,12 @@ def test_malformed_reply_is_rejected(changes):
         read_verdicts(json.dumps(GOOD | changes), [1], CANARY)
 
 
+def test_verdict_on_a_heading_beside_what_is_asked_is_left_out():
+    rows = [ROW | {"verdict": "no_claim"}, ROW | {"number": 2}]
+    reply = read_verdicts(json.dumps(GOOD | {"verdicts": rows}), [2], CANARY, beside={1, 3})
+    assert [row.number for row in reply.verdicts] == [2]
+
+
 def test_worse_of_two_verdicts_for_a_sentence_counts():
     rows = [ROW, ROW | {"verdict": "contradicted"}, ROW]
     reply = read_verdicts(json.dumps(GOOD | {"verdicts": rows}), [1], CANARY)

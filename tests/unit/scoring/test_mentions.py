@@ -65,6 +65,8 @@ def test_source_mention_and_its_connective_are_removed(sentence, left):
         "According to Anna Weber, it is open.",
         "The passage does not mention the price.",
         "Press the key [F1] for help.",
+        "Press the key [escape].",
+        "Source: refunds take 90 days.",
         "Next to the shop is a bank.",
         "The document was signed in 1994.",
         "It opened again (July 2020).",

@@ -46,6 +46,11 @@ def test_parameters_and_pass_score_are_read_from_the_file(choose):
     assert bound.criteria()["k"] == 3
 
 
+def test_parameter_called_weights_makes_no_metric(choose):
+    [bound] = choose('[faithfulness]\nweights = "position"', "faithfulness")
+    assert bound.parameters.weights == "position"
+
+
 def test_lower_is_better_metric_keeps_its_own_pass_score(choose):
     [bound] = choose("[toxicity]\npass_score = 0.1", "toxicity")
     assert bound.rule.passes(0.1)

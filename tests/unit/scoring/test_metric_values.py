@@ -223,7 +223,7 @@ EXPECTED = {
     "citation_accuracy_grace": (0.428571, 0.285714),
     "citation_quality": (0.572718, 0.493726),
     "citation_precision": (0.333333, 0.2),
-    "citation_completeness": (0.75, 0.5),
+    "citation_completeness": (1.0, 0.666667),
     "multi_source_coverage": (0.0, 0.0),
     "length": (1.0, 1.0),
     "bias": (0.285714, 0.285714),

@@ -560,7 +560,7 @@ def test_made_up_answer_to_what_is_no_remark_fails(query, output):
 def test_short_answer_in_another_language_gets_no_groundedness(output):
     record = {"query": "How long are books lent?", "contexts": LIBRARY, "output": output}
     [[found]] = evaluate([record], ["groundedness"])
-    assert found.score is None or found.score >= 0.2
+    assert found.reason == "unsupported_text" or found.score >= 0.2
 
 
 LETTER = (
@@ -572,7 +572,7 @@ def test_text_that_an_instruction_hands_over_is_read_like_a_passage():
     record = {"query": f"Make this more polite:\n\n{LETTER}", "contexts": LIBRARY}
     polite = "Could you please fix the VAT number today? Otherwise I will have to stop paying."
     [found] = evaluate([record | {"output": polite}])
-    assert not [each for each in found[:2] if each.score is not None and each.score < 0.2]
+    assert found[1].score > 0.7
     [found] = evaluate([record | {"output": "Elephants in cages paint wooden ceilings."}])
     assert found[1].score < 0.2
 
@@ -595,3 +595,58 @@ def test_what_the_user_stated_before_is_not_failed():
     for output, fails in (("Your name is Jo.", False), ("Your name is Kim.", True)):
         [[found]] = evaluate([record | {"output": output}], ["groundedness"])
         assert (found.score is not None) is fails
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("What does the card say about fines: are books of 40 pence a day lent for 90 days?",
+         "Books of 40 pence a day are lent for 90 days."),
+        ("Write an answer to this mail:\nI was promised that books are lent for 90 days always.",
+         "Books are lent for 90 days always."),
+    ],
+)  # fmt: skip
+def test_question_and_what_should_be_answered_are_no_evidence(query, output):
+    record = {"query": query, "contexts": LIBRARY, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert found.score is None or found.score < 0.7
+
+
+def test_refusal_to_work_on_a_text_of_the_query_is_not_wrong():
+    query = f"Summarize this mail: {LETTER}"
+    record = {
+        "query": query,
+        "contexts": LIBRARY,
+        "output": "I'm sorry, but I cannot help with that.",
+    }
+    [[found]] = evaluate([record], ["groundedness"])
+    assert found.score is None
+
+
+@pytest.mark.parametrize(
+    ("said", "output"),
+    [
+        ("I think books are lent for 90 days.", "Books are lent for 90 days."),
+        ("My name is not Jo.", "Your name is Jo."),
+        ("Is my name Jo?", "Your name is Jo."),
+    ],
+)
+def test_what_passages_speak_of_or_the_user_denies_is_not_evidence(said, output):
+    history = [{"role": "user", "content": said}, {"role": "assistant", "content": "I see."}]
+    record = {"query": "So?", "contexts": LIBRARY, "history": history, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert found.score < 0.2
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("I want to end my membership", "Done! You will be charged a fee of 300 euros!"),
+        ("Does the library have a cafe?", "Great question! Our cafe serves cake till midnight! 🎉"),
+        ("Who wrote it?", "Los Angeles, Las Vegas, El Paso and La Jolla."),
+    ],
+)
+def test_made_up_answer_fails_however_friendly_or_foreign_it_sounds(query, output):
+    record = {"query": query, "contexts": LIBRARY, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert found.score < 0.2

@@ -87,6 +87,9 @@ def test_heads_of_a_table_state_nothing(rule, heads):
         ("Cheers, Tom", {"Cheers, Tom"}),
         ("Kind regards,\nWe refund all orders.", set()),
         ("Best wishes come with 20 euros", set()),
+        ("The deposit is yours", set()),
+        ("The warranty regards Germany", set()),
+        ("Best wishes are in the card\nKind regards,\nAnna", {"Kind regards,", "Anna"}),
         ("Hello,\ncancellation is not possible", set()),
     ],
 )
@@ -258,6 +261,7 @@ def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
         ("<code>buy(1)</code>\nIt buys.", {"<code>buy(1)</code>"}),
         ("1. Pay.\n\n    The fee is 9 euros.", set()),
         ("It is\n    9 euros.", set()),
+        ("    Refunds take 90 days.\n    All is paid back.", set()),
     ],
 )  # fmt: skip
 def test_code_that_is_indented_or_tagged_states_nothing(text, code):
