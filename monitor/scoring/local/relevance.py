@@ -197,7 +197,8 @@ def is_in_another_language(output: str, passages: Passages) -> bool:
     if told[theirs] == told[likely[0]] and theirs == likely[1]:
         return False  # such as Swedish and Danish
     in_lower_case = _PLAIN_AT_LEAST * sum(word.islower() for word in tokens)
-    is_plain = said[theirs] == 0 and in_lower_case >= len(tokens) >= _BRIEF  # "Die Hard" is a name
+    has_theirs = common_words(output.lower())[theirs] > 0
+    is_plain = in_lower_case >= len(tokens) >= _BRIEF and not has_theirs  # "Die Hard" is a name
     return max(said.values()) > max(0 if is_plain else _FEW_COMMON, 2 * said[theirs])
 
 
