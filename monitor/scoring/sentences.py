@@ -102,7 +102,9 @@ def split_statements(sentence: str) -> tuple[str, ...]:
 
 
 _SMALL_TALK = re.compile(
-    r"[¡¿\s]*(?:{})(?!\w)".format("|".join(language()["courtesies"].values())), re.IGNORECASE
+    r"[¡¿\s*\ufe0f\u2600-\u27bf\U0001f300-\U0001faff]*"  # emoji as well
+    r"(?:{})(?!\w)".format("|".join(language()["courtesies"].values())),
+    re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:step|part|option|section|schritt|étape|paso) \d{1,3}\W*", re.IGNORECASE)
 _ASIDE = re.compile(r"\W*(?:{})".format("|".join(language()["asides"].values())), re.IGNORECASE)
@@ -130,6 +132,7 @@ SOURCES = re.compile(
     r"(?:\[[^\][\n]{1,100}\]|【[^】\n]{1,40}】).*(?:\n|\Z))+",
     re.MULTILINE | re.IGNORECASE,
 )
+_DASHED_NAME = re.compile(r"\s*(?:—|--)\s*(\S.*)?")
 _ONLY_CODE = re.compile(r"\s*(?:`[^`]+`|<(code|pre)>.*</\1>)\s*")
 _INDENTED = ("    ", "\t")
 _LIKE_CODE = re.compile(r"\s*(?:[a-z$@].*[^.!?:,\s]|.*[(){};=<>\\].*)\s*")
@@ -148,7 +151,8 @@ def headings_and_code(text: str) -> frozenset[str]:
     is in fences, or indented in a text without lists. So is the list below "Sources:".
     """
     lines = text.rstrip().splitlines()
-    found = [line for match in SOURCES.finditer(text) for line in match[0].splitlines()]
+    listed = SOURCES.finditer(text) if "[" in text or "【" in text else ()
+    found = [line for match in listed for line in match[0].splitlines()]
     fenced = indented = False
     may_indent = any(line.startswith(_INDENTED) for line in lines)
     may_indent = may_indent and not any(map(_BULLET.match, lines))
@@ -168,7 +172,8 @@ def headings_and_code(text: str) -> frozenset[str]:
     known = {*found}
     last = [line for line in lines if line.strip() and line not in known][-_SIGNED_LINES:]
     for number, line in enumerate(last):
-        if closing := _CLOSING.fullmatch(line[:_CHARS_READ]):
+        read = line[:_CHARS_READ]
+        if closing := _CLOSING.fullmatch(read) or _DASHED_NAME.fullmatch(read):
             names = [*filter(None, (closing[1], *last[number + 1 :]))]
             signs = [n[:1].isupper() and len(n.split()) <= _LONGEST_SIGNATURE for n in names]
             ends = signs or line.rstrip().endswith(",")

@@ -130,27 +130,29 @@ def _is_of_other_things(query: str, output: str, reading: Reading) -> bool:
     """
     if is_small_talk(query):
         return True
-    passages, task = reading.passages, without_courtesy(query)
-    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
-    known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
-    unknown = 0.0 if creates(query) else _KNOWN * sum(asked.values())  # "write" is in no passage
-    is_about_it = sum(asked[stem] for stem in known) > unknown
-    if len(passages) == 0 or is_about_it or transforms(query):
+    passages, task, taken = reading.passages, without_courtesy(query), most_taken(reading)
+    asks_assistant = pattern("you").search(task) and not pattern("firm").search(query)
+    if len(passages) == 0 or not (asks_assistant or taken <= _TAKEN) or transforms(query):
         return False
-    taken, for_firm = most_taken(reading), pattern("we").search(output) is not None
+    for_firm = pattern("we").search(output) is not None
     says_i, says_you = (pattern(name).search(output) is not None for name in ("i", "you"))
     figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
     exclaims = _EXCLAIMS.search(output) is not None and not (for_firm or figures)
-    if exclaims and is_remark(query) and taken <= _TAKEN:
-        return True
     is_new_text = creates(query) and not is_question(task.rstrip("? "))
     in_person = (says_i and not for_firm) or (says_you and asks_nothing(query))
-    is_other = is_new_text or (in_person and is_remark(query))
-    if taken <= _NOT_TAKEN and (is_other or (exclaims and says_i)):
-        return True
     refuses = any(each.refuses for each in reading.sentences)
-    asks_assistant = pattern("you").search(task) and not pattern("firm").search(query)
-    return bool(asks_assistant) and not (refuses or for_firm)
+    may_be = (
+        (taken <= _TAKEN and exclaims and is_remark(query))
+        or (taken <= _NOT_TAKEN and (is_new_text or (in_person and is_remark(query))))
+        or (taken <= _NOT_TAKEN and exclaims and says_i)
+        or (asks_assistant and not (refuses or for_firm))
+    )
+    if not may_be:
+        return False
+    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
+    known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
+    most = 0.0 if creates(query) else _KNOWN * sum(asked.values())  # "write" is in no passage
+    return sum(asked[stem] for stem in known) <= most
 
 
 def most_taken(reading: Reading) -> float:
@@ -171,9 +173,8 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
     states = len(reading.claims) == len(reading.sentences)
     figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
     changes = [change for claim in reading.claims for change in claim.changes]
-    is_label = len(words(output)) <= _BRIEF and creates(query)
     works_on = most_taken(reading) > _NOT_TAKEN and (asks_nothing(query) or creates(query))
-    is_own = is_label or works_on or retells(query) or asks_translation(query)
+    is_own = works_on or retells(query) or asks_translation(query)
     return (
         (is_own and not changes and not reading.passages.has_records)
         or _only_chooses(query, reading)
@@ -188,18 +189,22 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
 
 def is_in_another_language(output: str, passages: Passages) -> bool:
     """Return whether *output* and the passages are surely of two languages."""
-    text = " ".join([text for _, text in passages.sentences])
     tokens = output.split()
     # a capital within a sentence is that of a name, such as "Las Vegas"
-    said, told = common_words(f"{output[:1].lower()}{output[1:]}"), common_words(text.lower())
-    likely = sorted(told, key=told.__getitem__)[-2:]
-    theirs = language_of(text) or likely[1]
-    if told[theirs] == told[likely[0]] and theirs == likely[1]:
-        return False  # such as Swedish and Danish
+    said = common_words(f"{output[:1].lower()}{output[1:]}")
+    if not any(said.values()):
+        return False
+    text = " ".join([text for _, text in passages.sentences])
+    if (theirs := language_of(text)) is None:
+        told = common_words(text.lower())
+        second, theirs = sorted(told, key=told.__getitem__)[-2:]
+        if told[theirs] == told[second]:
+            return False  # such as Swedish and Danish
+    if max(said.values()) > max(_FEW_COMMON, 2 * said[theirs]):
+        return True
     in_lower_case = _PLAIN_AT_LEAST * sum(word.islower() for word in tokens)
-    has_theirs = common_words(output.lower())[theirs] > 0
-    is_plain = in_lower_case >= len(tokens) >= _BRIEF and not has_theirs  # "Die Hard" is a name
-    return max(said.values()) > max(0 if is_plain else _FEW_COMMON, 2 * said[theirs])
+    is_plain = in_lower_case >= len(tokens) >= _BRIEF  # "Die Hard" is a name
+    return is_plain and common_words(output.lower())[theirs] == 0
 
 
 def _only_chooses(query: str, reading: Reading) -> bool:

@@ -70,8 +70,9 @@ def handed_over(query: str) -> tuple[str, str]:
     bare = query.lstrip()
     ends = [at for mark in (": ", "\n") if (at := bare.find(mark, 0, _LONGEST_TASK)) > 0]
     task, text = (bare[: min(ends)], bare[min(ends) + 1 :].strip()) if ends else ("", "")
-    is_task = transforms(task) and not is_question(task) and not _REPLIES.search(task)
-    return (task, text) if is_task and len(text) >= _SHORTEST_TEXT else (query, "")
+    is_text = len(text) >= _SHORTEST_TEXT and not _REPLIES.search(task)
+    is_task = is_text and transforms(task) and not is_question(task)
+    return (task, text) if is_task else (query, "")
 
 
 def asks_translation(query: str) -> bool:
