@@ -190,7 +190,8 @@ class ClaimWeights(NoParameters):
 
 
 @of_claims(
-    formula="Σ w · supported / Σ w; w uniform, 1 / position or nearness to the query",
+    formula="Σ w · supported / Σ w of decided claims; w uniform, 1 / position or nearness to the"
+    " query",
     version="2",
     source="Es et al. 2023, RAGAS (arXiv:2309.15217); DeepEval",
     parameters=ClaimWeights,
@@ -227,7 +228,7 @@ def faithfulness(claims: list[Claim], interaction: Interaction, p: ClaimWeights)
 
 @of_claims(
     version="3",
-    formula="(contradicted + not found + with a false quote + wrongly declined) / claims",
+    formula="(contradicted + not found + with a false quote + wrongly declined) / decided claims",
     source="DeepEval, HallucinationMetric",
     direction=Direction.LOWER,
     skips=("unsupported_text", "no_claim", "undecided"),
