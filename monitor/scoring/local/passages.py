@@ -43,12 +43,15 @@ class Passages:
         self.stems: list[frozenset[str]] = []  #: of these, each once
         self._pairs: dict[int, set[tuple[str, str]]] = {}  #: of sentences that were asked for
         self.has_records = False  #: whether a passage is JSON
+        self.left_out = 0  #: sentences that are not read, because there are too many
         every = defaultdict[str, list[int]](list)
         for number, context in (*enumerate(contexts), *([(None, text)] if text else [])):
             read_one = keep if len(context) <= _LONGEST_KEPT else read_passage
             is_record, read = read_one(context, language)
             self.has_records |= is_record
-            for sentence, tokens, stems in read[: _MOST_SENTENCES - len(self.words)]:
+            room = _MOST_SENTENCES - len(self.words)
+            self.left_out += max(len(read) - room, 0)
+            for sentence, tokens, stems in read[:room]:
                 place = len(self.words)
                 for stem in stems:
                     every[stem].append(place)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from monitor.format import percent
+from monitor.format import count, percent
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, OWN_MOST
 from monitor.models.interaction import Turn
@@ -135,6 +135,7 @@ class LocalJudge:
         if not (has_words(output) and same and _UNSPLIT.isdisjoint(written)):
             return Judgement(readable=False, duration_ms=(time.perf_counter() - started) * 1000)
         reading = read(interaction.query, contexts, output)
+        left = reading.passages.left_out
         query = reading.query
         relevance, reason, counted = self._relevance(interaction, reading)
         claims, groundedness = self._groundedness(reading)
@@ -169,6 +170,7 @@ class LocalJudge:
             relevance_skipped=reason if relevance is None else "",
             declined_rightly=declines and wrong is None and relevance is not None,
             claims_not_judged=reading.not_judged,
+            notes=(f"{count(left, 'sentence')} of the passages not read",) if left else (),
             duration_ms=(time.perf_counter() - started) * 1000,
         )
 

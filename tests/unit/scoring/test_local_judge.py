@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 
 from monitor.scoring.base import ClaimVerdict
+from monitor.scoring.local import passages
 from monitor.scoring.local.logistic import load_coefficients
 from monitor.scoring.local.scorer import CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, LocalJudge
 from monitor.scoring.metrics import METRICS
@@ -274,3 +275,9 @@ def test_statements_of_one_sentence_are_judged_separately(judge):
         ("was built of", "undecided"),
     ]
     assert min(claim.support for claim in found.claims) == pytest.approx(found.groundedness)
+
+
+def test_sentences_of_passages_that_are_not_read_are_counted_in_the_reason(judge, monkeypatch):
+    monkeypatch.setattr(passages, "_MOST_SENTENCES", 2)
+    found = look(judge, "It is open.", "It is open. It is closed. It is old. It is new.")
+    assert found.notes == ("2 sentences of the passages not read",)
