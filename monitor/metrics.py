@@ -145,11 +145,13 @@ def _has_output(row: Record) -> bool:
 def _interaction(row: Record, n: int, needs_output: bool) -> Interaction:
     if isinstance(row, Interaction):
         return row
-    given = {key: cell for key, value in row.items() if (cell := _plain(value)) is not None}
     try:
+        given = {key: cell for key, value in row.items() if (cell := _plain(value)) is not None}
         return read_interaction(given, n, needs_output=needs_output)
     except ValidationError as error:
         raise RecordError(f"record {n}: {mistake(error).what}") from None
+    except RecursionError:
+        raise RecordError(f"record {n}: a value is nested too deeply") from None
 
 
 def _plain(value: Any) -> Any:

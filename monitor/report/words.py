@@ -381,7 +381,7 @@ SKIPPED: Mapping[str, str] = {
     "calculated": "It calculates a figure, which shared words cannot check.",
     "unclear_reference": "Shared words cannot tell whether the answer is what was asked.",
     "no_citation": "The answer cites nothing.",
-    "no_claim_needs_several": "No statement of the answer needs several sources.",
+    "no_claim_needs_several": "No claim of the answer needs several sources.",
     "nothing_supports": "No passage supports the answer.",
     "nothing_relevant": "The sample's expected.relevant names no passage.",
     "no_noise": "All passages are relevant, so that none is noise.",

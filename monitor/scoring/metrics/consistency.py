@@ -96,7 +96,7 @@ class _Runs:
         levels = self.levels()
         [(level, n)] = levels.most_common(1)
         have = part_of(n, levels.total(), self.noun, "has", "have")
-        return f"{have} the level {plain_text(level, 60)}."
+        return f'{have} the level "{plain_text(level, 60)}".'
 
     def on_deviation(self) -> str:
         return f"The scores deviate by {self.deviation():.4g} on a scale of {self.p.scale:g}."
@@ -112,7 +112,7 @@ class _Runs:
 
     def on_agreement(self) -> str:
         near, sure = self.near(), self.equally_confident()
-        return f"level {self.same_level():.2f}, score {near:.2f}, confidence {sure:.2f}."
+        return f"Level {self.same_level():.2f}, score {near:.2f}, confidence {sure:.2f}."
 
 
 def _metric(

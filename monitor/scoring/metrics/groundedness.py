@@ -61,7 +61,7 @@ def of_claims(
 
 @read(
     version="2",
-    formula="calibrated probability for the whole answer (local); mean support of its statements"
+    formula="calibrated probability for the whole answer (local); mean support of its claims"
     " (judge, NLI)",
     source="deepset, Groundedness Score",
     local_rule=PassRule(OWN_LEAST, own=True),
@@ -292,7 +292,7 @@ def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: obje
     local_rule=PassRule(OWN_LEAST),
 )
 def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
-    """Mean support of the answer's statements by the passages."""
+    """Mean support of the answer's claims by the passages."""
     score = weighted_mean([claim.support for claim in claims])
     return Finding(score=score, explanation=_least(claims), details={"statements": len(claims)})
 
@@ -301,7 +301,7 @@ def _least(claims: Sequence[Claim]) -> str:
     """Return the claim with the least support, in words."""
     least = min(claims, key=lambda claim: claim.support)
     text = _shortened(least.text.rstrip("."), _MAX_CLAIM_CHARS)
-    return f'least supported, {least.support:.2f}: "{text}".'
+    return f'Least supported, {least.support:.2f}: "{text}".'
 
 
 @of_claims(

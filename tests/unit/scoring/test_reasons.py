@@ -135,13 +135,13 @@ RUNS = [
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        ("level_consistency", "2 of 3 runs have the level low."),
-        ("level_agreement", "2 of 3 models have the level low."),
+        ("level_consistency", '2 of 3 runs have the level "low".'),
+        ("level_agreement", '2 of 3 models have the level "low".'),
         ("score_std", "The scores deviate by 8.165 on a scale of 100."),
         ("overall_consistency", "level 0.67, score 0.84."),
         ("score_range", "The scores are between 60 and 80 on a scale of 100."),
         ("confidence_agreement", "The confidences are between 0.60 and 0.80."),
-        ("cross_model_agreement", "level 0.67, score 0.80, confidence 0.80."),
+        ("cross_model_agreement", "Level 0.67, score 0.80, confidence 0.80."),
         ("answer_uncertainty", "3 answers in 2 groups of one meaning; the largest has 2."),
     ],
 )
