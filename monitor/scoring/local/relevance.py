@@ -180,10 +180,7 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
         or _only_chooses(query, reading)
         or (_is_of_other_things(query, output, reading) and not (states and figures))
         or is_in_another_language(output, reading.passages)
-        or (
-            may_be_calculated(query, output, reading)
-            and not any(change.certain for change in changes)
-        )
+        or may_be_calculated(query, output, reading)
     )
 
 
@@ -214,7 +211,8 @@ def _only_chooses(query: str, reading: Reading) -> bool:
     label = {word.stem for word in said if word.content}
     asked = {word.stem for word in words(query[:MOST_QUERY_CHARS], in_language)}
     is_label = bool(label) and label <= asked and label.isdisjoint(reading.passages.index)
-    chooses = _CHOICE.search(query) or query.count(",") > 1  # "(billing, delivery, other)"
+    is_list = _CHOICE.search(query) or query.count(",") > 1  # "(billing, delivery, other)"
+    chooses = is_list and not is_question(query)
     asks_one = creates(query) or pattern("of_text").search(query) or chooses
     return is_label and bool(asks_one) and not any(word.number for word in said)
 
@@ -223,8 +221,9 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether the new figures of an answer may be calculated.
 
-    It shows how, or calls them a difference, *query* asks for a sum, or each results from a figure
-    of *query* and one of the query or the passages.
+    They are the differences that *query* asks for; or nothing is surely changed, and each results
+    from a figure of *query* and one of the query or the passages, the answer shows how, or calls
+    them a difference, or *query* asks for a sum.
     """
     in_language, known = reading.passages.language, reading.passages.index.keys()
     said_by_user = words(query[:MOST_QUERY_CHARS], in_language)
@@ -233,17 +232,25 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     new = said - known - asked
     if not new:
         return False
-    differing = {w.stem for match in _DIFFERENCE.finditer(output) for w in words(match[0])}
-    if _CALCULATION.search(output) or new <= differing or pattern("calculates").search(query):
+    told, own, figures = (_figures(sorted(each))[:_MOST_FIGURES] for each in (known, asked, new))
+    differences = {round(abs(a - b), 2) for a in told for b in told}
+    are_plain = len(figures) == len(new)
+    if pattern("difference").search(query) and are_plain and differences.issuperset(figures):
         return True
-    told, own, figures = (_figures(sorted(each)) for each in (known, asked, new))
     results = {
         round(result, 2)
-        for a in own[:_MOST_FIGURES]
-        for b in (*told[:_MOST_FIGURES], *own[:_MOST_FIGURES])
+        for a in own
+        for b in (*told, *own)
         for result in (a + b, abs(a - b), a * b, a * b / 100, b / (a or 1.0))
     }
-    return len(figures) == len(new) and results.issuperset(figures)
+    differing = {w.stem for match in _DIFFERENCE.finditer(output) for w in words(match[0])}
+    may_be = (
+        new <= differing
+        or (are_plain and results.issuperset(figures))
+        or pattern("calculates").search(query)
+        or _CALCULATION.search(output)
+    )
+    return bool(may_be) and not any(c.certain for claim in reading.claims for c in claim.changes)
 
 
 def _figures(stems: Iterable[str]) -> list[float]:

@@ -650,3 +650,20 @@ def test_made_up_answer_fails_however_friendly_or_foreign_it_sounds(query, outpu
     record = {"query": query, "contexts": LIBRARY, "output": output}
     [[found]] = evaluate([record], ["groundedness"])
     assert found.score < 0.2
+
+
+@pytest.mark.parametrize(
+    ("query", "passages", "output"),
+    [
+        ("What is the price difference?", ["Basic costs 12.99 euros.", "Top costs 17.99 euros."],
+         "Top costs {} euros more."),
+        ("Quelle est la différence de prix ?", ["Le Basic coûte 12,99 €.", "Le Top coûte 17,99 €."],
+         "Le Top coûte {} € de plus."),
+    ],
+)  # fmt: skip
+def test_difference_that_is_asked_for_is_calculated_and_a_wrong_one_fails(query, passages, output):
+    record = {"query": query, "contexts": passages}
+    right, wrong = (record | {"output": output.format(n)} for n in (5, 7))
+    [[found], [other]] = evaluate([right, wrong], ["groundedness"])
+    assert found.reason == "unsupported_text"
+    assert other.score < 0.2
