@@ -74,7 +74,8 @@ def split_sentences(text: str) -> tuple[str, ...]:
 #: Where one statement ends within a sentence: at a semicolon, or before a clause with a verb.
 _VERB = (
     r"(?:is|are|was|were|has|have|had|can|cannot|could|will|would|may|must|should|does|did"
-    r"|(?:do|does|did|is|are|was|were|has|have|had|ca|wo)n't|[a-z]{3,}(?:ed|es))"
+    r"|(?:do|does|did|is|are|was|were|has|have|had|ca|wo)n't|[a-z]{3,}(?:ed|es)"
+    r"|(?:begin|cost|contain|cover|end|get|last|need|offer|open|own|pay|run|start|weigh|work)s)"
 )
 _JOINT = re.compile(
     rf";\s+|,?\s(?:and|but|while|whereas)\s(?=(?:[\w'’-]+\s){{0,4}}{_VERB}\s)", re.IGNORECASE

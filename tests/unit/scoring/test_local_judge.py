@@ -267,6 +267,15 @@ def test_many_claims_against_a_one_sentence_passage_are_judged_quickly(judge):
     assert look(judge, output, passage).duration_ms < 10_000
 
 
+def test_statement_that_is_added_to_a_supported_one_is_judged_by_itself(judge):
+    output = "It opens at nine, and there is a free breakfast in the lobby."
+    found = look(judge, output, "The office opens at nine.", query="When does it open?")
+    assert [(c.text[:8], c.verdict.value) for c in found.claims] == [
+        ("It opens", "supported"),
+        ("there is", "undecided"),
+    ]
+
+
 def test_statements_of_one_sentence_are_judged_separately(judge):
     output = "The tower is in Paris and was built of chocolate in 1250 by giants."
     found = look(judge, output, "The Eiffel Tower was completed in 1889 in Paris.", query="Where?")
