@@ -276,6 +276,7 @@ def test_segments_are_shown_with_share_rate_and_contribution(get):
 def test_sample_page_marks_each_claim_and_its_evidence(world, get):
     good = get(sample_path(world.samples["support-bot"])).text
     assert good.count('<mark class="supported"') >= 2  # in the answer, and in the passage
+    assert re.search(r"<summary>\d claims?(?:, \d without one)?</summary>", good)
     bad = get(sample_path(world.samples["shop"])).text
     assert re.search(r'<mark class="not-found"[^>]*>Wire four ducats', bad)
 
