@@ -171,7 +171,7 @@ class AtK(NoParameters):
         5,
         ge=1,
         description="Number of first places that count. Precision at k is at most passages / k:"
-        " set k to no more than your app retrieves.",
+        " choose a k up to the number of passages that your app retrieves.",
     )
 
 
