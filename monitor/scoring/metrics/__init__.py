@@ -8,12 +8,13 @@ from monitor.scoring.metrics import (
     answers,
     citations,
     consistency,
+    evidence,
     groundedness,
     quality,
     retrieval,
 )
 
-_FAMILIES = (groundedness, answers, retrieval, citations, quality, agent, consistency)
+_FAMILIES = (groundedness, answers, retrieval, evidence, citations, quality, agent, consistency)
 #: Every metric by its name, in the order of the manual; settings, tables and alerts use the name.
 METRICS: dict[str, Metric] = {  # first the two that are scored by default
     "groundedness": groundedness.groundedness,

@@ -21,6 +21,7 @@ from monitor.scoring.metrics import (
     groundedness,
     retrieval,
 )
+from monitor.scoring.metrics.evidence import DiversityWeights, EvidenceRules
 from monitor.stats.summary import normal_interval
 from monitor.testing import make_interaction
 
@@ -225,7 +226,7 @@ def test_macro_and_micro_f1():
 def test_context_diversity_in_bits():
     def diversity(*scores):
         contexts = [{"text": "t", "score": each} for each in scores]
-        weights = retrieval.DiversityWeights(weights="score")
+        weights = DiversityWeights(weights="score")
         found = METRICS["context_diversity"].compute(make_interaction(contexts=contexts), weights)
         return found.score, found.details.get("bits")
 
@@ -354,7 +355,7 @@ def test_evidence_recency_halves_after_its_half_life(published, recency):
 def evidence(contexts, **parameters):
     """Read the quality of the evidence for one supported claim, at the beginning of 2026."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    metric, rules = METRICS["evidence_quality"], retrieval.EvidenceRules(**parameters)
+    metric, rules = METRICS["evidence_quality"], EvidenceRules(**parameters)
     record = make_interaction(contexts=contexts, timestamp=now)
     return metric.read(Judgement(claims=(SURE,)), record, rules)
 
