@@ -25,6 +25,8 @@ from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, rea
 from numpy.typing import NDArray
 
 from monitor.contrib.embedding import make_similarity
+from monitor.models.interaction import Turn
+from monitor.scoring.local.conversation import FOLLOW_UP_FEATURES, follow_up_features
 from monitor.scoring.local.logistic import (
     COEFFICIENTS,
     RESPONSE_FEATURES,
@@ -41,7 +43,15 @@ from monitor.scoring.local.relevance import (
 )
 from monitor.stats.summary import ridge_logistic
 
-OUTPUT = Path(__file__).parent.parent / "monitor/scoring/local" / COEFFICIENTS
+HERE = Path(__file__).parent
+#: Conversations that were written for this project: a right answer each, and wrong ones.
+FOLLOW_UPS = (
+    HERE / "follow_ups.jsonl",
+    *sorted((HERE.parent / "tests/golden").glob("*follow_ups.jsonl")),
+    HERE.parent / "tests/golden/conversations.jsonl",
+)
+ANSWERS = {"right": 1.0} | dict.fromkeys(("wrong", "beside", "elsewhere", "false"), 0.0)
+OUTPUT = HERE.parent / "monitor/scoring/local" / COEFFICIENTS
 #: Sources whose licence keeps them out of the shipped coefficients.
 NOT_FOR_TRAINING = frozenset({"faithbench"})
 #: Share of good answers in the traffic the probabilities are meant for. With it a score of 0.7,
@@ -50,8 +60,8 @@ PRIOR = 0.7
 #: Drawn towards 0 by so much, and a kind towards the common weights by so much. For relevance a
 #: middle way: the stronger, the better it ranks in families of sources that it has not seen, and
 #: the less its scores mean the same from one source to another (docs/cascade.md).
-RIDGE = {"claim": 200.0, "response": 100.0, "relevance": 100.0}
-OWN = {"claim": 1.0, "response": 2.0, "relevance": 0.0}
+RIDGE = {"claim": 200.0, "response": 100.0, "relevance": 100.0, "follow_up": 20.0}
+OWN = {"claim": 1.0, "response": 2.0, "relevance": 0.0, "follow_up": 0.0}
 _OWN_LINE = np.array([60.0, 4.0])  # how strongly slope and intercept are drawn to the common line
 #: Weight of an answer with foreign contexts beside one with its own.
 FOREIGN = 0.25
@@ -62,6 +72,7 @@ WIDEST, RARE = 4.0, 0.001
 #: What a plain contradiction is expected to weigh, in log odds, before any record is seen. They
 #: are rare in most sources, and a model drawn towards 0 would hardly notice them.
 EXPECTED = {"attributes_conflict": -1.5, "attributes_unknown": -0.7, "number_conflict": -1.5}
+EXPECTED |= {"other_item": -2.0}
 EXPECTED |= {f"sum_{name}": weight for name, weight in EXPECTED.items()}
 
 Array = NDArray[np.float64]
@@ -274,9 +285,9 @@ def fit(values: Array, good: Array, groups: Groups, names: Sequence[str], model:
     return Fitted(names, np.array([low, high]), mean, chosen | {"": common})
 
 
-def calibrate(odds: Array, good: Array, groups: Groups) -> Lines:
+def calibrate(odds: Array, good: Array, groups: Groups, prior: float = PRIOR) -> Lines:
     """
-    Find slope and intercept of log odds for every kind, at the share ``PRIOR`` of good answers.
+    Find slope and intercept of log odds for every kind, at the share *prior* of good answers.
 
     Sources and classes weigh evenly, and a kind with few records stays near the common line ("").
     *odds* should come from models that have not seen the records.
@@ -293,7 +304,7 @@ def calibrate(odds: Array, good: Array, groups: Groups) -> Lines:
         of = forms == form
         lines[str(form)] = ridge_logistic(design[of], good[of], lines[""], _OWN_LINE, weight[of])
     lines["brief"] = lines.get("text", lines[""])
-    shift = math.log(PRIOR / (1 - PRIOR))
+    shift = math.log(prior / (1 - prior))
     return {kind: (float(slope), float(start) + shift) for kind, (slope, start) in lines.items()}
 
 
@@ -314,6 +325,31 @@ def fit_relevance(rows: Sequence[Row], values: Array) -> Fitted:
     fitted = fit(values[chosen], good, groups, names, "relevance")
     odds = fitted.odds(values[chosen], groups.kinds.tolist())
     return replace(fitted, lines={"": calibrate(odds, good, groups)[""]})
+
+
+def read_follow_ups(files: Sequence[Path] = FOLLOW_UPS) -> list[tuple[str, float, list[float]]]:
+    """Read conversations: their set, 1 for a right answer and 0 for a wrong one, its figures."""
+    found = []
+    for path in files:
+        for about in map(json.loads, path.read_text("utf-8").splitlines()):
+            said = zip(("user", "assistant") * len(about["turns"]), about["turns"], strict=False)
+            history = [Turn(role=role, content=text) for role, text in said]
+            for case in about.get("cases", [about]):
+                for name in ANSWERS.keys() & case.keys():
+                    reading = read(case["query"], about["contexts"], case[name])
+                    figures = follow_up_features(case["query"], history, case[name], reading)
+                    if figures is not None:
+                        found.append((about.get("set", path.stem), ANSWERS[name], figures))
+    return found
+
+
+def fit_follow_ups(cases: Sequence[tuple[str, float, list[float]]]) -> Fitted:
+    """Fit the model of an answer in a conversation, where half of the answers are right."""
+    sources, good, figures = map(np.array, zip(*cases, strict=True))
+    groups = Groups(sources, np.full(len(cases), ""), np.ones(len(cases)))
+    fitted = fit(figures, good, groups, FOLLOW_UP_FEATURES, "follow_up")
+    lines = calibrate(fitted.odds(figures, groups.kinds.tolist()), good, groups, prior=0.5)
+    return replace(fitted, lines={"": lines[""]})
 
 
 def relevance_values(
@@ -354,7 +390,8 @@ def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -
     by_meaning = load_coefficients()["by_meaning"]
     if embedding is not None:
         by_meaning = relevance_models(asked, Meaning(make_similarity(embedding)))
-    counts = {"groundedness": len(rows), "relevance": len(asked)}
+    cases = read_follow_ups()
+    counts = {"groundedness": len(rows), "relevance": len(asked), "follow_up": len(cases)}
     coefficients = {
         "made_by": "benchmarks/train_local.py",
         "prior": PRIOR,
@@ -362,6 +399,7 @@ def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -
         "claim": model.claim.data(),
         "response": model.response.data(),
         **relevance_models(asked),
+        "follow_up": fit_follow_ups(cases).data(),
         "by_meaning": by_meaning,
     }
     output.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")

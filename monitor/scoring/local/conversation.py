@@ -2,45 +2,44 @@
 Judge an answer to a question that needs the turns before it.
 
 "And on Sundays?" names what is different this time, "the second one" an item of a list in an
-earlier answer, "why not?" nothing by itself. Each sentence of the passages is scored by how much
-it holds of the words of the question and of the item that it points at. An answer is relevant if
-the sentence that it is taken from scores about as high as the best one.
+earlier answer, "why not?" nothing by itself. What the answer says that was not asked shows which
+sentences of the passages it is taken from. These, the question and the turns before are counted
+and weighed by a logistic model.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
+from monitor.format import percent
 from monitor.models.interaction import Turn
-from monitor.scoring.language import language, light, listed, words
+from monitor.scoring.language import language, light, words
+from monitor.scoring.local.logistic import Logistic, probability
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import Reading
-from monitor.scoring.local.relevance import (
-    DOES_AT_LEAST,
-    DOES_NOT_AT_MOST,
-    ELSEWHERE,
-    UNCLEAR,
-    YES_NO,
-    Settled,
-)
-from monitor.scoring.local.requests import (
-    asks_again,
-    begins_with_yes_or_no,
-    leans,
-    only_yes_or_no_is_asked,
-    pattern,
-)
+from monitor.scoring.local.relevance import UNCLEAR, Settled
+from monitor.scoring.local.requests import asks_again, begins_with_yes_or_no, leans, pattern
 
+#: All are shares in [0, 1], or yes (1) or no, but ``new_words``.
+FOLLOW_UP_FEATURES = (
+    "asked_there",  # of what the question names, in the sentence that the answer is taken from
+    "asked_nowhere",  # whether the passages have nothing of it
+    "other_item",  # whether that sentence has nothing of the item that the question points at
+    "copied_elsewhere",  # of a claim, in a sentence with less of the question than the best one
+    "new_words",  # log of the words that the answer has from passages and no turn had before
+    "new_there",  # of these, in the sentence with most of the question and the turns before
+    "old_numbers",  # of the answer's numbers, in earlier answers
+    "repeated",  # of the answer before, in this one
+)
+_FAILS, _PASSES = 0.15, 0.55  # probabilities between which relevance is skipped
 _TURNS_BACK, _MOST_CHARS, _MOST_CLAIMS = 6, 4_000, 20  # of a turn, an answer: bounds on time
-_ENOUGH, _BARELY = 0.8, 0.6  # shares of the best score that pass, and below which it fails
-_COPIES = 0.5  # share of an answer that one or two sentences hold: it is surely from there
 _ADDS = 0.3  # share that a second sentence must add, to count
-_ITEM = 2  # weight of the item that a question points at; its own words weigh 1
-_AGAIN, _LITTLE_NEW = 0.5, 0.2  # share of the answer before that is repeated; share that is new
 _GOES_ON = pattern("goes_on_about", r"\s*(?:{})\b")  # "It costs 5 euros."
+_BEFORE = 0.5  # weight of a word of the turns before; one of the question weighs 1
 _FINE = 1_000  # steps of what a word tells, so that equal sums are equal
 _LINE = re.compile(r"^[^\S\n]*(?:[-*•–]|\(?\d{1,2}[.)])[^\S\n]+(\S.*)$", re.MULTILINE)
 
@@ -48,14 +47,79 @@ Keys = frozenset[str]  #: the stems that name what a text is about
 
 
 def follow(
-    query: str, history: Sequence[Turn], output: str, reading: Reading, alone: Settled
+    query: str, history: Sequence[Turn], output: str, reading: Reading, model: Logistic
 ) -> Settled | None:
     """
-    Judge an answer by the sentences that it is taken from.
+    Judge an answer by the sentences that it is taken from, as *model* weighs its figures.
 
     None without a question or turns, for a refusal, and where the answer before is asked for again.
-    *alone* is the relevance to the question without the turns before.
     """
+    turns = _latest(history)
+    refuses = not reading.claims and any(each.refuses for each in reading.sentences)
+    is_question = leans(query) or "?" in query
+    if not (turns and is_question) or refuses or asks_again(query):
+        return None
+    values = follow_up_features(query, turns, output, reading)
+    if values is None:
+        return None if begins_with_yes_or_no(output) else UNCLEAR
+    score, there = probability(model.log_odds(values)), percent(values[0], 0)
+    reason = f"The sentence that it is from has {there} of what the question names"
+    reason += f"; {percent(values[5], 0)} of its new words are in the nearest one."
+    return UNCLEAR if _FAILS <= score < _PASSES else Settled(score, reason)
+
+
+def follow_up_features(
+    query: str, history: Sequence[Turn], output: str, reading: Reading
+) -> list[float] | None:
+    """
+    Return the figures of an answer in a conversation, in the order of ``FOLLOW_UP_FEATURES``.
+
+    None if it is taken from no sentence of the passages.
+    """
+    passages, keys, turns = reading.passages, _keys_in(reading), _latest(history)
+    query, said = query[:_MOST_CHARS], keys(output)
+    item = _item(query, turns, keys)
+    own = keys(query) | item
+    if not (sources := _taken_from(reading, keys(query))):
+        return None
+    by_user, answers = (
+        [keys(turn.content) for turn in turns if turn.role == role]
+        for role in ("user", "assistant")
+    )
+    before, answered = Keys().union(*by_user), Keys().union(*answers)
+    held, of_item = _held(passages, own), _held(passages, item)
+    there, best = max(held[number] for number in sources), max(held.values(), default=0)
+    total = sum(round(_FINE * passages.tells(stem)) for stem in own if passages.holders(stem))
+    copied = max(claim.aligned.shares[1] for claim in reading.claims[:_MOST_CLAIMS])
+    for number, part in _held(passages, before - own).items():
+        held[number] += round(_BEFORE * part)
+    most = max(held.values(), default=0)
+    nearest = Keys().union(*(passages.stems[n] for n, part in held.items() if part == most))
+    new = {stem for stem in said - own - before - answered if passages.holders(stem)}
+    numbers, told = (
+        {word.stem for text in texts for word in words(text, passages.language) if word.number}
+        for texts in ([output], [t.content[:_MOST_CHARS] for t in turns if t.role == "assistant"])
+    )
+    last = answers[-1] if answers else Keys()
+    return [
+        there / total if total else 0.5,
+        float(not total),
+        float(bool(of_item) and of_item.keys().isdisjoint(sources)),
+        (1.0 - there / best) * copied if total else 0.0,
+        math.log1p(len(new)),
+        len(new & nearest) / max(len(new), 1),
+        len(numbers & told) / max(len(numbers), 1),
+        len(said & last) / max(len(last), 1),
+    ]
+
+
+def _latest(history: Sequence[Turn]) -> list[Turn]:
+    """Return the latest turns of user and assistant."""
+    return [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
+
+
+def _keys_in(reading: Reading) -> Callable[[str], Keys]:
+    """Return what reads the keys of a text in the language of the passages."""
 
     def keys(text: str) -> Keys:
         said = words(text[:_MOST_CHARS], reading.passages.language)
@@ -64,59 +128,21 @@ def follow(
             [w.stem for w in said if w.content and w.surface.lower() not in light()] + names
         )
 
-    turns = [turn for turn in history if turn.role in {"user", "assistant"}][-_TURNS_BACK:]
-    refuses = not reading.claims and any(each.refuses for each in reading.sentences)
-    item = _item(query[:_MOST_CHARS], turns, keys)
-    is_question = item or leans(query) or "?" in query
-    if not (turns and is_question) or refuses or asks_again(query):
-        return None
-    own = keys(query)
-    taken = _taken_from(reading, own)
-    if not taken:
-        answers = only_yes_or_no_is_asked(query) and begins_with_yes_or_no(output)
-        return Settled(DOES_AT_LEAST, YES_NO) if answers else UNCLEAR
-    before, answered = (
-        next((keys(turn.content) for turn in reversed(turns) if turn.role == role), Keys())
-        for role in ("user", "assistant")
-    )
-    said, own_held = keys(output), _held(reading.passages, own)
-    compares = not listed("asking").isdisjoint(word.stem for word in words(query))
-    if (
-        not (item or compares or pattern("likewise").search(output))  # "Also from 9 to 7."
-        and len(said & answered) >= _AGAIN * len(answered)
-        and len(said - before - answered) < _LITTLE_NEW * len(said)
-        and max(own_held[number] for number in taken) < max(own_held.values(), default=1)
-    ):
-        return Settled(DOES_NOT_AT_MOST, "It repeats the answer before.")
-    scores = _scores(reading.passages, own, item)
-    if not scores:  # the passages have none of its words
-        return UNCLEAR
-    share = max(scores[number] for number in taken) / max(scores.values())
-    if share >= _ENOUGH:
-        relevance = max(alone.relevance or 0.0, DOES_AT_LEAST)
-        return Settled(relevance, "It takes up what the conversation is about.")
-    copied = max(claim.aligned.shares[1] for claim in reading.claims) >= _COPIES
-    return Settled(DOES_NOT_AT_MOST, ELSEWHERE) if copied and share < _BARELY else UNCLEAR
-
-
-def _scores(passages: Passages, own: Keys, item: Keys) -> Counter[int]:
-    """Return how much sentences hold of a question's own words, and of the item it points at."""
-    scores = Counter[int]()
-    for keys, weight in ((own, 1), (item, _ITEM)):
-        held = _held(passages, keys)
-        most = max(held.values(), default=1)
-        scores.update({number: weight * part / most for number, part in held.items()})
-    for number, ((passage, _), (following, text)) in enumerate(pairwise(passages.sentences)):
-        if number in scores and passage == following and _GOES_ON.match(text):
-            scores[number + 1] = max(scores[number], scores[number + 1])
-    return scores
+    return keys
 
 
 def _held(passages: Passages, stems: Iterable[str]) -> Counter[int]:
-    """Return how much of *stems* each sentence has that has any; rare ones count more."""
+    """
+    Return how much of *stems* each sentence has; rare ones count more.
+
+    A sentence that goes on about the one before it ("It costs ...") has as much as that one.
+    """
     held = Counter[int]()
     for stem in stems:
         held.update(dict.fromkeys(passages.holders(stem), round(_FINE * passages.tells(stem))))
+    for number, ((of, _), (following, text)) in enumerate(pairwise(passages.sentences)):
+        if held[number] and of == following and _GOES_ON.match(text):
+            held[number + 1] = max(held[number], held[number + 1])
     return held
 
 
@@ -130,10 +156,7 @@ def _taken_from(reading: Reading, asked: Keys) -> set[int]:
     for aligned in [claim.aligned for claim in reading.claims[:_MOST_CLAIMS]]:
         new = {stem: w for stem, w in aligned.weights.items() if stem not in asked}
         evidence, (first, both) = reading.passages.best(new or aligned.weights)
-        found.update(evidence[1:] if both - first >= _ADDS else ())
-        held = _held(reading.passages, new or aligned.weights)
-        most = max(held.values(), default=0)
-        found.update(number for number, part in held.items() if part == most)
+        found.update(evidence[: 2 if both - first >= _ADDS else 1])
     return found
 
 

@@ -80,8 +80,6 @@ class Settled(NamedTuple):
     counted: bool = False  #: shared words alone say so
 
 
-ELSEWHERE = "The passages speak of it elsewhere."
-YES_NO = "It answers yes or no."
 INSTRUCTION, UNCLEAR = Settled(None, "instruction"), Settled(None, "unclear_reference")
 CALCULATED = Settled(None, "calculated")
 
@@ -98,15 +96,17 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
         return INSTRUCTION
     if _is_of_other_things(query, output, reading):
         return Settled(None, "small_talk")
-    if may_be_calculated(query, output, reading):
-        return CALCULATED
-    if begins_with_yes_or_no(output) and only_yes_or_no_is_asked(query):
-        asked = {word.stem for word in words(query, reading.passages.language)}
-        rest = words(without_yes_or_no(output), reading.passages.language)
-        adds_nothing = all(word.stem in asked for word in rest if word.content)
-        if adds_nothing or most_taken(reading) >= _TAKEN:
-            return Settled(max(relevance or 0.0, DOES_AT_LEAST), YES_NO)
-    return None
+    return CALCULATED if may_be_calculated(query, output, reading) else None
+
+
+def answers_yes_or_no(query: str, output: str, reading: Reading) -> bool:
+    """Return whether *output* answers such a question, from the passages or in a word."""
+    if not (begins_with_yes_or_no(output) and only_yes_or_no_is_asked(query)):
+        return False
+    asked = {word.stem for word in words(query, reading.passages.language)}
+    rest = words(without_yes_or_no(output), reading.passages.language)
+    adds_nothing = all(word.stem in asked for word in rest if word.content)
+    return adds_nothing or most_taken(reading) >= _TAKEN
 
 
 def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settled:
@@ -221,11 +221,20 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether the new figures of an answer may be calculated.
 
-    They are the differences that *query* asks for; or nothing is surely changed, and each results
-    from a figure of *query* and one of the query or the passages, the answer shows how, or calls
-    them a difference, or *query* asks for a sum.
+    They are the differences that *query* asks for, or several in the same proportion ("for eight
+    people"); or nothing is surely changed, and each results from a figure of *query* and one of the
+    query or the passages, the answer shows how, or calls them a difference, or *query* asks for a
+    sum.
     """
     in_language, known = reading.passages.language, reading.passages.index.keys()
+    changes = [change for claim in reading.claims for change in claim.changes]
+    pairs = [
+        [_figures(w.stem for w in words(text, in_language)) for text in (each.said, each.told)]
+        for each in changes
+    ]
+    factors = {round(a[0] / (b[0] or 1.0), 2) if a and b else None for a, b in pairs}
+    if len(changes) > 1 == len(factors) and None not in factors:
+        return True
     said_by_user = words(query[:MOST_QUERY_CHARS], in_language)
     asked = {word.stem for word in said_by_user if word.number and not is_ordinal(word)}
     said = {w.stem for claim in reading.claims for w in claim.aligned.tokens if w.number}
@@ -250,7 +259,7 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
         or pattern("calculates").search(query)
         or _CALCULATION.search(output)
     )
-    return bool(may_be) and not any(c.certain for claim in reading.claims for c in claim.changes)
+    return bool(may_be) and not any(change.certain for change in changes)
 
 
 def _figures(stems: Iterable[str]) -> list[float]:

@@ -28,7 +28,7 @@ from monitor.scoring.language import (
     language_of,
     words,
 )
-from monitor.scoring.local.conversation import follow
+from monitor.scoring.local.conversation import FOLLOW_UP_FEATURES, follow
 from monitor.scoring.local.logistic import (
     RESPONSE_FEATURES,
     Logistic,
@@ -46,11 +46,13 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
+    DOES_AT_LEAST,
     MEANING,
     RELEVANCE_FEATURES,
     UNCLEAR,
     Meaning,
     Settled,
+    answers_yes_or_no,
     by_shared_words,
     in_other_words,
     settle,
@@ -118,10 +120,11 @@ class LocalJudge:
         self._asked, self._asked_alone = (
             Logistic.by_kind(data[name], features)[""] for name in ("relevance", "relevance_alone")
         )
+        self._follow = Logistic.by_kind(data["follow_up"], FOLLOW_UP_FEATURES)[""]
         rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-22-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-23-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 
@@ -220,11 +223,12 @@ class LocalJudge:
         model = self._asked if len(reading.passages) else self._asked_alone
         meaning = None if self._meaning is None else self._meaning(query, output)
         found = by_shared_words(query, output, reading, model, meaning)
-        settled = settle(query, output, reading, found.relevance)
-        alone = settled or found
-        if interaction.history and (settled is None):
-            alone = follow(query, interaction.history, output, reading, alone) or alone
-        return alone
+        settled = settle(query, output, reading, found.relevance) or follow(
+            query, interaction.history, output, reading, self._follow
+        )
+        if settled is None and answers_yes_or_no(query, output, reading):
+            return Settled(max(found.relevance or 0.0, DOES_AT_LEAST), "It answers yes or no.")
+        return settled or found
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:
         """Return the support of claims, each by itself."""
