@@ -4,8 +4,8 @@ Measure the local scorer: python benchmarks/scoring.py FOLDER [--every N] [--emb
 One table of groundedness: every record scored by models that have not seen its document, again by
 models that have not seen any source of its family, and by the coefficients that ship, beside plain
 word overlap. FaithBench and the answers of modern models are never fitted. One of relevance, again
-with an embedding model if one is named, then
-what a sample costs and how long the scorer is. Probabilities are for traffic of which seven in ten
+with an embedding model if one is named, one of answers in conversations, then what a sample costs
+and how long the scorer is. Probabilities are for traffic of which seven in ten
 answers are good.
 """
 
@@ -30,6 +30,7 @@ from labelled import (
     fold,
     read_rows,
 )
+from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, f1_score
 
 import monitor.scoring
@@ -38,8 +39,9 @@ from monitor.models import Interaction
 from monitor.scoring.base import ClaimVerdict, Judgement
 from monitor.scoring.language import words
 from monitor.scoring.local import passages
+from monitor.scoring.local.conversation import FAILS, PASSES
 from monitor.scoring.local.logistic import probability
-from monitor.scoring.local.relevance import Meaning, settle
+from monitor.scoring.local.relevance import Meaning, judge_yes_or_no, settle
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, probability_cap
 from monitor.store.samples import soundness
 
@@ -85,10 +87,23 @@ def held_out_relevance(
                 if split(rows[i]) == held and bool(rows[i]["contexts"]) == with_passages:
                     scores[i] = probability(float(odds[i]))
     for i, row in enumerate(rows):  # and by the rules, which nothing is fitted for
-        found = settle(row["query"], row["output"], training.read_row(row), scores[i])
+        asked = row["query"], row["output"], training.read_row(row), scores[i]
+        found = settle(*asked) or judge_yes_or_no(*asked)
         if found is not None:  # what is skipped ranks at the pass line
             scores[i] = PASS_SCORE if found.relevance is None else found.relevance
     return scores
+
+
+def held_out_follow_ups(rows: Sequence[Row], values: NDArray[np.float64]) -> list[float]:
+    """Score every answer in a conversation by a model that has not seen its set."""
+    scores = np.zeros(len(rows))
+    sets = np.array([row["source"] for row in rows])
+    for held in sorted({*sets.tolist()}):
+        seen = np.flatnonzero(sets != held)
+        model = training.fit_follow_ups([rows[i] for i in seen], values[seen])
+        unseen = sets == held
+        scores[unseen] = [*map(probability, model.odds(values[unseen], [""] * unseen.sum()))]
+    return scores.tolist()
 
 
 def overlap(text: str, other: Sequence[str]) -> float:
@@ -241,6 +256,18 @@ def main(folder: Path, *, every: int = 1, embedding: str | None = None) -> None:
     parts = {name: [each[i] for i in kept] for name, each in parts.items()}
     good = [rows[i]["label"] for i in kept]
     print_table("Relevance", [rows[i] for i in kept], good, parts)
+    rows, values = training.read_follow_ups()
+    good = [row["label"] for row in rows]
+    unseen = held_out_follow_ups(rows, values)
+    words_shared = [overlap(row["query"], [row["output"]]) for row in rows]
+    print_table(
+        "Conversations, sets not seen", rows, good, {"overlap": words_shared, "sets": unseen}
+    )
+    for label, name in ((1, "right"), (0, "wrong")):
+        of = np.array(
+            [score for row, score in zip(rows, unseen, strict=True) if row["label"] == label]
+        )
+        print(f"{name} answers: {(of < FAILS).mean():.0%} fail, {(of >= PASSES).mean():.0%} pass")
     code = Path(monitor.scoring.__file__).parent
     shared = [code / name for name in ("language.py", "sentences.py")]
     counts = [

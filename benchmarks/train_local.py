@@ -50,7 +50,7 @@ FOLLOW_UPS = (
     *sorted((HERE.parent / "tests/golden").glob("*follow_ups.jsonl")),
     HERE.parent / "tests/golden/conversations.jsonl",
 )
-ANSWERS = {"right": 1.0} | dict.fromkeys(("wrong", "beside", "elsewhere", "false"), 0.0)
+ANSWERS = {"right": 1, "wrong": 0, "beside": 0, "elsewhere": 0, "false": 0}
 OUTPUT = HERE.parent / "monitor/scoring/local" / COEFFICIENTS
 #: Sources whose licence keeps them out of the shipped coefficients.
 NOT_FOR_TRAINING = frozenset({"faithbench"})
@@ -327,28 +327,32 @@ def fit_relevance(rows: Sequence[Row], values: Array) -> Fitted:
     return replace(fitted, lines={"": calibrate(odds, good, groups)[""]})
 
 
-def read_follow_ups(files: Sequence[Path] = FOLLOW_UPS) -> list[tuple[str, float, list[float]]]:
-    """Read conversations: their set, 1 for a right answer and 0 for a wrong one, its figures."""
-    found = []
+def read_follow_ups(files: Sequence[Path] = FOLLOW_UPS) -> tuple[list[Row], Array]:
+    """Read conversations: set and label (1 right, 0 wrong) of every answer, and their figures."""
+    rows: list[Row] = []
+    figures = []
     for path in files:
         for about in map(json.loads, path.read_text("utf-8").splitlines()):
             said = zip(("user", "assistant") * len(about["turns"]), about["turns"], strict=False)
             history = [Turn(role=role, content=text) for role, text in said]
             for case in about.get("cases", [about]):
-                for name in ANSWERS.keys() & case.keys():
+                for name in sorted(ANSWERS.keys() & case.keys()):
                     reading = read(case["query"], about["contexts"], case[name])
-                    figures = follow_up_features(case["query"], history, case[name], reading)
-                    if figures is not None:
-                        found.append((about.get("set", path.stem), ANSWERS[name], figures))
-    return found
+                    values = follow_up_features(case["query"], history, case[name], reading)
+                    if values is not None:
+                        label = {"source": about.get("set", path.stem), "label": ANSWERS[name]}
+                        rows.append({"query": case["query"], "output": case[name]} | label)
+                        figures.append(values)
+    return rows, np.array(figures)
 
 
-def fit_follow_ups(cases: Sequence[tuple[str, float, list[float]]]) -> Fitted:
+def fit_follow_ups(rows: Sequence[Row], values: Array) -> Fitted:
     """Fit the model of an answer in a conversation, where half of the answers are right."""
-    sources, good, figures = map(np.array, zip(*cases, strict=True))
-    groups = Groups(sources, np.full(len(cases), ""), np.ones(len(cases)))
-    fitted = fit(figures, good, groups, FOLLOW_UP_FEATURES, "follow_up")
-    lines = calibrate(fitted.odds(figures, groups.kinds.tolist()), good, groups, prior=0.5)
+    good = np.array([float(row["label"]) for row in rows])
+    sources = np.array([row["source"] for row in rows])
+    groups = Groups(sources, np.full(len(rows), ""), np.ones(len(rows)))
+    fitted = fit(values, good, groups, FOLLOW_UP_FEATURES, "follow_up")
+    lines = calibrate(fitted.odds(values, groups.kinds.tolist()), good, groups, prior=0.5)
     return replace(fitted, lines={"": lines[""]})
 
 
@@ -390,7 +394,7 @@ def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -
     by_meaning = load_coefficients()["by_meaning"]
     if embedding is not None:
         by_meaning = relevance_models(asked, Meaning(make_similarity(embedding)))
-    cases = read_follow_ups()
+    cases, figures = read_follow_ups()
     counts = {"groundedness": len(rows), "relevance": len(asked), "follow_up": len(cases)}
     coefficients = {
         "made_by": "benchmarks/train_local.py",
@@ -399,7 +403,7 @@ def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -
         "claim": model.claim.data(),
         "response": model.response.data(),
         **relevance_models(asked),
-        "follow_up": fit_follow_ups(cases).data(),
+        "follow_up": fit_follow_ups(cases, figures).data(),
         "by_meaning": by_meaning,
     }
     output.write_text(json.dumps(coefficients, indent=1) + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from monitor.format import percent
+from monitor.format import count, percent
 from monitor.models.interaction import Turn
 from monitor.scoring.language import language, light, words
 from monitor.scoring.local.logistic import Logistic, probability
@@ -26,16 +26,16 @@ from monitor.scoring.local.requests import asks_again, begins_with_yes_or_no, le
 
 #: All are shares in [0, 1], or yes (1) or no, but ``new_words``.
 FOLLOW_UP_FEATURES = (
-    "asked_there",  # of what the question names, in the sentence that the answer is taken from
-    "asked_nowhere",  # whether the passages have nothing of it
-    "other_item",  # whether that sentence has nothing of the item that the question points at
+    "asked_nowhere",  # whether the passages have nothing of what the question names
+    "other_item",  # whether the answer is from a sentence without the item the question points at
     "copied_elsewhere",  # of a claim, in a sentence with less of the question than the best one
     "new_words",  # log of the words that the answer has from passages and no turn had before
     "new_there",  # of these, in the sentence with most of the question and the turns before
     "old_numbers",  # of the answer's numbers, in earlier answers
     "repeated",  # of the answer before, in this one
 )
-_FAILS, _PASSES = 0.15, 0.55  # probabilities between which relevance is skipped
+#: Probabilities between which relevance is skipped.
+FAILS, PASSES = 0.15, 0.55
 _TURNS_BACK, _MOST_CHARS, _MOST_CLAIMS = 6, 4_000, 20  # of a turn, an answer: bounds on time
 _ADDS = 0.3  # share that a second sentence must add, to count
 _GOES_ON = pattern("goes_on_about", r"\s*(?:{})\b")  # "It costs 5 euros."
@@ -62,10 +62,15 @@ def follow(
     values = follow_up_features(query, turns, output, reading)
     if values is None:
         return None if begins_with_yes_or_no(output) else UNCLEAR
-    score, there = probability(model.log_odds(values)), percent(values[0], 0)
-    reason = f"The sentence that it is from has {there} of what the question names"
-    reason += f"; {percent(values[5], 0)} of its new words are in the nearest one."
-    return UNCLEAR if _FAILS <= score < _PASSES else Settled(score, reason)
+    if FAILS <= (score := probability(model.log_odds(values))) < PASSES:
+        return UNCLEAR
+    figures = dict(zip(FOLLOW_UP_FEATURES, values, strict=True))
+    new = count(round(math.expm1(figures["new_words"])), "new word")
+    there = percent(figures["new_there"], 0)
+    return Settled(
+        score,
+        f"It has {new} from the passages; {there} are in the sentence nearest to the question.",
+    )
 
 
 def follow_up_features(
@@ -89,7 +94,6 @@ def follow_up_features(
     before, answered = Keys().union(*by_user), Keys().union(*answers)
     held, of_item = _held(passages, own), _held(passages, item)
     there, best = max(held[number] for number in sources), max(held.values(), default=0)
-    total = sum(round(_FINE * passages.tells(stem)) for stem in own if passages.holders(stem))
     copied = max(claim.aligned.shares[1] for claim in reading.claims[:_MOST_CLAIMS])
     for number, part in _held(passages, before - own).items():
         held[number] += round(_BEFORE * part)
@@ -102,10 +106,9 @@ def follow_up_features(
     )
     last = answers[-1] if answers else Keys()
     return [
-        there / total if total else 0.5,
-        float(not total),
+        float(not best),
         float(bool(of_item) and of_item.keys().isdisjoint(sources)),
-        (1.0 - there / best) * copied if total else 0.0,
+        (1.0 - there / best) * copied if best else 0.0,
         math.log1p(len(new)),
         len(new & nearest) / max(len(new), 1),
         len(numbers & told) / max(len(numbers), 1),

@@ -99,14 +99,18 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
     return CALCULATED if may_be_calculated(query, output, reading) else None
 
 
-def answers_yes_or_no(query: str, output: str, reading: Reading) -> bool:
-    """Return whether *output* answers such a question, from the passages or in a word."""
+def judge_yes_or_no(
+    query: str, output: str, reading: Reading, relevance: float | None
+) -> Settled | None:
+    """Judge an answer to such a question, from the passages or in a word; None for all others."""
     if not (begins_with_yes_or_no(output) and only_yes_or_no_is_asked(query)):
-        return False
+        return None
     asked = {word.stem for word in words(query, reading.passages.language)}
     rest = words(without_yes_or_no(output), reading.passages.language)
     adds_nothing = all(word.stem in asked for word in rest if word.content)
-    return adds_nothing or most_taken(reading) >= _TAKEN
+    if not (adds_nothing or most_taken(reading) >= _TAKEN):
+        return None
+    return Settled(max(relevance or 0.0, DOES_AT_LEAST), "It answers yes or no.")
 
 
 def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settled:

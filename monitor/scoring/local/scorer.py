@@ -46,15 +46,14 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
-    DOES_AT_LEAST,
     MEANING,
     RELEVANCE_FEATURES,
     UNCLEAR,
     Meaning,
     Settled,
-    answers_yes_or_no,
     by_shared_words,
     in_other_words,
+    judge_yes_or_no,
     settle,
 )
 from monitor.scoring.local.requests import (
@@ -223,12 +222,12 @@ class LocalJudge:
         model = self._asked if len(reading.passages) else self._asked_alone
         meaning = None if self._meaning is None else self._meaning(query, output)
         found = by_shared_words(query, output, reading, model, meaning)
-        settled = settle(query, output, reading, found.relevance) or follow(
-            query, interaction.history, output, reading, self._follow
+        return (
+            settle(query, output, reading, found.relevance)
+            or follow(query, interaction.history, output, reading, self._follow)
+            or judge_yes_or_no(query, output, reading, found.relevance)
+            or found
         )
-        if settled is None and answers_yes_or_no(query, output, reading):
-            return Settled(max(found.relevance or 0.0, DOES_AT_LEAST), "It answers yes or no.")
-        return settled or found
 
     def _supports(self, claims: Sequence[ReadClaim], kind: str = "text") -> list[float]:
         """Return the support of claims, each by itself."""
