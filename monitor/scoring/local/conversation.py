@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from monitor.format import count, percent
 from monitor.models.interaction import Turn
 from monitor.scoring.language import language, light, words
 from monitor.scoring.local.logistic import Logistic, probability
@@ -34,6 +33,14 @@ FOLLOW_UP_FEATURES = (
     "old_numbers",  # of the answer's numbers, in earlier answers
     "repeated",  # of the answer before, in this one
 )
+_FOR = "It takes up what the conversation is about."
+#: How a low relevance is explained, by the figure that speaks most against the answer.
+_AGAINST = {
+    "asked_nowhere": "The passages have nothing of what is asked.",
+    "other_item": "It is about another item than the one that is asked about.",
+    "copied_elsewhere": "It is from another sentence than the one about what is asked.",
+    "old_numbers": "It has the numbers of an earlier answer, and little that is new.",
+}
 #: Probabilities between which relevance is skipped.
 FAILS, PASSES = 0.15, 0.55
 _TURNS_BACK, _MOST_CHARS, _MOST_CLAIMS = 6, 4_000, 20  # of a turn, an answer: bounds on time
@@ -64,13 +71,12 @@ def follow(
         return None if begins_with_yes_or_no(output) else UNCLEAR
     if FAILS <= (score := probability(model.log_odds(values))) < PASSES:
         return UNCLEAR
-    figures = dict(zip(FOLLOW_UP_FEATURES, values, strict=True))
-    new = count(round(math.expm1(figures["new_words"])), "new word")
-    there = percent(figures["new_there"], 0)
-    return Settled(
-        score,
-        f"It has {new} from the passages; {there} are in the sentence nearest to the question.",
-    )
+    parts = {
+        name: weight * value
+        for name, value, (weight, *_) in zip(FOLLOW_UP_FEATURES, values, model.terms, strict=True)
+    }
+    reason = _AGAINST[min(_AGAINST, key=parts.__getitem__)] if score < FAILS else _FOR
+    return Settled(score, reason)
 
 
 def follow_up_features(

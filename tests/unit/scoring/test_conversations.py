@@ -276,3 +276,17 @@ def test_answer_in_words_of_its_own_is_not_called_off_topic():
 def test_instruction_about_the_answer_before_is_not_failed_for_repeating_it(query, output):
     said = ["Write a note about the kayak.", "The kayak costs 18 euros an hour."]
     assert verdict(query, output, said, TRIP) != "fail"
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "reason"),
+    [
+        ("And the tower, how high is that?", "It was finished in 1961.", "another sentence"),
+        ("And what happened next?", "In 1961.", "the numbers of an earlier answer"),
+    ],
+)
+def test_low_relevance_in_a_conversation_says_why(query, output, reason):
+    said = turns("When was the wall finished?", "The wall was finished in 1961.")
+    record = {"query": query, "contexts": WALL, "output": output, "history": said}
+    [[found]] = evaluate([record], ["relevance"])
+    assert reason in found.explanation
