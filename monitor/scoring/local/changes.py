@@ -57,6 +57,8 @@ THROUGH = listed("towards") | {stem("through"), stem("thru")}
 _EXCHANGED = frozenset[str]().union(*EXCLUDED.values())
 _UNTIL = frozenset(map(stem, ("until", "till", "before", "except", "unless")))
 _NOT_DONE = re.compile(r"\b(?:is|are|was|were)(?: not|n't) \w+ed\W*$", re.IGNORECASE)
+#: "It costs 5 euros."
+GOES_ON = pattern("goes_on_about", r"\s*(?:{})\b")
 _NEGATIONS = listed("negations")
 _DENYING = ("un", "in", "im", "non", "ir", "dis")
 
@@ -142,6 +144,13 @@ def _can_be_exchanged(aligned: Aligned, n: int) -> bool:
     if said.capital and said.stem in passages.index and share < _COPIED_WHOLLY:
         return False
     best = passages.stems[aligned.evidence[0]]
+    unit = [word.stem for word in aligned.tokens[n : n + 2]]
+    if (
+        said.number
+        and GOES_ON.match(aligned.text)  # "It costs 9 euros." does not say of what
+        and any((*unit,) in passages.pairs(number) for number in passages.holders(said.stem))
+    ):
+        return False
     missing = aligned.weights.keys() - best - {said.stem}
     figures = [word for word in aligned.tokens if word.number or word is said]
     least = _TELLS * aligned.share(figures)

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from monitor.models.interaction import Turn
 from monitor.scoring.language import language, light, words
+from monitor.scoring.local.changes import GOES_ON
 from monitor.scoring.local.logistic import Logistic, probability
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import Reading
@@ -45,7 +46,6 @@ _AGAINST = {
 FAILS, PASSES = 0.15, 0.55
 _TURNS_BACK, _MOST_CHARS, _MOST_CLAIMS = 6, 4_000, 20  # of a turn, an answer: bounds on time
 _ADDS = 0.3  # share that a second sentence must add, to count
-_GOES_ON = pattern("goes_on_about", r"\s*(?:{})\b")  # "It costs 5 euros."
 _BEFORE = 0.5  # weight of a word of the turns before; one of the question weighs 1
 _FINE = 1_000  # steps of what a word tells, so that equal sums are equal
 _LINE = re.compile(r"^[^\S\n]*(?:[-*•–]|\(?\d{1,2}[.)])[^\S\n]+(\S.*)$", re.MULTILINE)
@@ -150,7 +150,7 @@ def _held(passages: Passages, stems: Iterable[str]) -> Counter[int]:
     for stem in stems:
         held.update(dict.fromkeys(passages.holders(stem), round(_FINE * passages.tells(stem))))
     for number, ((of, _), (following, text)) in enumerate(pairwise(passages.sentences)):
-        if held[number] and of == following and _GOES_ON.match(text):
+        if held[number] and of == following and GOES_ON.match(text):
             held[number + 1] = max(held[number], held[number + 1])
     return held
 

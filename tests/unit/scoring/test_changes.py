@@ -535,3 +535,12 @@ def test_denial_that_a_longer_sentence_states_as_well_is_no_change():
     passages = ["The refund takes five days.", "The refund does not take five days."]
     [found] = read("", passages, "The refund does not take five days.").claims
     assert found.changes == ()
+
+
+def test_figure_of_another_sentence_is_none_of_it_where_the_claim_names_no_subject():
+    passages = ["The basic plan costs 5 euros a month.", "The premium plan is 9 euros a month."]
+    said = make_interaction(
+        query="How much is the premium plan?", contexts=passages, output="It costs 9 euros a month."
+    )
+    [claim] = LocalJudge().judge(said).claims
+    assert claim.verdict is ClaimVerdict.SUPPORTED
