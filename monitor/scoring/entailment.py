@@ -34,7 +34,7 @@ from monitor.scoring.sentences import MOST_SENTENCES, is_checkable, split_senten
 
 #: A claim is compared with no more passages than this: the time is bounded.
 MOST_PASSAGES = 20
-_MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)")
+_MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)|[¹²³⁰⁴-⁹]+")
 _WORD = re.compile(r"\w+")
 logger = logging.getLogger("groundwatch.stream")
 _SHORT = 3  # content words; the local scorer is calibrated on longer statements

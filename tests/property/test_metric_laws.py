@@ -13,7 +13,8 @@ from monitor.scoring.measures import (
     weighted_average,
     weighted_mean,
 )
-from monitor.scoring.metrics import METRICS, citations, retrieval
+from monitor.scoring.metrics import METRICS, retrieval
+from monitor.scoring.metrics.marks import cited_claims
 from monitor.scoring.registry import make_scorer
 from monitor.scoring.sentences import split_sentences
 from monitor.settings import Settings
@@ -134,7 +135,7 @@ def test_citation_quality_is_between_zero_and_one(support, mark, expected):
 @settings(max_examples=60)
 @given(st.text("ab1 .[],;\n", max_size=60))
 def test_parsed_citation_marks_are_removed_from_their_claim(text):
-    for claim in citations.cited_claims(text):
+    for claim in cited_claims(text):
         assert not any(f"[{each}]" in claim.text for each in claim.cited)
         assert not set("[],; ") & set("".join(claim.cited))
 

@@ -1,10 +1,4 @@
-"""
-Citations in the answer, checked against the passages that they name.
-
-Read are ``[1]``, ``[1, 2]``, ``[1-3]``, ``[1][2]``, ``[^1]``, ``【1】``, ``[id]``, ``[Source 1]``,
-"(Smith, 2020, p. 4; Lee, 2021)" and "Smith (2020)"; links, footnotes, lists of sources, ``[sic]``
-and the indices of code are not citations.
-"""
+"""Citations in the answer, checked against the passages that they name."""
 
 from __future__ import annotations
 
@@ -12,8 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import wraps
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -28,115 +21,13 @@ from monitor.scoring.declaration import (
 )
 from monitor.scoring.entailment import MOST_PASSAGES, Entailment, local_version
 from monitor.scoring.measures import share, weighted_mean
+from monitor.scoring.metrics.marks import AUTHOR, AUTHOR_SAYS, CitedClaim, cited_claims
 from monitor.scoring.metrics.retrieval import passage_ids
-from monitor.scoring.sentences import MOST_SENTENCES, SOURCES, split_sentences
+from monitor.scoring.sentences import MOST_SENTENCES
 
 #: Above this entailment a citation is correct, above the second one partially.
 STRONG, PARTIAL = 0.8, 0.5
 _PARTIAL_SCORE = 0.7
-_MOST_MARKS = 20
-_LONGEST_NAME = 60  # characters of the name of a variable before its index
-_HIDDEN = "\ue000"  #: stands for a bracket in code
-_WORD_BEFORE = r"(?i:citation|source|document|doc|passage|context|reference|ref)[:#\s]\s*"
-_ID = rf"(?:{_WORD_BEFORE})?[\w.:/–-]{{1,100}}"
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-#: [1], [^1], [1, 2], [doc-a], 【4†source】; neither ](url) nor the text of a link follows.
-_MARK = re.compile(
-    rf"\[\^?\s*({_ID}(?:\s*[,;]\s*\^?{_ID})*)\s*\](?![(\[]\w*[:/])|【(\d{{1,3}})(?:[†:][^】]{{0,40}})?】"
-)
-_NAMES = r"([A-Z][\w'-]+)((?:,? (?:and|&) [A-Z][\w'-]+| et al\.?)?)"
-#: (Smith, 2020), (Smith and Lee 2020), (Smith et al., 2020a)
-_AUTHOR = re.compile(rf"\({_NAMES},? ((?:19|20)\d\d)[a-z]?\)")
-#: Where in a source, behind its year: ", p. 4"; ", pp. 4-5".
-_PLACE = re.compile(r"(?<=\d\d\d[\da-z]), ?(?:pp?|S|ch|sec)\.? ?\d[\d–-]{0,9}(?=[;)])")
-#: Smith (2020), Smith and Lee (2020)
-_AUTHOR_SAYS = re.compile(rf"(?<![\w'-]){_NAMES} \(((?:19|20)\d\d)[a-z]?\)")
-#: (Smith, 2020; Lee, 2021)
-_AUTHORS = re.compile(r"\(([^();]{3,60}\d[a-z]?(?:;[^();]{3,60}\d[a-z]?)+)\)")
-_RANGE = re.compile("([0-9]{1,2})[-–]([0-9]{1,2})")
-_YEAR = re.compile("(?:19|20)[0-9][0-9]")
-#: The text of a footnote, or the address of a link, below the answer.
-_DEFINITION = re.compile(
-    r"^[ \t]*(?:\[\^[^\][\n]{1,100}\]:|\[[^\][\n]{1,100}\]:\s*<?https?:).*$", re.MULTILINE
-)
-_LINKED_MARK = re.compile(r"\[(\[\^?[\w-]{1,100}\])\]\([^()\s]*\)")
-_AFTER_STOP = re.compile(
-    r"([.!?])((?:\s*(?:\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)))+)"
-)
-
-
-class CitedClaim(NamedTuple):
-    """A claim without its marks, and the ids that it cites."""
-
-    text: str
-    cited: tuple[str, ...]
-
-
-def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
-    """
-    Split an answer into claims with what they cite.
-
-    A mark belongs to the sentence it stands in, also right after its full stop. Words in
-    square brackets are a citation when they are one of *ids* or look like an id: "[sic]" does
-    not. Text in backticks is code, and cites nothing; footnotes and lists of sources state nothing.
-    """
-    shown = _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer)
-    shown = _PLACE.sub("", SOURCES.sub("\n", _DEFINITION.sub("", shown)))
-    shown = _AUTHORS.sub(
-        lambda mark: "".join(f"({each.strip()})" for each in mark[1].split(";")),
-        _LINKED_MARK.sub(r"\1", shown),
-    )
-    moved = _AFTER_STOP.sub(r"\2\1", shown)
-    return [_cited_claim(sentence, ids) for sentence in split_sentences(moved)]
-
-
-def _cited_claim(sentence: str, ids: Collection[str]) -> CitedClaim:
-    cited: dict[str, None] = {}
-    ends: set[int] = set()  #: of the marks taken
-
-    def take(mark: re.Match[str]) -> str:
-        if len(cited) >= _MOST_MARKS:
-            return mark[0]
-        parts = _named(mark[1] or mark[2], ids)
-        start = mark.start()
-        before = re.search(r"[\w)\]]+$", sentence[max(0, start - _LONGEST_NAME) : start])
-        after = sentence[mark.end() : mark.end() + 2]
-        # The index of a variable, such as ``rows[2].name`` or ``x_1[3]``; behind another index,
-        # or the text of a link, ``m[0][1]`` or ``[terms][1]``.
-        is_index = before and ("_" in before[0] or re.match(r"\.\w|\(|\s?=", after))
-        is_second = sentence[start - 1 : start] == "]" and start not in ends
-        if is_index or is_second or not parts:
-            return mark[0]
-        ends.add(mark.end())
-        cited.update(dict.fromkeys(parts))
-        return ""
-
-    def take_author(mark: re.Match[str]) -> str:
-        cited[mark[0][1:-1]] = None
-        return ""
-
-    text = " ".join(_AUTHOR.sub(take_author, _MARK.sub(take, sentence)).split())
-    # These stay in the claim: they are its subject.
-    cited.update((mark[0], None) for mark in islice(_AUTHOR_SAYS.finditer(text), _MOST_MARKS))
-    text = re.sub(r" ([.,;!?])", r"\1", text).replace(_HIDDEN, "[")
-    return CitedClaim(text, tuple(cited))
-
-
-def _named(mark: str, ids: Collection[str]) -> list[str]:
-    """Return the ids that stand between the brackets of a mark; none if it is not a citation."""
-    found: list[str] = []
-    for part in (each.lstrip("^") for each in re.split(r"\s*[,;]\s*", mark)):
-        name = part if part in ids else re.sub(rf"^{_WORD_BEFORE}", "", part)
-        between = None if name in ids else _RANGE.fullmatch(name)
-        if between is not None and 0 < int(between[1]) < int(between[2]):
-            found += map(str, range(int(between[1]), int(between[2]) + 1))
-        elif name in ids or not (
-            name == "0" or _YEAR.fullmatch(name) or re.search(r"[\d_:/.-]", name) is None
-        ):
-            found.append(name)
-        else:
-            return []
-    return found[:_MOST_MARKS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +56,8 @@ class CitedAnswer:
         for claim in cited_claims(interaction.output, ids)[:MOST_SENTENCES]:
             counted = []
             for mark in claim.cited:
-                says = _AUTHOR_SAYS.fullmatch(mark)
-                author = says or _AUTHOR.fullmatch(f"({mark})")
+                says = AUTHOR_SAYS.fullmatch(mark)
+                author = says or AUTHOR.fullmatch(f"({mark})")
                 if author is not None:
                     name, year = author[1].casefold(), author[3]
                     named = (n for n, head in enumerate(heads) if name in head and year in head)
@@ -214,7 +105,7 @@ class CitedAnswer:
 
 
 def _of_citations(
-    *, skips: tuple[str, ...] = (), version: str = "3", **declared: Any
+    *, skips: tuple[str, ...] = (), version: str = "4", **declared: Any
 ) -> Callable[[Callable[[CitedAnswer, Entailment, Interaction, Any], Finding]], JudgementMetric]:
     """Make a metric of what an answer cites, skipped where that is nothing."""
 
@@ -271,7 +162,7 @@ def citation_accuracy(
 
 
 @computed(
-    version="4",
+    version="5",
     formula="claims whose citations name the true passage / claims",
     requires=("output", "contexts", "expected.citations"),
     source="GRACE: grounded RAG with citations",
@@ -404,7 +295,7 @@ class Sources(NoParameters):
 
 @read(
     local_version,
-    version="3",
+    version="4",
     formula="claims with at least N citations / claims needing N sources",
     source="ours: citations over the graph of passages",
     skips=("no_claim_needs_several", "unsupported_text"),

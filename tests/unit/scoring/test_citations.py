@@ -9,7 +9,7 @@ from monitor.scoring.declaration import Answers, CriterionAnswer, compared_by
 from monitor.scoring.entailment import clear_cache, local_entailment
 from monitor.scoring.local.scorer import LocalJudge
 from monitor.scoring.metrics import METRICS
-from monitor.scoring.metrics.citations import cited_claims
+from monitor.scoring.metrics.marks import cited_claims
 from monitor.scoring.registry import make_scorer
 from monitor.settings import Settings
 from monitor.testing import make_interaction
@@ -119,7 +119,7 @@ def test_citation_metrics_carry_the_back_ends_version():
     found = scored("grounding_score", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
     back_end = found["grounding_score"].evaluator_version
     assert back_end.startswith("local-")
-    assert {found[name].evaluator_version for name in ENTAILING} == {f"{back_end}-3"}
+    assert {found[name].evaluator_version for name in ENTAILING} == {f"{back_end}-4"}
 
 
 @pytest.mark.parametrize(
@@ -184,31 +184,120 @@ def test_author_and_year_identify_a_passage(output, index, score):
     assert found.details["not_found"] == ("Brown" in output)
 
 
+NAMED = ("faq-3", "policy", "b")
+
+
 @pytest.mark.parametrize(
-    ("output", "cited"),
+    ("marks", "cited"),
     [
-        ("It is so [1-3].", ["1", "2", "3"]),
-        ("It is so [Source 2].", ["2"]),
-        ("It is so [citation:1].", ["1"]),
-        ("It is so [[1]](https://example.com/a).", ["1"]),
-        ("It is so (Smith et al., 2020; Lee, 2021).", ["Smith et al., 2020", "Lee, 2021"]),
+        ("[1]", "1"),
+        ("[1, 2]", "1 2"),
+        ("[1 and 2]", "1 2"),
+        ("[1–3]", "1 2 3"),
+        ("[1 - 3]", "1 2 3"),
+        ("[1]-[3]", "1 2 3"),
+        ("[1][2]", "1 2"),
+        ("[1], [2] and [3]", "1 2 3"),
+        ("[[1]]", "1"),
+        ("[[1]](https://example.com/a)", "1"),
+        ("[1](https://example.com/a)", "1"),
+        ("[^1]", "1"),
+        ("\\[1\\]", "1"),
+        ("【1】", "1"),
+        ("【4:0†source】", "4"),
+        ("<sup>1, 2</sup>", "1 2"),
+        ("[doc-a]", ""),
+        ("[faq-3]", "faq-3"),
+        ("[faq-9]", "faq-9"),
+        ("[Policy]", "policy"),
+        ("[policy](https://example.com/policy)", "policy"),
+        ("[Doc 2]", "2"),
+        ("[doc_2]", "2"),
+        ("[S2]", "2"),
+        ("[#2]", "2"),
+        ("[Ref. 2]", "2"),
+        ("[Quelle 2]", "2"),
+        ("[Sources: 1, 2]", "1 2"),
+        ("[citation:1]", "1"),
+        ("[source: faq-3]", "faq-3"),
+        ("(source: faq-3)", "faq-3"),
+        ("(see Passage 2)", "2"),
+        ("(see [2])", "2"),
+        ("[1, p. 4]", "1"),
+        ("[a.pdf, page 4]", "a.pdf"),
+        ("[sic]", ""),
+        ("[2020]", ""),
+        ("[12345]", ""),
+        ("[10:30]", ""),
+        ("[0.82, 0.98]", ""),
+        ("[0-5]", ""),
+        ("[ORDER_ID]", ""),
+        ("[EMAIL_1]", ""),
+        ("(1)", ""),
+        ("(source: our shop)", ""),
+        ("[terms](https://example.com/1)", ""),
+        ("[terms][1]", ""),
+        ("in the interval [1, 5]", ""),
+        ("with x = [1, 2]", ""),
+        ("in `rows[1]`", ""),
+        ("in rows[1].name", ""),
+        ("in arr[0]", ""),
+        ("in m[0][1]", ""),
+        ("in data[1] too", ""),
+        ("in data[1]", "1"),
+    ],
+)
+def test_mark_in_a_sentence_is_read_as_its_writer_means_it(marks, cited):
+    [claim] = cited_claims(f"It is said {marks}.", NAMED)
+    assert claim.cited == tuple(cited.split())
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("Refunds take five days¹. Shops open at nine.²", [("1",), ("2",)]),
+        ("Refunds take five days.¹² Shops open at nine¹⁻³.", [("1", "2"), ("1", "2", "3")]),
+        ("The room has 20 m², or 20 meters².", [()]),
+        ("Here sin²(x) + cos²(x) is 1, and 10² is 100.", [()]),
+        ("It is so. [1] And so is this.[2]", [("1",), ("2",)]),
+        ("**It is so.** [1]\n[2]", [("1", "2")]),
+        ("[1] It is so. [2] And so is this.", [("1",), ("2",)]),
+        ("- [1] It is so.\n- And so is this [2].", [("1",), ("2",)]),
+        ("It was [Smith et al., 2020; Lee, 2021].", [("Smith et al., 2020", "Lee, 2021")]),
+        ("It was (Smith, 2020) so.", [("Smith, 2020",)]),
+    ],
+)
+def test_mark_belongs_to_its_sentence(answer, cited):
+    assert [claim.cited for claim in cited_claims(answer, NAMED)] == cited
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
         ("It is so [^1].\n\n[^1]: Refund policy, page 2.", ["1"]),
+        ("It is so [1].\n\n[1]: Refund policy, page 2", ["1"]),
+        ("It is so [1].\n\n[1] Refund policy\n[2] Terms", ["1"]),
+        ("All is said¹.\n---\n¹ Refund policy", ["1"]),
+        ("It is so [1].\n\n[2] So is this.", ["1", "2"]),
         ("See [terms][1] for more.\n\n[1]: https://example.com/terms", []),
-        ("See [terms](https://example.com/1) for more.", []),
-        ("It was [sic] so in [2020].", []),
         ("It is so [1].\n\nSources:\n[1] policy.pdf\n[2] terms.pdf", ["1"]),
         (
             "It is so [1].\n\n## References\n\n- [1] Policy\n2. [^2] Terms\n\nSo is this [3].",
             ["1", "3"],
         ),
         ("It is so [1].\n**Quellen:**\n【2】 a.pdf", ["1"]),
+        ("It is so [1].\n\nSources: [1] Policy, [2] Terms", ["1"]),
         ("Sources: [1] and [2] say that it is so.", ["1", "2"]),
         ("Sources:\nIt is so [1].", ["1"]),
-        ("Read m[0][1] and arr[0].", []),
+        ("It is so. So is this.\nSource: [1]", ["1"]),
+        ("It is so.\nSources: [1], [2]", ["1", "2"]),
+        ("It is so. So is this.\nSources: [1], [2]", []),
     ],
 )
-def test_citations_are_distinguished_from_other_brackets(output, cited):
-    assert [mark for claim in cited_claims(output) for mark in claim.cited] == cited
+def test_notes_and_lists_of_sources_below_an_answer_are_no_claims(answer, cited):
+    claims = cited_claims(answer, NAMED)
+    assert [mark for claim in claims for mark in claim.cited] == cited
+    assert not any("olicy" in claim.text or "Source:" in claim.text for claim in claims)
 
 
 def test_list_of_sources_takes_no_point_from_a_right_answer():

@@ -334,11 +334,11 @@ def test_needs_of_a_score_of_many_parts_are_all_named(choose, tmp_path):
 @pytest.mark.parametrize(
     ("judge", "version"),
     [
-        ("judge-x@1-v4p8", f"judge-x@1-v4p8+{local_version()}-3"),
-        ("judge-local-llama@1-v4p8", f"judge-local-llama@1-v4p8+{local_version()}-3"),
-        ("nli-x-0.5+local-21-abc", "nli-x-0.5+local-21-abc-3"),
-        ("local-21-abc", "local-21-abc-3"),
-        ("cascade-judge-x@1-abc", "cascade-judge-x@1-abc-3"),
+        ("judge-x@1-v4p8", f"judge-x@1-v4p8+{local_version()}-4"),
+        ("judge-local-llama@1-v4p8", f"judge-local-llama@1-v4p8+{local_version()}-4"),
+        ("nli-x-0.5+local-21-abc", "nli-x-0.5+local-21-abc-4"),
+        ("local-21-abc", "local-21-abc-4"),
+        ("cascade-judge-x@1-abc", "cascade-judge-x@1-abc-4"),
     ],
 )
 def test_version_of_the_local_scorer_is_carried_once(judge, version):
