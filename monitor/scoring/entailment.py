@@ -87,9 +87,11 @@ class Entailment:
         if claim.by_passage:
             return claim.by_passage[passage]
         quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
-        if claim.context_index == passage or quoted:
+        sure = claim.verdict is ClaimVerdict.SUPPORTED
+        if sure and (claim.context_index == passage or quoted):
             return claim.support
-        # All statements at once: the answer for the next one is then cached.
+        # All statements at once: the answer for the next one is then cached. An undecided one is
+        # read again, without its marks.
         place = self._supported.index(self._statements[statement])
         return supports(self._texts[passage], self._supported)[place]
 

@@ -63,7 +63,13 @@ def test_denied_or_foreign_statement_is_supported_by_no_citation(passage, statem
     assert found["citation_quality"].score == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("mark", ["[1]", "[policy]", "[^1]", "【1】", "(Policy, 2020)"])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *("[1]", "[policy]", "[^1]", "【1】", "(Policy, 2020)"),
+        *("¹", "<sup>1</sup>", "[1, p. 4]", "(see Passage 1)"),
+    ],
+)
 def test_copied_statement_is_supported_by_the_passage_it_cites(mark):
     dated = [PASSAGES[0] | {"year": 2020}, PASSAGES[1]]
     found = scored(*ENTAILING, contexts=dated, output=f"{RIGHT} {mark}.")
