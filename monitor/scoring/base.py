@@ -39,6 +39,7 @@ class Claim:
     evidence: str | None = None
     context_index: int | None = None
     reason: str = ""
+    sentence: str = ""  #: of the output, where the text is in a judge's own words
     by_passage: tuple[float, ...] = ()  #: the support by each alone, where a judge knows that
 
 

@@ -30,10 +30,17 @@ from monitor.scoring.language import words
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import read_claim
 from monitor.scoring.local.scorer import LocalJudge
-from monitor.scoring.sentences import MOST_SENTENCES, is_checkable, split_sentences
+from monitor.scoring.sentences import (
+    MOST_SENTENCES,
+    is_checkable,
+    split_sentences,
+    split_statements,
+)
 
 #: A claim is compared with no more passages than this: the time is bounded.
 MOST_PASSAGES = 20
+#: Above this support a statement is surely supported.
+STRONG = 0.8
 _MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)|[¹²³⁰⁴-⁹]+")
 _WORD = re.compile(r"\w+")
 logger = logging.getLogger("groundwatch.stream")
@@ -42,15 +49,18 @@ _SHORT = 3  # content words; the local scorer is calibrated on longer statements
 
 #: Verdicts on claims that a passage may support, as far as it does.
 _CARRIED = frozenset({ClaimVerdict.SUPPORTED, ClaimVerdict.UNDECIDED})
+#: Of what says nothing that a passage could support, whether it should or not.
+_STATES_NOTHING = frozenset({ClaimVerdict.NO_CLAIM, ClaimVerdict.WRONG_REFUSAL})
 
 
 class Entailment:
     """
     The support for each statement of one answer by each passage, in [0, 1].
 
-    A statement that the judgement does not call supported has support 0 by every passage: one
-    that the passages contradict is not supported by the words that it shares with them.
-    *statements* are parts of the answer without marks, of which the first 200 count.
+    A statement is supported as far as all that it says is: one that the passages contradict is not
+    supported by the words that it shares with them. Of several passages together, each supports
+    it that supports a part. *statements* are parts of the answer without marks, of which the
+    first 200 count.
     """
 
     def __init__(
@@ -58,48 +68,82 @@ class Entailment:
     ) -> None:
         self._texts = list(passages)
         self._passages = [f" {_bare(text)} " for text in passages]
-        self._statements = tuple(statements[:MOST_SENTENCES])
-        by_text = {_bare(each.text): each for each in judgement.claims}
-        self._claims: list[Claim | None] = []  #: by statement
-        for each in map(_bare, self._statements):
-            if each in by_text or not each:
-                self._claims.append(by_text.get(each))
-                continue
-            check_cpu()
-            near = [
-                claim
-                for text, claim in by_text.items()
-                if text and (f" {text} " in f" {each} " or f" {each} " in f" {text} ")
-            ]
-            # Of several claims within or around a statement the least supported.
-            self._claims.append(min(near, key=lambda claim: claim.support, default=None))
-        self._supported = tuple(
-            text
-            for text, claim in zip(self._statements, self._claims, strict=True)
-            if claim is not None and claim.verdict in _CARRIED
+        claims: dict[str, list[Claim]] = {}
+        for each in judgement.claims:
+            claims.setdefault(_bare(each.sentence or each.text), []).append(each)
+        #: By statement, its parts with the claims that were judged.
+        self._parts: list[list[tuple[str, Claim]]] = []
+        for statement in statements[:MOST_SENTENCES]:
+            bare = _bare(statement)
+            if (found := claims.get(bare)) is None and bare:
+                check_cpu()
+                found = [
+                    claim
+                    for text, several in claims.items()
+                    if text and (f" {text} " in f" {bare} " or f" {bare} " in f" {text} ")
+                    for claim in several
+                ]
+            found = [each for each in found or () if each.verdict not in _STATES_NOTHING]
+            # One is read without its marks; more are in the judge's words.
+            texts = [statement] if len(found) == 1 else [_MARKS.sub("", c.text) for c in found]
+            self._parts.append(
+                [
+                    (part, claim)
+                    for text, claim in zip(texts, found, strict=True)
+                    for part in split_statements(text)
+                ]
+            )
+        self._carried = tuple(
+            dict.fromkeys(
+                text for parts in self._parts for text, each in parts if each.verdict in _CARRIED
+            )
         )
+        self._by_words: dict[int, dict[str, float]] = {}
 
-    def support(self, statement: int, passage: int) -> float:
-        """Return the support of a statement by a passage, both by their index."""
-        claim = self._claims[statement] if statement < len(self._claims) else None
-        if claim is None or claim.verdict not in _CARRIED:
+    def is_judged(self, statement: int) -> bool:
+        """Return whether a statement says something that was judged."""
+        return statement < len(self._parts) and bool(self._parts[statement])
+
+    def support(self, statement: int, passage: int, among: Iterable[int] = ()) -> float:
+        """
+        Return the support of a statement by a passage, both by their index.
+
+        It is the most that the passage supports of the statement, and no more than the passages
+        *among* which it is support of all of it, together.
+        """
+        if not self.is_judged(statement):
             return 0.0
+        parts, together = self._parts[statement], {passage, *among}
+        if any(claim.verdict not in _CARRIED for _, claim in parts):
+            return 0.0
+        all_of_it = min(max(self._of_part(part, each) for each in together) for part in parts)
+        return min(all_of_it, max(self._of_part(part, passage) for part in parts))
+
+    def _of_part(self, part: tuple[str, Claim], passage: int) -> float:
+        text, claim = part
         if claim.by_passage:
             return claim.by_passage[passage]
         quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
         sure = claim.verdict is ClaimVerdict.SUPPORTED
         if sure and (claim.context_index == passage or quoted):
             return claim.support
-        # All statements at once: the answer for the next one is then cached. An undecided one is
-        # read again, without its marks.
-        place = self._supported.index(self._statements[statement])
-        return supports(self._texts[passage], self._supported)[place]
+        # An undecided one is read again, without its marks.
+        if passage not in self._by_words:
+            found = supports(self._texts[passage], self._carried)
+            self._by_words[passage] = dict(zip(self._carried, found, strict=True))
+        return self._by_words[passage][text]
+
+    def supporting(self, statement: int, least: float) -> list[int]:
+        """Return those of the first passages that, with the others, support a statement."""
+        first = range(len(self._texts))[:MOST_PASSAGES]
+        return [n for n in first if self.support(statement, n, first) >= least]
 
     def best(self, statement: int) -> list[int]:
-        """Return those of the first passages that support a statement most, if any does."""
-        found = [self.support(statement, n) for n in range(len(self._texts))[:MOST_PASSAGES]]
-        best = max(found, default=0.0)
-        return [n for n, value in enumerate(found) if value == best > 0]
+        """Return those of the first passages that support a statement most, or surely."""
+        first = range(len(self._texts))[:MOST_PASSAGES]
+        found = [self.support(statement, n, first) for n in first]
+        line = min(STRONG, max(found, default=0.0))
+        return [n for n, value in enumerate(found) if value >= line > 0]
 
 
 def supports(premise: str, hypotheses: tuple[str, ...]) -> tuple[float, ...]:

@@ -450,4 +450,5 @@ def _claim(text: str, row: VerdictRow, passages: Quotable) -> Claim:
         evidence=storable(quote, _MAX_QUOTE_CHARS) if index is not None else None,
         context_index=index,
         reason=reason,
+        sentence=text,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -19,14 +19,13 @@ from monitor.scoring.declaration import (
     computed,
     read,
 )
-from monitor.scoring.entailment import MOST_PASSAGES, Entailment, local_version
+from monitor.scoring.entailment import STRONG, Entailment, local_version
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.marks import AUTHOR, AUTHOR_SAYS, CitedClaim, cited_claims
 from monitor.scoring.metrics.retrieval import passage_ids
 from monitor.scoring.sentences import MOST_SENTENCES
 
-#: Above this entailment a citation is correct, above the second one partially.
-STRONG, PARTIAL = 0.8, 0.5
+PARTIAL = 0.5  #: above this entailment a citation is partially correct
 _PARTIAL_SCORE = 0.7
 
 
@@ -75,14 +74,34 @@ class CitedAnswer:
         """Whether any claim cites anything."""
         return any(claim.cited for claim in self.claims)
 
+    def where(self, is_judged: Callable[[int], bool]) -> CitedAnswer:
+        """
+        Return it without the passages cited where nothing was judged, as in "See [1] for more.".
+
+        A mark that leads to no passage stays.
+        """
+        claims = [
+            claim
+            if is_judged(n)
+            else CitedClaim(claim.text, tuple(m for m in claim.cited if self.passage_of[m] is None))
+            for n, claim in enumerate(self.claims)
+        ]
+        return replace(self, claims=claims)
+
     def passages_of(self, claim: CitedClaim) -> list[int | None]:
         """Return the passage of each citation of a claim, by its index."""
         return [self.passage_of[mark] for mark in claim.cited]
 
-    def named_by(self, claim: CitedClaim) -> dict[str, int | None]:
-        """Return the passages that a claim cites by their id; None by a mark that leads to none."""
-        found = zip(claim.cited, self.passages_of(claim), strict=True)
-        return {mark if n is None else self.ids[n]: n for mark, n in found}
+    def supports(self, entailment: Entailment, claim: int) -> list[float | None]:
+        """Return the support of a claim by each passage that it cites; None where none is there."""
+        cited = self.passages_of(self.claims[claim])
+        among = {each for each in cited if each is not None}
+        return [None if n is None else entailment.support(claim, n, among) for n in cited]
+
+    def name_of(self, mark: str) -> str:
+        """Return the id of the passage that a mark names; the mark where it leads to none."""
+        passage = self.passage_of[mark]
+        return mark if passage is None else self.ids[passage]
 
     def truth(self, interaction: Interaction) -> list[int | None]:
         """
@@ -115,11 +134,13 @@ def _of_citations(
         @wraps(function)
         def evaluate(judgement: Judgement, interaction: Interaction, p: Any) -> Finding:
             answer = CitedAnswer.of(interaction)
+            if answer.has_citations and not judgement.readable:
+                return Finding(skipped="unsupported_text")
+            entailment = answer.entailment(judgement, interaction)
+            answer = answer.where(entailment.is_judged)
             if not answer.has_citations:
                 return Finding(skipped="no_citation")
-            if not judgement.readable:
-                return Finding(skipped="unsupported_text")
-            return function(answer, answer.entailment(judgement, interaction), interaction, p)
+            return function(answer, entailment, interaction, p)
 
         skipped = ("no_citation", "unsupported_text", *skips)
         return read(local_version, skips=skipped, version=version, **declared)(evaluate)
@@ -136,9 +157,7 @@ def citation_accuracy(
 ) -> Finding:
     """Share of the citations whose passage carries what is said."""
     found = [
-        None if passage is None else entailment.support(claim, passage)
-        for claim, cited in enumerate(answer.claims)
-        for passage in answer.passages_of(cited)
+        each for claim in range(len(answer.claims)) for each in answer.supports(entailment, claim)
     ]
     lost, values = found.count(None), [each or 0.0 for each in found]
     verdicts = [1.0 if v > STRONG else _PARTIAL_SCORE * (v > PARTIAL) for v in values]
@@ -201,10 +220,10 @@ def citation_quality(
     for n, claim in enumerate(answer.claims):
         expected = truth[n] if n < len(truth) else None
         right = entailment.best(n) if claim.cited and expected is None else [expected]
-        for passage in answer.passages_of(claim):
-            support = 0.0 if passage is None else entailment.support(n, passage)
+        supports = answer.supports(entailment, n)
+        for passage, support in zip(answer.passages_of(claim), supports, strict=True):
             exists = passage is not None
-            found.append((exists, exists and passage in right, support))
+            found.append((exists, exists and passage in right, support or 0.0))
     exist, accurate, grounded = zip(*found, strict=True)
     return Finding(
         score=weighted_mean([0.4 * e + 0.3 * a + 0.3 * g for e, a, g in found]),
@@ -234,8 +253,10 @@ def citation_precision(
     """Share of the cited passages that support a claim that cites them."""
     supports: dict[str, bool] = {}
     for n, claim in enumerate(answer.claims):
-        for name, passage in answer.named_by(claim).items():
-            carries = passage is not None and entailment.support(n, passage) >= p.threshold
+        found = zip(claim.cited, answer.supports(entailment, n), strict=True)
+        for mark, support in found:
+            name = answer.name_of(mark)
+            carries = (support or 0.0) >= p.threshold
             supports[name] = supports.get(name, False) or carries
     right = [name for name, carries in supports.items() if carries]
     verbs = "supports a claim that cites it", "support a claim that cites them"
@@ -262,20 +283,17 @@ def citation_completeness(
     A passage supports if it carries any claim that cites something.
     """
     citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
-    cited = {name for claim in answer.claims for name in answer.named_by(claim)}
-    supporting = dict.fromkeys(
-        each
-        for passage, each in enumerate(answer.ids[:MOST_PASSAGES])
-        if any(entailment.support(claim, passage) >= p.threshold for claim in citing)
-    )
+    cited = {answer.name_of(mark) for claim in answer.claims for mark in claim.cited}
+    found = {n for claim in citing for n in entailment.supporting(claim, p.threshold)}
+    supporting = dict.fromkeys(answer.ids[n] for n in sorted(found))
     details: dict[str, Any] = {"cited": sorted(cited), "supporting": sorted(supporting)}
     if not supporting:
         return Finding(skipped="nothing_supports", details=details)
-    found = [each for each in supporting if each in cited]
+    right = [each for each in supporting if each in cited]
     return Finding(
-        score=share(len(found), len(supporting)),
-        explanation=f"{part_of(len(found), len(supporting), 'supporting passage')} cited"
-        f"{_others(supporting, found)}.",
+        score=share(len(right), len(supporting)),
+        explanation=f"{part_of(len(right), len(supporting), 'supporting passage')} cited"
+        f"{_others(supporting, right)}.",
         details=details,
     )
 
@@ -313,15 +331,13 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     answer = CitedAnswer.of(interaction)
     expected = (interaction.expected or {}).get("sources_needed") or []
     entailment = answer.entailment(judgement, interaction)
-    passages = range(len(answer.ids))[:MOST_PASSAGES]
     covered: list[bool] = []
     short = ""  #: the first claim with too few
     for n, claim in enumerate(answer.claims):
         if n < len(expected):
             needed = int(expected[n])
         else:
-            supporting = sum(entailment.support(n, each) >= p.threshold for each in passages)
-            needed = min(p.least, supporting)
+            needed = min(p.least, len(entailment.supporting(n, p.threshold)))
         if needed >= p.least:
             covered.append(len(claim.cited) >= needed)
             if not covered[-1] and not short:

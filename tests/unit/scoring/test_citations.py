@@ -98,6 +98,38 @@ def test_cited_passage_has_to_support_a_claim_that_cites_it(output, score, suppo
     assert (found.score, found.metadata["supporting"]) == (score, supporting)
 
 
+@pytest.mark.parametrize(
+    ("output", "right"),
+    [
+        (f"Our shops are open from 9 to 18 on weekdays [2] and {RIGHT.lower()} [1].", 1.0),
+        (f"Our shops are open from 9 to 18 on weekdays and {RIGHT.lower()} [1][2].", 1.0),
+        (f"Our shops are open from 9 to 18 on weekdays and {RIGHT.lower()} [1][2][3].", 2 / 3),
+        (f"Our shops are open from 9 to 18 on weekdays and {RIGHT.lower()} [3].", 0.0),
+    ],
+)
+def test_passages_that_each_support_a_part_of_a_sentence_are_both_right(output, right):
+    contexts = [*PASSAGES, "Cats sleep a lot."]
+    found = scored(*ENTAILING, contexts=contexts, output=output)
+    assert found["citation_accuracy"].score == pytest.approx(right, abs=1e-3)
+    assert found["citation_precision"].score == pytest.approx(right, abs=1e-3)
+    assert (found["citation_quality"].score > 0.9) == (right == 1)
+
+
+@pytest.mark.parametrize(
+    ("output", "citations"),
+    [
+        (f"Here is what I found [2]:\n\n- {RIGHT} [1].", 1),
+        (f"## Refunds [2]\n\n{RIGHT} [1].", 1),
+        ("I could not find that in [1].", None),
+        (f"Here is what I found [9]:\n\n- {RIGHT} [1].", 2),
+    ],
+)
+def test_passage_cited_where_nothing_is_stated_is_neither_right_nor_wrong(output, citations):
+    found = scored("citation_accuracy", contexts=PASSAGES, output=output)["citation_accuracy"]
+    assert found.metadata.get("citations") == citations
+    assert found.reason == ("no_citation" if citations is None else "")
+
+
 def test_any_cited_passage_may_be_right_beyond_the_first_twenty():
     found = scored(
         "citation_precision",
