@@ -1,5 +1,7 @@
 """The documents' worked examples, with a judge that answers claim by claim over the wire."""
 
+from statistics import fmean
+
 import pytest
 
 from monitor.models import Interaction
@@ -40,20 +42,27 @@ def judge():
 
 
 @pytest.fixture
-def score(judge):
-    def score(metric, record, claims=None, answers=None):
+def evaluation(judge):
+    def evaluation(metric, record, claims=None, answers=None, cosines=None, **parameters):
         judge.reply = scripted(claims or {}, answers or {})
         settings = Settings(
             scorer="judge", openai_base_url=judge.url, openai_api_key="k", metrics=(metric,)
         )
-        scorer = make_scorer(settings, once=True)
-        [found] = scorer.score(Interaction.model_validate({"id": "1", "output": "x"} | record))
+        of_metrics = {"faithfulness" if metric.startswith("rag") else metric: parameters}
+        scorer = make_scorer(settings, once=True, parameters=of_metrics)
+        if cosines is not None:
+            scorer.similarity = lambda _, question: cosines[question]
+        found = scorer.score(Interaction.model_validate({"id": "1", "output": "x"} | record))
         scorer.close()
-        assert found.error is None, found.error
-        score.version = found.evaluator_version
-        return found.score
+        assert found[-1].error is None, found[-1].error
+        return found[-1]
 
-    return score
+    return evaluation
+
+
+@pytest.fixture
+def score(evaluation):
+    return lambda *args, **kwargs: evaluation(*args, **kwargs).score
 
 
 TOWER = {
@@ -174,26 +183,113 @@ def test_worked_example_is_scored_by_judge_questions(
     assert found == pytest.approx(value, abs=1e-3)
 
 
+PUBLIC_US = {"fetch_sec_data", "fetch_market_data", "web_search"}
+PRIVATE = {"web_search", "fetch_legal_data"}
+
+
 @pytest.mark.parametrize(
     ("expected", "called", "precision", "recall"),
     [
-        (["market", "financial", "supplier"], ["market", "financial", "web"], 2 / 3, 2 / 3),
-        (["a", "b", "c"], ["a", "b", "c", "d"], 0.75, 1.0),
-        (["a", "b"], ["a", "c"], 0.5, 0.5),
+        (PUBLIC_US, {"fetch_sec_data", "fetch_market_data", "fetch_legal_data"}, 2 / 3, 2 / 3),
+        (PUBLIC_US, PUBLIC_US | {"fetch_legal_data"}, 0.75, 1.0),  # example 1
+        (PRIVATE, {"web_search", "fetch_sec_data"}, 0.5, 0.5),  # example 2
+        (PUBLIC_US, {"fetch_sec_data", "fetch_market_data"}, 1.0, 2 / 3),
+        (PUBLIC_US, set(), 0.0, 0.0),
+        (set(), {"web_search"}, None, None),
     ],
 )
 def test_worked_example_scores_tool_calls(score, expected, called, precision, recall):
-    record = {"expected": {"tools": expected}, "tool_calls": [{"name": name} for name in called]}
+    record = {"expected": {"tools": [*expected]}, "tool_calls": [{"name": n} for n in called]}
     assert score("tool_choice_correctness", record) == pytest.approx(precision, abs=1e-6)
     assert score("tool_completeness", record) == pytest.approx(recall, abs=1e-6)
 
 
-def test_worked_example_gives_the_overall_score(score):
+CAPITAL = ["What is the capital?", "What city is it?", "Which city is it?"]
+
+
+def test_worked_example_compares_questions_made_from_the_answer(score):
+    record = {"query": "What is the capital of France?", "output": "Paris, with its tower."}
+    cosines = dict(zip(CAPITAL, (1.0, 0.95, 0.93), strict=True))
+    found = score("answer_relevance", record, {}, {"questions": {"texts": CAPITAL}}, cosines)
+    assert found == pytest.approx(0.96)
+
+
+FIVE = ["d1", "d2", "d3", "d4", "d5"]
+TEN = [f"d{n}" for n in range(10)]
+GAINS = dict(zip(FIVE, (3, 2, 3, 0, 1), strict=True))
+
+
+def ranked(retrieved, relevant):
+    contexts = [{"id": each, "text": "t"} for each in retrieved]
+    return {"contexts": contexts, "expected": {"relevant": relevant}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "record", "k", "value"),
+    [
+        ("precision_at_k", ranked(FIVE, ["d1", "d3", "d4"]), 5, 0.6),
+        ("recall_at_k", ranked(TEN, [*TEN[:5], "x", "y", "z"]), 10, 0.625),
+        # The document's 0.804 has a better passage that was not retrieved; without it, 0.972.
+        ("ndcg_at_k", ranked(FIVE, GAINS | {"d6": 3}), 5, 0.804),
+        ("ndcg_at_k", ranked(FIVE, GAINS), 5, 0.972),
+    ],
+)
+def test_worked_example_of_a_ranking(score, metric, record, k, value):
+    assert score(metric, record, k=k) == pytest.approx(value, abs=1e-3)
+
+
+def test_worked_example_of_three_rankings(score):
+    ranks = [score("mrr", ranked(FIVE, [first])) for first in ("d2", "d1", "d5")]
+    assert ranks == [0.5, 1.0, 0.2]
+    assert fmean(ranks) == pytest.approx(0.567, abs=1e-3)
+
+
+def test_worked_example_of_an_interval(evaluation):
+    facts = [f"Fact number {n} of the report holds." for n in range(10, 60)]
+    claims = {text: [("", "supported", text)] for text in facts[:45]}
+    claims |= {text: [("", "not_found", "")] for text in facts[45:]}
+    record = {"contexts": [" ".join(facts[:25]), " ".join(facts[25:45])]}
+    found = evaluation("faithfulness", record | {"output": " ".join(facts)}, claims)
+    assert found.score == 0.9
+    assert found.metadata["interval_95"] == pytest.approx([0.817, 0.983], abs=1e-3)
+
+
+def test_worked_example_of_a_citation_graph(score):
+    studies = {"Smith": 2020, "Jones": 2021, "Brown": 2019}
+    texts = [
+        "Smith (2020) found positive effects.",
+        "Jones (2021) found positive effects.",
+        "Cats sleep a lot.",
+    ]
+    contexts = [
+        {"id": f"{name} {year}", "text": text}
+        for (name, year), text in zip(studies.items(), texts, strict=True)
+    ]
+    output = "Both Smith (2020) and Jones (2021) found positive effects"
+    output += " [Smith 2020, Jones 2021, Brown 2019]."
+    claims = {
+        "Both": [
+            ("Smith found positive effects", "supported", texts[0]),
+            ("Jones found positive effects", "supported", texts[1]),
+        ]
+    }
+    record = {"contexts": contexts, "output": output}
+    assert score("citation_precision", record, claims) == pytest.approx(0.667, abs=1e-3)
+    assert score("citation_completeness", record, claims) == 1.0
+
+
+@pytest.mark.parametrize("output", ["Cannot be determined from provided context", "UNANSWERABLE"])
+def test_worked_example_of_a_question_without_an_answer(score, output):
+    record = {"query": "What was Eiffel's favorite color?", "output": output}
+    assert score("negative_rejection", record | {"expected": {"unanswerable": True}}) == 1.0
+
+
+def test_worked_example_gives_the_overall_score(evaluation):
     # Of 20 sentences one is irrelevant and two are biased, of 20 passages 17 are relevant, and
-    # of 20 claims 18 are supported.
+    # of 20 claims one is not supported; by its position it weighs about as much as two.
     facts = [f"Fact number {n} of the report holds." for n in range(10, 30)]
     claims = {
-        text: [("", *(("supported", text) if n < 18 else ("not_found", "")))]
+        text: [("", *(("supported", text) if n != 2 else ("not_found", "")))]
         for n, text in enumerate(facts)
     }
     answers = {
@@ -202,9 +298,15 @@ def test_worked_example_gives_the_overall_score(score):
         "biased_sentences": {"numbers": [1, 2]},
     }
     record = {"query": "What is claimed?", "contexts": facts, "output": " ".join(facts)}
-    parts = 0.25 * 0.95 + 0.30 * 0.9 + 0.25 * 0.9 + 0.10 * 0.85 + 0.10 * 0.9
-    overall = score("rag_overall_score", record, claims, answers)
-    assert overall == pytest.approx(parts, abs=1e-6)
+    overall = evaluation("rag_overall_score", record, claims, answers, weights="position")
+    assert overall.score == pytest.approx(0.92, abs=5e-3)
+    assert overall.metadata["parts"] == {
+        "answer_relevancy": 0.95,
+        "faithfulness": pytest.approx(0.90, abs=1e-2),
+        "hallucination": 0.05,
+        "contextual_relevancy": 0.85,
+        "bias": 0.1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -215,14 +317,33 @@ def test_worked_example_gives_the_overall_score(score):
     ],
 )
 def test_citation_that_the_judge_did_not_quote_is_scored_under_the_local_scorers_version_too(
-    score, metric
+    evaluation, metric
 ):
     passages = ["Refunds take five working days.", "Money is back within one working week."]
     record = {"contexts": passages, "output": "Refunds take five working days [2]."}
-    score(metric, record, {"Refunds": [("", "supported", passages[0])]})
-    assert f"+{local_version()}-" in score.version
+    found = evaluation(metric, record, {"Refunds": [("", "supported", passages[0])]})
+    assert f"+{local_version()}-" in found.evaluator_version
 
 
-def test_metric_that_the_judge_alone_decides_has_only_its_version(score):
-    score("faithfulness", TOWER, {"The": [("", "supported", TOWER["contexts"][0])]})
-    assert "local-" not in score.version
+def test_metric_that_the_judge_alone_decides_has_only_its_version(evaluation):
+    claims = {"The": [("", "supported", TOWER["contexts"][0])]}
+    assert "local-" not in evaluation("faithfulness", TOWER, claims).evaluator_version
+
+
+@pytest.mark.parametrize(
+    ("stated", "cited", "right"),
+    [
+        (["supported", "supported"], "[1]", 1.0),
+        (["supported", "not_found"], "[1]", 0.0),
+        (["supported", "supported"], "[2]", 0.0),
+    ],
+)
+def test_citation_carries_all_that_the_judge_reads_in_its_sentence(score, stated, cited, right):
+    quotes = "The Eiffel Tower was completed in 1889", "completed in 1889 and stands 330 meters"
+    texts = "Eiffel Tower completed in 1889", "Eiffel Tower is 330 meters high"
+    rows = [(text, each, quote) for text, each, quote in zip(texts, stated, quotes, strict=True)]
+    record = TOWER | {
+        "output": f"The Eiffel Tower, which was completed in 1889, is 330 meters high {cited}.",
+        "contexts": [*TOWER["contexts"], "Cats sleep a lot."],
+    }
+    assert score("citation_accuracy", record, {"The Eiffel": rows}) == right

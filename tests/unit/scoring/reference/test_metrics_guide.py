@@ -18,8 +18,6 @@ UNIFIED_WEIGHTS = METRICS["overall_quality_score"].weights
 CREDIT_FILE = Path(__file__).parents[4] / "examples/credit.toml"
 CREDIT = tomllib.loads(CREDIT_FILE.read_text())
 
-PUBLIC_US = {"fetch_sec_data", "fetch_market_data", "web_search"}
-PRIVATE = {"web_search", "fetch_legal_data"}
 TRAJECTORY = [
     *("parse_input", "validate_company", "create_plan", "fetch_api_data"),
     *("search_web", "synthesize", "save_to_database", "evaluate"),
@@ -91,23 +89,6 @@ def test_intent_correctness_is_zero_for_a_wrong_or_missing_parse(name, parsed):
 )
 def test_plan_quality(steps, score):
     assert value("plan_quality", metadata={"plan": steps}) == pytest.approx(score)
-
-
-@pytest.mark.parametrize(
-    ("expected", "selected", "precision", "recall"),
-    [
-        (PUBLIC_US, {"fetch_sec_data", "fetch_market_data", "fetch_legal_data"}, 2 / 3, 2 / 3),
-        (PUBLIC_US, {"fetch_sec_data", "fetch_market_data"}, 1.0, 2 / 3),
-        (PUBLIC_US, PUBLIC_US | {"fetch_legal_data"}, 0.75, 1.0),  # example 1
-        (PRIVATE, {"web_search", "fetch_sec_data"}, 0.5, 0.5),  # example 2
-        (PUBLIC_US, set(), 0.0, 0.0),
-        (set(), {"web_search"}, None, None),
-    ],
-)
-def test_tool_choice_and_completeness_examples(expected, selected, precision, recall):
-    record = {"expected": {"tools": [*expected]}, "tool_calls": [{"name": n} for n in selected]}
-    assert value("tool_choice_correctness", **record) == pytest.approx(precision)
-    assert value("tool_completeness", **record) == pytest.approx(recall)
 
 
 @pytest.mark.parametrize(
