@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from monitor.format import percent
+from monitor.format import count, percent
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
-from monitor.scoring.base import Claim, Finding, InfersContradictions
+from monitor.scoring.base import ClaimVerdict, Finding, InfersContradictions, Judgement
 from monitor.scoring.declaration import (
     Answers,
     Criterion,
@@ -30,8 +30,14 @@ from monitor.scoring.declaration import (
     check_cpu,
     computed,
     configured_inference,
+    read,
 )
-from monitor.scoring.entailment import MOST_PASSAGES, contradictions, local_version
+from monitor.scoring.entailment import (
+    MOST_PASSAGES,
+    Entailment,
+    contradictions,
+    local_version,
+)
 from monitor.scoring.language import words
 from monitor.scoring.measures import (
     entropy_bits,
@@ -40,13 +46,14 @@ from monitor.scoring.measures import (
     share,
     weighted_mean,
 )
-from monitor.scoring.metrics.groundedness import of_claims
+from monitor.scoring.metrics.groundedness import stated
 from monitor.scoring.sentences import split_sentences
 
 _MOST_SENTENCES = 10
 _MOST_PAIRS = 40  # of sentences, each an NLI model's two inferences
 _NEAR = 0.3  # cosine of their informative stems
 _CONTRADICTED = 0.5
+_SUPPORTS = 0.7  #: support from which a passage is evidence
 
 
 class DiversityWeights(NoParameters):
@@ -187,22 +194,34 @@ class EvidenceRules(NoParameters):
     )
 
 
-@of_claims(
-    formula="0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority",
+@read(
+    local_version,
+    version="2",
+    formula="0.4 support + 0.3 diversity + 0.2 recency + 0.1 authority, of the passages that"
+    " support a claim",
     source="ours: weights and factors as given",
     skips=("no_claim", "unsupported_text"),
     parameters=EvidenceRules,
     pass_score=0.5,
 )
-def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceRules) -> Finding:
+def evidence_quality(judgement: Judgement, interaction: Interaction, p: EvidenceRules) -> Finding:
     """
     How strong, independent, recent and trusted the evidence for the answer is.
 
-    Read are ``source`` and ``published`` (ISO 8601) of each passage. One without a source counts
-    as its own, one without a date as half as recent as can be at the interaction's own time.
+    Evidence are the passages that support a claim; without any, only support counts. Read are
+    ``source`` and ``published`` (ISO 8601) of each. One without a source counts as its own, one
+    without a date as half as recent as can be at the interaction's own time.
     """
-    extras = [each.model_extra or {} for each in interaction.contexts[:MOST_PASSAGES]]
-    sources = [str(extra.get("source") or f"#{i}") for i, extra in enumerate(extras)]
+    if not judgement.readable:
+        return Finding(skipped="unsupported_text")
+    claims = [c for c in stated(judgement) if c.verdict is not ClaimVerdict.WRONG_REFUSAL]
+    if not claims:
+        return Finding(skipped="no_claim")
+    texts = [context.text for context in interaction.contexts]
+    entailment = Entailment(judgement, texts, [claim.sentence or claim.text for claim in claims])
+    held = {n for claim in range(len(claims)) for n in entailment.supporting(claim, _SUPPORTS)}
+    extras = {n: interaction.contexts[n].model_extra or {} for n in sorted(held)}
+    sources = [str(extra.get("source") or f"#{n}") for n, extra in extras.items()]
     now = interaction.timestamp or datetime.now(UTC)
     half_life = timedelta(days=p.half_life_days)
 
@@ -214,12 +233,16 @@ def evidence_quality(claims: list[Claim], interaction: Interaction, p: EvidenceR
         age = now - (at if at.tzinfo else at.replace(tzinfo=UTC))
         return math.pow(0.5, max(timedelta(0), age) / half_life)
 
+    recent = [recency(extra.get("published")) for extra in extras.values()]
+    trusted = [p.authorities.get(source, 0.5) for source in sources]
     factors = {
         "support": weighted_mean([claim.support for claim in claims]),
         "diversity": min(1.0, len(set(sources)) / p.enough_sources),
-        "recency": weighted_mean([recency(extra.get("published")) for extra in extras]),
-        "authority": weighted_mean([p.authorities.get(source, 0.5) for source in sources]),
+        "recency": weighted_mean(recent) if held else 0.0,
+        "authority": weighted_mean(trusted) if held else 0.0,
     }
-    said = ", ".join(f"{name} {value:.2f}" for name, value in factors.items())
     score = weighted_mean([*factors.values()], [0.4, 0.3, 0.2, 0.1])
-    return Finding(score=score, explanation=f"{said}.", details=factors)
+    said = ", ".join(f"{name} {value:.2f}" for name, value in factors.items())
+    by = count(len(set(sources)), "source")
+    by = f"Evidence from {by}" if held else "No passage supports a claim"
+    return Finding(score=score, explanation=f"{by}: {said}.", details=factors)

@@ -268,20 +268,22 @@ def _left_out(count: int) -> str:
 
 
 @of_claims(
-    version="2",
+    version="3",
     formula="contradicted passages / passages",
     pass_score=0.0,
     source="DeepEval, HallucinationMetric by contexts",
     direction=Direction.LOWER,
 )
 def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: object) -> Finding:
-    """Share of the passages that the answer contradicts."""
+    """Share of the passages that the answer contradicts; one where it is not known which."""
+    if all(each.verdict is ClaimVerdict.WRONG_REFUSAL for each in claims):
+        return Finding(skipped="no_claim")
     found = {each.context_index for each in claims if each.verdict is ClaimVerdict.CONTRADICTED}
     named = [n for n in range(1, len(interaction.contexts) + 1) if n - 1 in found]
-    total = len(interaction.contexts)
+    total, least = len(interaction.contexts), max(len(named), min(1, len(found)))
     return Finding(
-        score=share(len(named), total),
-        explanation=f"{part_of(len(named), total, 'passage')} contradicted.",
+        score=share(least, total),
+        explanation=f"{part_of(least, total, 'passage')} contradicted.",
         details={"passages": named},
     )
 

@@ -73,7 +73,14 @@ def test_wrong_refusal_is_not_explained_as_a_contradiction():
     interaction = make_interaction()
     found = METRICS["hallucination"].read(judged(R), interaction, None).explanation
     assert found.startswith("0 of 1 claim is contradicted, 0 not found, 1 declined")
-    assert METRICS["contradicted_contexts"].read(judged(R), interaction, None).score == 0.0
+    contradicted = METRICS["contradicted_contexts"].read(judged(R), interaction, None)
+    assert contradicted.skipped == "no_claim"
+
+
+def test_contradiction_without_its_place_is_of_one_passage():
+    interaction = make_interaction(contexts=["a", "b"])
+    found = METRICS["contradicted_contexts"].read(judged(C, C), interaction, None)
+    assert (found.score, found.details) == (0.5, {"passages": []})
 
 
 @pytest.mark.parametrize("name", ["faithfulness", "hallucination"])

@@ -1,6 +1,7 @@
 """The formulas and examples of the RAG evaluation frameworks, by section."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -305,7 +306,8 @@ def evidence(contexts, **parameters):
     now = datetime(2026, 1, 1, tzinfo=UTC)
     metric, rules = METRICS["evidence_quality"], EvidenceRules(**parameters)
     record = make_interaction(contexts=contexts, timestamp=now)
-    return metric.read(Judgement(claims=(SURE,)), record, rules)
+    sure = replace(SURE, by_passage=(1.0,) * len(contexts))
+    return metric.read(Judgement(claims=(sure,)), record, rules)
 
 
 # Appendix: Metric Calculation Examples
