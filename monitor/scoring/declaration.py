@@ -122,6 +122,14 @@ def lookup(interaction: Interaction, path: str) -> Any:
     return value
 
 
+def lookup_list(interaction: Interaction, path: str) -> list[Any]:
+    """Read the values at *path*; a single one, such as a text, is a list of it."""
+    value = lookup(interaction, path)
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+
+
 class Form(StrEnum):
     """How the judge answers a question of its own."""
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from monitor.format import count
 from monitor.models import Interaction
 from monitor.scoring.base import Finding
-from monitor.scoring.declaration import Computed, NoParameters, computed, lookup
+from monitor.scoring.declaration import Computed, NoParameters, computed, lookup, lookup_list
 
 _SOURCE = "ours: agent efficiency"
 _CONFIDENCES = ((0.7, 0.3), (0.5, 0.2), (0.3, 0.1))
@@ -42,6 +42,8 @@ def intent_correctness(interaction: Interaction, _: NoParameters) -> Finding:
     above 0.7, 0.5 and 0.3 earns 0.3, 0.2 and 0.1.
     """
     parsed, wanted = interaction.metadata["parsed"], str((interaction.expected or {})["name"])
+    if not isinstance(parsed, dict):
+        return Finding(skipped="no_metadata_parsed")
     named = wanted.strip() and wanted.lower() in str(parsed.get("name") or "").lower()
     confidence = _number(parsed.get("confidence")) or 0.0
     earned = (points for above, points in _CONFIDENCES if confidence > above)
@@ -69,8 +71,10 @@ class PlanRules(NoParameters):
     parameters=PlanRules,
 )
 def plan_quality(interaction: Interaction, p: PlanRules) -> Finding:
-    """Whether the plan has a fitting size, gathers data and analyses it."""
-    steps = [str(step).lower() for step in interaction.metadata["plan"]]
+    """Whether the plan has a fitting size, gathers data and analyses it; of a text, each line."""
+    plan = interaction.metadata["plan"]
+    steps = plan.splitlines() if isinstance(plan, str) else map(str, plan)
+    steps = [step.lower() for step in steps if step.strip()]
     score = 0.3 * (p.least_steps <= len(steps) <= p.most_steps)
     said = f"{count(len(steps), 'step')}, {p.least_steps} to {p.most_steps} expected"
     for kind, named in (("gathers data", p.gathering), ("analyses it", p.analysis)):
@@ -93,8 +97,8 @@ def _tools(of: Callable[[set[str], set[str]], set[str]], **declared: Any) -> Com
     """Make a metric of the share that was expected and called *of* the tools called, expected."""
 
     def compute(interaction: Interaction, p: ToolRules) -> Finding:
-        tools = (interaction.expected or {}).get("tools")
-        if tools is None:
+        tools: Iterable[Any] = lookup_list(interaction, "expected.tools")
+        if lookup(interaction, "expected.tools") is None:
             kind = str(lookup(interaction, "metadata.parsed.type"))
             tools = p.expected_by_type.get(kind, p.expected_tools)
         expected = {str(each) for each in tools}
@@ -155,11 +159,12 @@ def trajectory_match(interaction: Interaction, p: TrajectoryRules) -> Finding:
     Order is the share of neighbours among the expected steps that were taken which come in that
     order, by their first occurrence; a single expected step has none.
     """
-    steps = (interaction.expected or {}).get("trajectory")
-    steps = p.expected_trajectory if steps is None else steps
+    steps: Iterable[Any] = lookup_list(interaction, "expected.trajectory")
+    if lookup(interaction, "expected.trajectory") is None:
+        steps = p.expected_trajectory
     if not (expected := dict.fromkeys(map(str, steps))):
         return Finding(skipped="no_expected_trajectory")
-    actual = dict.fromkeys(map(str, interaction.metadata["trajectory"]))
+    actual = dict.fromkeys(map(str, lookup_list(interaction, "metadata.trajectory")))
     first = {step: place for place, step in enumerate(actual)}
     taken = [step for step in expected if step in first]
     score = len(taken) / len({*actual, *expected})
@@ -319,7 +324,10 @@ def chain_integrity(interaction: Interaction, p: ChainRules) -> Finding:
     The chain holds confidences, or objects that have one.
     """
     chain = interaction.metadata["verification_chain"]
-    steps = [float(step["confidence"] if isinstance(step, dict) else step) for step in chain]
+    read = [_number(each.get("confidence") if isinstance(each, dict) else each) for each in chain]
+    steps = [each for each in read if each is not None]
+    if len(steps) < len(read):
+        return Finding(skipped="no_metadata_verification_chain")
     falls = (n for n, (a, b) in enumerate(pairwise(steps), start=2) if b < a - p.threshold)
     broken = next(falls, None)
     said = (

@@ -25,10 +25,11 @@ from monitor.scoring.declaration import (
     asked,
     computed,
     configured_similarity,
+    lookup_list,
     named_share,
 )
 from monitor.scoring.measures import share, weighted_mean
-from monitor.scoring.metrics.retrieval import relevant_ids
+from monitor.scoring.metrics.retrieval import passage_ids, relevant_ids
 from monitor.scoring.sentences import is_checkable, is_refusal, split_sentences
 
 _RGB = "Chen et al. 2023, RGB (arXiv:2309.01431)"
@@ -192,11 +193,12 @@ def information_integration(answers: Answers, _: Interaction, __: NoParameters) 
 
 def _noise(interaction: Interaction) -> int:
     """Return how many passages are not relevant."""
-    return len(interaction.contexts) - len(relevant_ids(interaction))
+    return sum(each not in relevant_ids(interaction) for each in passage_ids(interaction))
 
 
 @asked(
     COVERED_REFERENCE,
+    version="2",
     formula="covered facts / facts, where at least one passage is not in expected.relevant",
     requires=("output", "contexts", "expected.answer", "expected.relevant"),
     source=_RGB,
@@ -227,8 +229,9 @@ def noise_robustness(answers: Answers, interaction: Interaction, _: NoParameters
 def counterfactual_robustness(answers: Answers, interaction: Interaction, _: Any) -> Finding:
     """Whether the answer recognises passages that are false."""
     said = answers["noticed_false"]
-    wanted = [int(place) for place in (interaction.expected or {})["false_passages"]]
-    noticed = sum(place in said.numbers for place in wanted)
+    ids, wanted = passage_ids(interaction), lookup_list(interaction, "expected.false_passages")
+    names = {str(n) for n in said.numbers} | {ids[n - 1] for n in said.numbers}
+    noticed = sum(str(each) in names for each in wanted)
     return Finding(score=share(noticed, len(wanted)), explanation=said.reasoning)
 
 
@@ -247,7 +250,7 @@ def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -
     estimates it.
     """
     said = answers["acknowledged"]
-    actual = len((interaction.expected or {})["contradictions"])
+    actual = len(lookup_list(interaction, "expected.contradictions"))
     identified = round((said.score or 0.0) * actual)
     return Finding(
         score=share(identified, actual),

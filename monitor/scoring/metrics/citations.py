@@ -17,6 +17,7 @@ from monitor.scoring.declaration import (
     JudgementMetric,
     NoParameters,
     computed,
+    lookup_list,
     read,
 )
 from monitor.scoring.entailment import STRONG, Entailment, local_version
@@ -110,7 +111,7 @@ class CitedAnswer:
         ``expected.citations`` names them by id or place: one a claim, or one a claim
         that cites something. None stands for a passage that is not there.
         """
-        expected = (interaction.expected or {}).get("citations") or ()
+        expected = lookup_list(interaction, "expected.citations")
         right = [self.passage_of.get(str(each)) for each in expected]
         if len(right) == len(self.claims) or not right:
             return right
@@ -189,7 +190,7 @@ def citation_accuracy(
 def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Finding:
     """Share of the claims that cite the passage they should."""
     answer = CitedAnswer.of(interaction)
-    total = len((interaction.expected or {})["citations"])
+    total = len(lookup_list(interaction, "expected.citations"))
     truth = answer.truth(interaction)
     right = sum(
         passage is not None and passage in answer.passages_of(claim)
@@ -329,7 +330,7 @@ def multi_source_coverage(judgement: Judgement, interaction: Interaction, p: Sou
     if not judgement.readable:
         return Finding(skipped="unsupported_text")
     answer = CitedAnswer.of(interaction)
-    expected = (interaction.expected or {}).get("sources_needed") or []
+    expected = lookup_list(interaction, "expected.sources_needed")
     entailment = answer.entailment(judgement, interaction)
     covered: list[bool] = []
     short = ""  #: the first claim with too few

@@ -26,6 +26,7 @@ from monitor.scoring.declaration import (
     Similarity,
     computed,
     configured_similarity,
+    lookup_list,
 )
 from monitor.scoring.measures import (
     entropy_bits,
@@ -213,7 +214,7 @@ cross_model_agreement = _metric(
 
 
 def _answers(interaction: Interaction) -> list[str]:
-    return [str(each) for each in interaction.metadata["answers"]]
+    return [str(each) for each in lookup_list(interaction, "metadata.answers")]
 
 
 @computed(

@@ -26,6 +26,8 @@ from monitor.scoring.declaration import (
     NoParameters,
     asked,
     computed,
+    lookup,
+    lookup_list,
     named_share,
 )
 from monitor.scoring.measures import (
@@ -162,9 +164,10 @@ def passage_ids(interaction: Interaction) -> list[str]:
 
 def relevant_gains(interaction: Interaction) -> dict[str, float]:
     """Read ``expected.relevant``, a list of ids or an object of ids with gains above 0."""
-    relevant: Any = (interaction.expected or {}).get("relevant") or ()
-    gains = relevant if isinstance(relevant, dict) else dict.fromkeys(relevant, 1.0)
-    return {str(key): float(gain) for key, gain in gains.items() if float(gain) > 0}
+    relevant = lookup(interaction, "expected.relevant")
+    if not isinstance(relevant, dict):
+        relevant = dict.fromkeys(lookup_list(interaction, "expected.relevant"), 1.0)
+    return {str(key): float(gain) for key, gain in relevant.items() if float(gain) > 0}
 
 
 def relevant_ids(interaction: Interaction) -> set[str]:

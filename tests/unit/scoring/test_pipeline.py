@@ -163,7 +163,7 @@ def test_invalid_value_of_a_custom_metric_is_a_failure(value):
 
 
 def test_input_of_the_wrong_shape_is_a_failure_without_its_text():
-    found = score("mrr", expected={"relevant": 7})
+    found = score("mrr", expected={"relevant": {"a": "secret"}})
     assert (found.status, found.error.code) == (EvaluationStatus.FAILED, "internal_error")
 
 

@@ -250,7 +250,7 @@ def test_rgb_abilities():
     assert noise.unmet_too(make_interaction(contexts=["a"], expected={"relevant": ["1"]}))
     noticed = judged({"noticed_false": CriterionAnswer(numbers=(1, 2))})
     told = {"false_passages": [1, 2, 3]}
-    found = ask("counterfactual_robustness", noticed, expected=told)
+    found = ask("counterfactual_robustness", noticed, contexts=["a", "b", "c"], expected=told)
     assert found == pytest.approx(2 / 3)
 
 
