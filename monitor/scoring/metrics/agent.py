@@ -283,7 +283,9 @@ def _limited(
         formula="1 up to the limit, else limit / value",
         requires=(),
         one_of=one_of,
+        version="2",
         source="ours: figure against a limit",
+        pass_score=1.0,
         skips=(f"no_{name}",),
         parameters=parameters,
     )(compute)

@@ -182,8 +182,10 @@ _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 @computed(
+    version="2",
     formula="1 in the range, words / min below, max / words above",
     requires=("output",),
+    pass_score=1.0,
     source="ours: words against a range",
     parameters=WordRange,
     record=LengthEvaluation,

@@ -97,7 +97,7 @@ def test_shared_metric_has_its_own_pass_score(choose, tmp_path):
         ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: unknown field"),
         ('[own]\ncriteria = "Nice?"\nrequires = ["outptu"]', "which no interaction has"),
         ('[Own]\ncriteria = "Nice?"', "Invalid metric name"),
-        ('[length]\ncriteria = "Long?"', "two metrics are called length: version 1 of groundwatch"),
+        ('[length]\ncriteria = "Long?"', "two metrics are called length: version 2 of groundwatch"),
         ('[own]\nfile = "missing.toml"', "No such file"),
         ('[own]\ncriterion = "Nice?"', "a table that makes one has function, criteria"),
         ('[own]\ncriteria = "Nice?"\nrequires = "output"', "requires: expected a list"),

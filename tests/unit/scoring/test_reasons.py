@@ -58,6 +58,21 @@ def test_reason_of_one_place_is_in_the_singular(relevant, said):
     assert found.explanation == f"{said} a relevant passage."
 
 
+@pytest.mark.parametrize(
+    ("metric", "record", "passes"),
+    [
+        ("length", {"output": "word " * 400}, True),
+        ("length", {"output": "word " * 450}, False),
+        ("step_count", {"metadata": {"step_count": 20}}, True),
+        ("step_count", {"metadata": {"step_count": 25}}, False),
+        ("latency_ms", {"metadata": {"latency_ms": 40_000}}, False),
+    ],
+)
+def test_figure_passes_up_to_its_limit(metric, record, passes):
+    [[found]] = evaluate([{"output": "x"} | record], metric)
+    assert (found.score >= found.criteria["pass_score"]) == passes
+
+
 LOUVRE = ["The Louvre is closed on Tuesdays.", "Paris is the capital of France."]
 SWAPPED = "The Louvre is closed on Tuesdays [2]. Paris is the capital of France [1]."
 
