@@ -166,7 +166,7 @@ def test_passages_contradict_each_other_if_the_model_finds_it(folder, metrics):
     settings = Settings(scorer="nli", nli_model=str(folder), metrics=metrics)
     *_, found = make_scorer(settings).score(make_interaction(contexts=CONTRADICTING))
     assert found.metadata["pairs"] == [(1, 3)]
-    assert found.explanation == "passages 1 and 3 contradict each other, says the NLI model."
+    assert found.explanation == "Passages 1 and 3 contradict each other, says the NLI model."
     assert found.evaluator_version.startswith("screen-1+nli-tiny-")
     assert "+local-" in found.evaluator_version
 

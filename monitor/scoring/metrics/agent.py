@@ -48,7 +48,7 @@ def intent_correctness(interaction: Interaction, _: NoParameters) -> Finding:
     confidence = _number(parsed.get("confidence")) or 0.0
     earned = (points for above, points in _CONFIDENCES if confidence > above)
     found = parsed.get("type") is not None
-    said = f"name {'right' if named else 'wrong'}, type {'found' if found else 'missing'}"
+    said = f"Name {'right' if named else 'wrong'}, type {'found' if found else 'missing'}"
     return Finding(
         score=0.4 * bool(named) + 0.3 * found + next(earned, 0.0),
         explanation=f"{said}, confidence {confidence:.2f}.",
@@ -106,7 +106,7 @@ def _tools(of: Callable[[set[str], set[str]], set[str]], **declared: Any) -> Com
             return Finding(skipped="no_expected_tools")
         called = {call.name for call in interaction.tool_calls}
         said = (
-            f"expected {', '.join(sorted(expected))}; called {', '.join(sorted(called)) or 'none'}."
+            f"Expected {', '.join(sorted(expected))}; called {', '.join(sorted(called)) or 'none'}."
         )
         whole = of(called, expected)
         score = len(called & expected) / len(whole) if whole else 0.0
@@ -140,7 +140,7 @@ class TrajectoryRules(NoParameters):
 
 def _missing(names: Iterable[str], there: Collection[str], what: str) -> str:
     missing = [name for name in names if name not in there]
-    return f"missing: {', '.join(missing)}." if missing else f"no {what} is missing."
+    return f"Missing: {', '.join(missing)}." if missing else f"No {what} is missing."
 
 
 @computed(
@@ -195,6 +195,7 @@ class AnswerFields(NoParameters):
 
 
 @computed(
+    version="2",
     formula="0.5 fields + 0.15 level + 0.15 score + 0.1 confidence + 0.1 reasoning",
     requires=("output",),
     source=_SOURCE,
@@ -205,13 +206,16 @@ def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
     """
     Whether the final answer has all fields, with valid values.
 
-    It is ``metadata.answer``, else the output as a JSON object. A value that is missing or of the
-    wrong type is not valid.
+    It is ``metadata.answer``, else the output as a JSON object, also in a code fence. A value that
+    is missing or of the wrong type is not valid.
     """
     answer: Any = interaction.metadata.get("answer")
     if not answer:
         try:
-            answer = json.loads(interaction.output)
+            text = interaction.output.strip()
+            if text.startswith("```") and text.endswith("```"):
+                text = text[3:-3].removeprefix("json")
+            answer = json.loads(text)
         except (ValueError, RecursionError):
             answer = None
     if not isinstance(answer, dict):
@@ -333,8 +337,8 @@ def chain_integrity(interaction: Interaction, p: ChainRules) -> Finding:
     falls = (n for n, (a, b) in enumerate(pairwise(steps), start=2) if b < a - p.threshold)
     broken = next(falls, None)
     said = (
-        "no step lowers the confidence."
+        "No step lowers the confidence."
         if broken is None
-        else f"confidence falls at step {broken}."
+        else f"Confidence falls at step {broken}."
     )
     return Finding(score=float(broken is None), explanation=said)

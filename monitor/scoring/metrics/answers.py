@@ -273,5 +273,5 @@ def negative_rejection(interaction: Interaction, _: NoParameters) -> Finding:
         return Finding(skipped="answerable")
     sentences = split_sentences(interaction.output)
     declined = any(map(is_refusal, sentences)) and not any(map(is_checkable, sentences))
-    said = "it declines." if declined else "it answers where nothing is known."
+    said = "It declines." if declined else "It answers where nothing is known."
     return Finding(score=float(declined), explanation=said)

@@ -172,7 +172,7 @@ score_std = _metric(
 overall_consistency = _metric(
     "runs",
     lambda runs: weighted_mean([runs.same_level(), runs.steady()]),
-    lambda runs: f"level {runs.same_level():.2f}, score {runs.steady():.2f}.",
+    lambda runs: f"Level {runs.same_level():.2f}, score {runs.steady():.2f}.",
     name="overall_consistency",
     what="Consistency of levels and scores of several runs.",
     formula="mean of level_consistency and score_consistency",

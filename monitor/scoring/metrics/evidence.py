@@ -176,7 +176,7 @@ def _contradicting(pairs: Collection[tuple[int, int]], passages: int, how: str) 
         return Finding(skipped="one_passage")
     found = sorted(pairs)
     named = ", ".join(f"{i} and {j}" for i, j in found[:10])
-    said = f"passages {named} contradict each other" if found else "no passages contradict"
+    said = f"Passages {named} contradict each other" if found else "No passages contradict"
     return Finding(
         score=share(len(found), math.comb(passages, 2)),
         explanation=f"{said}, {how}.",

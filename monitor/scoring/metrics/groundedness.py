@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import combinations, compress
+from operator import itemgetter
 from typing import Any, Literal
 
 from monitor.format import part_of
@@ -296,14 +297,18 @@ def contradicted_contexts(claims: list[Claim], interaction: Interaction, _: obje
 def grounding_score(claims: list[Claim], _: Interaction, __: NoParameters) -> Finding:
     """Mean support of the answer's claims by the passages."""
     score = weighted_mean([claim.support for claim in claims])
-    return Finding(score=score, explanation=_least(claims), details={"statements": len(claims)})
+    return Finding(
+        score=score,
+        explanation=_least(claims, [c.support for c in claims]),
+        details={"statements": len(claims)},
+    )
 
 
-def _least(claims: Sequence[Claim]) -> str:
+def _least(claims: Sequence[Claim], supports: Sequence[float]) -> str:
     """Return the claim with the least support, in words."""
-    least = min(claims, key=lambda claim: claim.support)
-    text = _shortened(least.text.rstrip("."), _MAX_CLAIM_CHARS)
-    return f'Least supported, {least.support:.2f}: "{text}".'
+    support, claim = min(zip(supports, claims, strict=True), key=itemgetter(0))
+    text = _shortened(claim.text.rstrip("."), _MAX_CLAIM_CHARS)
+    return f'Least supported, {support:.2f}: "{text}".'
 
 
 @of_claims(
@@ -335,7 +340,7 @@ def multi_document_grounding(
     ]
     return Finding(
         score=weighted_mean(found),
-        explanation=_least(claims),
+        explanation=_least(claims, found),
         details={
             "statements": len(claims),
             "passages": min(len(interaction.contexts), MOST_PASSAGES),

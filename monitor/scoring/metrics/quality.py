@@ -257,7 +257,7 @@ def screen_bias(interaction: Interaction, _: NoParameters) -> Finding:
         return Finding(skipped=_NOT_FOUND)
     return Finding(
         score=share(len(found), len(sentences)),
-        explanation=f"screened by words: {part_of(len(found), len(sentences), 'sentence')} biased.",
+        explanation=f"Screened by words: {part_of(len(found), len(sentences), 'sentence')} biased.",
         details={"biased": found, "screened": True},
     )
 
@@ -290,7 +290,7 @@ def screen_toxicity(interaction: Interaction, _: NoParameters) -> Finding:
     if not any(scores.values()):
         return Finding(skipped=_NOT_FOUND)
     named = ", ".join(key.replace("_", " ") for key, score in scores.items() if score)
-    return _toxic(scores, f"screened by words: {named}.", screened=True)
+    return _toxic(scores, f"Screened by words: {named}.", screened=True)
 
 
 @asked(

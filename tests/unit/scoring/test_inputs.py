@@ -52,6 +52,12 @@ def test_plan_in_one_text_has_a_step_a_line():
     assert found.score == 1.0
 
 
+@pytest.mark.parametrize("output", ['{"level": "low"}', '```json\n{"level": "low"}\n```\n'])
+def test_final_answer_is_read_in_a_code_fence_as_well(output):
+    [[found]] = evaluate({"output": output}, "final_answer_quality")
+    assert found.score == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize("wanted", [[1, 2], ["faq-3", "b"], ["1", "b"]])
 def test_false_passages_are_named_by_id_or_place(wanted):
     answers = Answers(

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from monitor.metrics import evaluate
+from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.metrics import METRICS, groundedness
+from monitor.testing import make_interaction
 
 HOLD = "of the first 5 places hold a relevant passage"
 HOLDS = HOLD.replace("hold", "holds")
@@ -153,7 +155,7 @@ RUNS = [
         ("level_consistency", '2 of 3 runs have the level "low".'),
         ("level_agreement", '2 of 3 models have the level "low".'),
         ("score_std", "The scores deviate by 8.165 on a scale of 100."),
-        ("overall_consistency", "level 0.67, score 0.84."),
+        ("overall_consistency", "Level 0.67, score 0.84."),
         ("score_range", "The scores are between 60 and 80 on a scale of 100."),
         ("confidence_agreement", "The confidences are between 0.60 and 0.80."),
         ("cross_model_agreement", "Level 0.67, score 0.80, confidence 0.80."),
@@ -171,7 +173,7 @@ def test_reason_says_how_runs_differ(metric, said):
         (
             "intent_correctness",
             {"expected": {"name": "a"}, "metadata": {"parsed": {"name": "b"}}},
-            "name wrong, type missing, confidence 0.00.",
+            "Name wrong, type missing, confidence 0.00.",
         ),
         (
             "plan_quality",
@@ -181,13 +183,13 @@ def test_reason_says_how_runs_differ(metric, said):
         (
             "final_answer_quality",
             {"metadata": {"answer": {"level": "odd", "score": 1}}},
-            "missing: confidence, reasoning, recommendations. Not valid: level.",
+            "Missing: confidence, reasoning, recommendations. Not valid: level.",
         ),
         ("length", {"output": "Yes."}, "1 word: appropriate."),
         (
             "bias",
             {"output": "All women are alike."},
-            "screened by words: 1 of 1 sentence is biased.",
+            "Screened by words: 1 of 1 sentence is biased.",
         ),
         (
             "latency_ms",
@@ -225,3 +227,13 @@ def test_what_an_answer_states_is_called_a_claim():
     said = [f"{each.what} {each.formula}" for each in declared.values()]
     assert len(said) > 60
     assert not [text for text in said if "statement" in text]
+
+
+def test_least_supported_claim_is_named_with_its_support_by_pairs():
+    contexts = ["The tower was completed in 1889.", "The tower stands 330 meters tall."]
+    text = "The tower was completed in 1889 and stands 330 meters tall."
+    claims = (Claim(text=text, verdict=ClaimVerdict.NOT_FOUND, support=0.4),)
+    metric, record = METRICS["multi_document_grounding"], make_interaction(contexts=contexts)
+    found = metric.read(Judgement(claims=claims), record, None)
+    assert found.score > 0.9
+    assert found.explanation.startswith(f"Least supported, {found.score:.2f}:")

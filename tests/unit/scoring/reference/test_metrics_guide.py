@@ -109,10 +109,10 @@ def test_trajectory_match(actual, score):
 @pytest.mark.parametrize(
     ("actual", "reason"),
     [
-        (["plan", "fetch", "write"], "no step is missing."),
-        (["plan", "write", "fetch"], "no step is missing. Out of order: plan, write, fetch."),
-        (["plan", "fetch", "beg", "write"], "no step is missing. Not expected: beg."),
-        (["write", "plan"], "missing: fetch. Out of order: write, plan."),
+        (["plan", "fetch", "write"], "No step is missing."),
+        (["plan", "write", "fetch"], "No step is missing. Out of order: plan, write, fetch."),
+        (["plan", "fetch", "beg", "write"], "No step is missing. Not expected: beg."),
+        (["write", "plan"], "Missing: fetch. Out of order: write, plan."),
     ],
 )
 def test_trajectory_reason_names_the_differences(actual, reason):

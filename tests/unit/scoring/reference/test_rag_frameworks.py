@@ -282,7 +282,7 @@ def test_chain_integrity_requires_confidence_not_to_fall():
 
     assert chain(0.5, 0.5, 0.9).score == chain(0.5, 0.45, threshold=0.1).score == 1
     assert chain(0.5, 0.4).score == 0
-    assert chain(0.5, 0.6, 0.2).explanation == "confidence falls at step 3."
+    assert chain(0.5, 0.6, 0.2).explanation == "Confidence falls at step 3."
 
 
 def test_evidence_quality_weights():
