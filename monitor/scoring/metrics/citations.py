@@ -24,7 +24,7 @@ from monitor.scoring.entailment import STRONG, Entailment, local_version
 from monitor.scoring.measures import share, weighted_mean
 from monitor.scoring.metrics.marks import AUTHOR, AUTHOR_SAYS, CitedClaim, cited_claims
 from monitor.scoring.metrics.retrieval import passage_ids
-from monitor.scoring.sentences import MOST_SENTENCES
+from monitor.scoring.sentences import MOST_SENTENCES, is_checkable
 
 PARTIAL = 0.5  #: above this entailment a citation is partially correct
 _PARTIAL_SCORE = 0.7
@@ -108,15 +108,18 @@ class CitedAnswer:
         """
         Return the index of the passage that each claim should cite; [] where not expected.
 
-        ``expected.citations`` names them by id or place: one a claim, or one a claim
-        that cites something. None stands for a passage that is not there.
+        ``expected.citations`` names them by id or place: one a claim, with or without small talk,
+        or one a claim that cites something. None stands for a passage that is not there.
         """
         expected = lookup_list(interaction, "expected.citations")
         right = [self.passage_of.get(str(each)) for each in expected]
         if len(right) == len(self.claims) or not right:
             return right
+        meant = [is_checkable(claim.text) for claim in self.claims]
+        if sum(meant) != len(right):
+            meant = [bool(claim.cited) for claim in self.claims]
         rest = iter(right)
-        return [next(rest, None) if claim.cited else None for claim in self.claims]
+        return [next(rest, None) if each else None for each in meant]
 
     def entailment(self, judgement: Judgement, interaction: Interaction) -> Entailment:
         """Return the support for each claim by each passage."""

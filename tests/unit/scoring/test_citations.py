@@ -168,6 +168,8 @@ def test_citation_metrics_carry_the_back_ends_version():
         ("One is so [2]. Two is so [1].", ["policy", "hours"], 0.0),
         ("One is so. Two is so [2].", ["policy", "hours"], 0.5),
         ("One is so. Two is so [2].", ["hours"], 1.0),
+        ("Sure! One is so. Two is so [2].", ["policy", "hours"], 0.5),
+        ("Sure! One is so [1]. Two is so [2].", ["policy", "hours"], 1.0),
         ("One is so [1].", ["nowhere"], 0.0),
     ],
 )
