@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -28,6 +28,7 @@ from monitor.scoring.sentences import MOST_SENTENCES, is_checkable
 
 PARTIAL = 0.5  #: above this entailment a citation is partially correct
 _PARTIAL_SCORE = 0.7
+_SOURCES = ("source", "title", "url", "file", "file_name", "filename", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,23 @@ class CitedAnswer:
 
     claims: list[CitedClaim]
     ids: list[str]
-    passage_of: dict[str, int | None]  #: by id, place or mark; None leads to no passage
+    #: By id, place, source or mark: of a source all passages; () leads to none.
+    passages_of: dict[str, tuple[int, ...]]
 
     @classmethod
     def of(cls, interaction: Interaction) -> CitedAnswer:
         """Read the citations; of a long answer those of the first 200 sentences."""
         ids = passage_ids(interaction)
-        passage_of: dict[str, int | None] = {str(n + 1): n for n in range(len(ids))}
-        passage_of |= {each: n for n, each in enumerate(ids)}
         extras = [context.model_extra or {} for context in interaction.contexts]
+        sources = [_sources(extra) for extra in extras]
+        places = [(str(n),) for n in range(1, len(ids) + 1)]
+        passages_of: dict[str, tuple[int, ...]] = {}
+        for names in (sources, places, [(each,) for each in ids]):  # the later count more
+            of_names: dict[str, tuple[int, ...]] = {}
+            for n, several in enumerate(names):
+                for name in several:
+                    of_names[name] = (*of_names.get(name, ()), n)
+            passages_of |= of_names
         heads = [
             f"{each} {extra} {context.text[:200]}".casefold()
             for each, extra, context in zip(ids, extras, interaction.contexts, strict=True)
@@ -53,22 +62,24 @@ class CitedAnswer:
         dated = any(re.search(r"[A-Za-z]\W{0,3}(?:19|20)\d\d", each) for each in ids)
         dated = dated or any({"author", "year"} & extra.keys() for extra in extras)
         claims = []
-        for claim in cited_claims(interaction.output, ids)[:MOST_SENTENCES]:
+        named = [name for several in sources for name in several]
+        for claim in cited_claims(interaction.output, ids, named)[:MOST_SENTENCES]:
             counted = []
             for mark in claim.cited:
                 says = AUTHOR_SAYS.fullmatch(mark)
                 author = says or AUTHOR.fullmatch(f"({mark})")
                 if author is not None:
                     name, year = author[1].casefold(), author[3]
-                    named = (n for n, head in enumerate(heads) if name in head and year in head)
-                    passage_of[mark] = next(named, None)
+                    passages_of[mark] = tuple(
+                        n for n, head in enumerate(heads) if name in head and year in head
+                    )
                     is_guess = says is not None or not (dated or author[2])
-                    if passage_of[mark] is None and is_guess:
+                    if not passages_of[mark] and is_guess:
                         continue
-                passage_of.setdefault(mark, None)
+                passages_of.setdefault(mark, ())
                 counted.append(mark)
             claims.append(CitedClaim(claim.text, tuple(counted)))
-        return cls(claims, ids, passage_of)
+        return cls(claims, ids, passages_of)
 
     @property
     def has_citations(self) -> bool:
@@ -84,47 +95,56 @@ class CitedAnswer:
         claims = [
             claim
             if is_judged(n)
-            else CitedClaim(claim.text, tuple(m for m in claim.cited if self.passage_of[m] is None))
+            else CitedClaim(claim.text, tuple(m for m in claim.cited if not self.passages_of[m]))
             for n, claim in enumerate(self.claims)
         ]
         return replace(self, claims=claims)
 
-    def passages_of(self, claim: CitedClaim) -> list[int | None]:
-        """Return the passage of each citation of a claim, by its index."""
-        return [self.passage_of[mark] for mark in claim.cited]
+    def cited_by(self, claim: CitedClaim) -> set[int]:
+        """Return the passages that a claim cites, by their index."""
+        return {n for mark in claim.cited for n in self.passages_of[mark]}
 
     def supports(self, entailment: Entailment, claim: int) -> list[float | None]:
-        """Return the support of a claim by each passage that it cites; None where none is there."""
-        cited = self.passages_of(self.claims[claim])
-        among = {each for each in cited if each is not None}
-        return [None if n is None else entailment.support(claim, n, among) for n in cited]
+        """Return the support of a claim by what each citation names; None where nothing is."""
+        among = self.cited_by(self.claims[claim])
+        return [
+            max((entailment.support(claim, n, among) for n in self.passages_of[mark]), default=None)
+            for mark in self.claims[claim].cited
+        ]
 
     def name_of(self, mark: str) -> str:
-        """Return the id of the passage that a mark names; the mark where it leads to none."""
-        passage = self.passage_of[mark]
-        return mark if passage is None else self.ids[passage]
+        """Return the id of the passage that a mark names; the mark where it is not one."""
+        found = {self.ids[n] for n in self.passages_of[mark]}
+        return found.pop() if len(found) == 1 else mark
 
-    def truth(self, interaction: Interaction) -> list[int | None]:
+    def truth(self, interaction: Interaction) -> list[tuple[int, ...]]:
         """
-        Return the index of the passage that each claim should cite; [] where not expected.
+        Return the passages that each claim should cite, by their index; [] where not expected.
 
         ``expected.citations`` names them by id or place: one a claim, with or without small talk,
-        or one a claim that cites something. None stands for a passage that is not there.
+        or one a claim that cites something. One that is not there has none.
         """
         expected = lookup_list(interaction, "expected.citations")
-        right = [self.passage_of.get(str(each)) for each in expected]
+        right = [self.passages_of.get(str(each), ()) for each in expected]
         if len(right) == len(self.claims) or not right:
             return right
         meant = [is_checkable(claim.text) for claim in self.claims]
         if sum(meant) != len(right):
             meant = [bool(claim.cited) for claim in self.claims]
         rest = iter(right)
-        return [next(rest, None) if each else None for each in meant]
+        return [next(rest, ()) if each else () for each in meant]
 
     def entailment(self, judgement: Judgement, interaction: Interaction) -> Entailment:
         """Return the support for each claim by each passage."""
         texts = [context.text for context in interaction.contexts]
         return Entailment(judgement, texts, [claim.text for claim in self.claims])
+
+
+def _sources(extra: Mapping[str, Any]) -> set[str]:
+    """Return what a passage is called besides its id: its source or title, also a file's name."""
+    fields = [extra, extra["metadata"]] if isinstance(extra.get("metadata"), dict) else [extra]
+    found = {str(each[key]) for each in fields for key in _SOURCES if each.get(key)}
+    return found | {each.rsplit("/", 1)[-1] for each in found}
 
 
 def _of_citations(
@@ -196,8 +216,8 @@ def citation_accuracy_grace(interaction: Interaction, _: NoParameters) -> Findin
     total = len(lookup_list(interaction, "expected.citations"))
     truth = answer.truth(interaction)
     right = sum(
-        passage is not None and passage in answer.passages_of(claim)
-        for passage, claim in zip(truth, answer.claims, strict=False)
+        not answer.cited_by(claim).isdisjoint(passages)
+        for passages, claim in zip(truth, answer.claims, strict=False)
     )
     return Finding(
         score=share(right, total),
@@ -222,12 +242,12 @@ def citation_quality(
     truth = answer.truth(interaction)
     found: list[tuple[bool, bool, float]] = []
     for n, claim in enumerate(answer.claims):
-        expected = truth[n] if n < len(truth) else None
-        right = entailment.best(n) if claim.cited and expected is None else [expected]
-        supports = answer.supports(entailment, n)
-        for passage, support in zip(answer.passages_of(claim), supports, strict=True):
-            exists = passage is not None
-            found.append((exists, exists and passage in right, support or 0.0))
+        right = set(truth[n] if n < len(truth) else ())
+        if claim.cited and not right:
+            right = set(entailment.best(n))
+        for mark, support in zip(claim.cited, answer.supports(entailment, n), strict=True):
+            passages = answer.passages_of[mark]
+            found.append((bool(passages), not right.isdisjoint(passages), support or 0.0))
     exist, accurate, grounded = zip(*found, strict=True)
     return Finding(
         score=weighted_mean([0.4 * e + 0.3 * a + 0.3 * g for e, a, g in found]),
@@ -288,12 +308,13 @@ def citation_completeness(
     """
     citing = [n for n, claim in enumerate(answer.claims) if claim.cited]
     cited = {answer.name_of(mark) for claim in answer.claims for mark in claim.cited}
+    reached = {answer.ids[n] for claim in answer.claims for n in answer.cited_by(claim)}
     found = {n for claim in citing for n in entailment.supporting(claim, p.threshold)}
     supporting = dict.fromkeys(answer.ids[n] for n in sorted(found))
     details: dict[str, Any] = {"cited": sorted(cited), "supporting": sorted(supporting)}
     if not supporting:
         return Finding(skipped="nothing_supports", details=details)
-    right = [each for each in supporting if each in cited]
+    right = [each for each in supporting if each in reached]
     return Finding(
         score=share(len(right), len(supporting)),
         explanation=f"{part_of(len(right), len(supporting), 'supporting passage')} cited"

@@ -104,19 +104,21 @@ class CitedClaim(NamedTuple):
     cited: tuple[str, ...]
 
 
-def cited_claims(answer: str, ids: Collection[str] = ()) -> list[CitedClaim]:
+def cited_claims(
+    answer: str, ids: Collection[str] = (), sources: Collection[str] = ()
+) -> list[CitedClaim]:
     """
     Split an answer into claims with what they cite.
 
     A mark belongs to the sentence it stands in, also right after its full stop or on the line
     below. Words in square brackets are a citation when they are one of *ids*, the names of the
-    passages in their order, or look like an id: "[sic]" does not. Text in backticks is code, and
-    cites nothing; footnotes and lists of sources state nothing. "Source: [1]" belongs to the
-    sentence before; several sources below several sentences to none.
+    passages, or of their *sources*, or look like an id: "[sic]" does not. Text in backticks is
+    code, and cites nothing; footnotes and lists of sources state nothing. "Source: [1]" belongs
+    to the sentence before; several sources below several sentences to none.
     """
     shown = _CODE.sub(lambda code: code[0].replace("[", _HIDDEN), answer)
     shown = SOURCES.sub("\n", _DEFINITION.sub("", _without_definitions(shown)))
-    marks = _Marks(ids)
+    marks = _Marks(ids, sources)
     moved = _OWN_LINE.sub(r"\2\1", _BETWEEN.sub(r"\1", marks.numbered(shown)))
     lines = [
         line if _LEADS.match(line) and not _ENDS.search(line) else _AFTER_STOP.sub(r"\2\1", line)
@@ -151,8 +153,9 @@ def _without_definitions(text: str) -> str:
 class _Marks:
     """The marks of one answer, each with the names of the passages in it."""
 
-    def __init__(self, ids: Collection[str]) -> None:
-        self._known = {each.casefold(): each for each in ids} | {each: each for each in ids}
+    def __init__(self, ids: Collection[str], sources: Collection[str]) -> None:
+        names = (*sources, *ids)
+        self._known = {each.casefold(): each for each in names} | {each: each for each in names}
         self._places = len(ids)
         self._found: list[list[str]] = []
 

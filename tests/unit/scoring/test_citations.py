@@ -80,6 +80,27 @@ def test_copied_statement_is_supported_by_the_passage_it_cites(mark):
     ].score == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize(
+    ("fields", "mark"),
+    [
+        ({"source": "docs/refunds.pdf"}, "[refunds.pdf]"),
+        ({"source": "docs/refunds.pdf"}, "[source: docs/refunds.pdf, p. 2]"),
+        ({"metadata": {"title": "Refund policy"}}, "[Refund Policy]"),
+        ({"id": "refunds"}, "[refunds]"),
+        ({"id": "smith2020"}, "(Smith, 2020)"),
+    ],
+)
+def test_mark_names_all_passages_of_a_source(fields, mark):
+    contexts = [
+        {"text": "Refund fees are two dollars."} | fields,
+        {"text": PASSAGES[0]["text"]} | fields,
+        {"text": "Refund forms are on the desk."} | fields,
+    ]
+    found = scored(*ENTAILING, contexts=contexts, output=f"{RIGHT} {mark}.")
+    assert found["citation_accuracy"].score == found["citation_precision"].score == 1.0
+    assert found["citation_quality"].score > 0.9
+
+
 LOUVRE = ["The Louvre is closed on Tuesdays.", "Paris is the capital of France."]
 SWAPPED = "The Louvre is closed on Tuesdays [2]. Paris is the capital of France [1]."
 
