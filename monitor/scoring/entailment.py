@@ -83,6 +83,9 @@ class Entailment:
                     if text and (f" {text} " in f" {bare} " or f" {bare} " in f" {text} ")
                     for claim in several
                 ]
+                # Of a sentence that is more than the statement, those about the statement.
+                about = [claim for claim in found if _is_mostly_in(_bare(claim.text), bare)]
+                found = about or found
             found = [each for each in found or () if each.verdict not in _STATES_NOTHING]
             # One is read without its marks; more are in the judge's words.
             texts = [statement] if len(found) == 1 else [_MARKS.sub("", c.text) for c in found]
@@ -235,6 +238,11 @@ def contradictions(premise: str, statements: Sequence[str]) -> list[bool]:
 def _bare(text: str) -> str:
     """Leave of *text* its words: no marks of citations, punctuation or capitals."""
     return " ".join(_WORD.findall(_MARKS.sub(" ", text))).casefold()
+
+
+def _is_mostly_in(claim: str, statement: str) -> bool:
+    said = claim.split()
+    return 2 * len({*said} & {*statement.split()}) > len({*said})
 
 
 @dataclass(frozen=True, slots=True)
