@@ -62,6 +62,7 @@ from monitor.scoring.limits.budget import BudgetWatch
 from monitor.scoring.metrics import METRICS
 
 T = TypeVar("T")
+_DECLINED = "right_refusal"  #: the reason of what asks how the query is answered
 _CPU_S = 10.0  # of a sample; usual ones take milliseconds
 _log = structlog.get_logger("groundwatch.scoring")
 
@@ -163,6 +164,8 @@ class MetricPipeline:
                     asked = pool.submit(copy_context().run, self._ask, judge, interaction, key)
                     found = self._judge(interaction, key)
                     found |= asked.result()
+            if any(each.reason == _DECLINED for each in found.values()):
+                found |= self._declined(found, interaction)
             for each in self._metrics.values():
                 if each.name not in found:
                     found[each.name] = self._compute(each, found, interaction, unseen)
@@ -240,6 +243,26 @@ class MetricPipeline:
                 read = partial(metric.read, reply.answers, interaction, each.parameters)
                 found[each.name] = _finished(each, read, about, reply.details)
         return found
+
+    def _declined(
+        self, found: Mapping[str, Evaluation], interaction: Interaction
+    ) -> dict[str, Evaluation]:
+        """Skip what asks how a query is answered that is rightly declined."""
+        asked = (
+            (each, found[each.name])
+            for each in self._metrics.values()
+            if isinstance(each.metric, RubricMetric) and _DECLINED in each.declaration.skips
+            if each.name in found and found[each.name].score is not None
+        )
+        return {
+            each.name: Evaluation.skipped(
+                reason=_DECLINED,
+                cost_usd=made.cost_usd,
+                duration_ms=made.duration_ms,
+                **_record_fields(each, self._versions[each.name], interaction),
+            )
+            for each, made in asked
+        }
 
     def _compute(
         self,

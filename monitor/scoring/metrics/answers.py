@@ -55,10 +55,12 @@ answer_relevancy = named_share(
     good=False,
     noted="irrelevant",
     name="answer_relevancy",
+    version="2",
     what="Share of the answer's sentences that address the query.",
     formula="relevant sentences / sentences",
     requires=("query", "output"),
     source="DeepEval, AnswerRelevancyMetric",
+    skips=("right_refusal",),
 )
 
 
@@ -69,11 +71,11 @@ answer_relevancy = named_share(
         " reply.",
         Form.TEXTS,
     ),
-    version="2",
+    version="3",
     formula="1/n Σ cosine(query, question made from the answer), of embeddings",
     requires=("query", "output"),
     source="Es et al. 2023, RAGAS (arXiv:2309.15217)",
-    skips=(NEEDS_EMBEDDING,),
+    skips=(NEEDS_EMBEDDING, "right_refusal"),
     embeds=True,
 )
 def answer_relevance(answers: Answers, interaction: Interaction, _: Any) -> Finding:

@@ -3,6 +3,10 @@
 import pytest
 
 from monitor.metrics import evaluate
+from monitor.settings import Settings
+from support.criteria_replies import answer_criteria, asks_criteria
+from support.judge_replies import Question, canary_of
+from support.judge_server import JudgeServer
 
 PASSAGES = [
     {"text": "Refunds are paid back to the original card within five working days.", "source": "a"},
@@ -33,6 +37,28 @@ def test_wrong_refusal_fails_and_a_right_one_is_skipped(metric):
     [wrong], [right] = evaluate([WRONG_REFUSAL, RIGHT_REFUSAL], metric)
     assert wrong.score < wrong.criteria["pass_score"]
     assert right.score is None
+
+
+def declined(request):
+    """Judge that an answer declines, rightly unless it is about refunds."""
+    if asks_criteria(request):
+        return answer_criteria(request, canary_of(request))
+    question = Question(request)
+    rows = [{"number": n, "claim": "", "verdict": "no_claim", "quote": ""} for n in question.asked]
+    held = PASSAGES[0]["text"] if "How long do refunds" in str(request) else ""
+    said = {"answered": "refusal", "answered_reason": held}
+    return {"canary": question.canary, "verdicts": rows} | said
+
+
+@pytest.mark.parametrize("asks_groundedness", [True, False])
+def test_right_refusal_is_no_irrelevant_answer_where_the_judge_knows(asks_groundedness):
+    names = ["groundedness", "answer_relevancy"][not asks_groundedness :]
+    with JudgeServer() as server:
+        server.reply = declined
+        settings = Settings(scorer="judge", openai_base_url=server.url, openai_api_key="k")
+        wrong, right = evaluate([WRONG_REFUSAL, RIGHT_REFUSAL], names, settings=settings)
+    assert wrong[-1].score == 0.0
+    assert right[-1].reason == ("right_refusal" if asks_groundedness else "")
 
 
 @pytest.mark.parametrize(
