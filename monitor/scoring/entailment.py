@@ -107,29 +107,28 @@ class Entailment:
         """Return whether a statement says something that was judged."""
         return statement < len(self._parts) and bool(self._parts[statement])
 
-    def support(self, statement: int, passage: int, among: Iterable[int] = ()) -> float:
+    def support(self, statement: int, passages: Sequence[int]) -> list[float]:
         """
-        Return the support of a statement by a passage, both by their index.
+        Return the support of a statement by each of *passages*, all by their index.
 
-        It is the most that the passage supports of the statement, and no more than the passages
-        *among* which it is support of all of it, together.
+        It is the most that a passage supports of the statement, and no more than what all of these
+        support of the whole of it, together.
         """
-        if not self.is_judged(statement):
-            return 0.0
-        parts, together = self._parts[statement], {passage, *among}
-        if any(claim.verdict not in _CARRIED for _, claim in parts):
-            return 0.0
-        all_of_it = min(max(self._of_part(part, each) for each in together) for part in parts)
-        return min(all_of_it, max(self._of_part(part, passage) for part in parts))
+        parts = self._parts[statement] if self.is_judged(statement) else []
+        if not parts or any(claim.verdict not in _CARRIED for _, claim in parts):
+            return [0.0] * len(passages)
+        rows = [[self._of_part(part, each) for each in passages] for part in parts]
+        all_of_it = min(max(row, default=0.0) for row in rows)
+        return [min(all_of_it, max(column)) for column in zip(*rows, strict=True)]
 
     def _of_part(self, part: tuple[str, Claim], passage: int) -> float:
         text, claim = part
         if claim.by_passage:
             return claim.by_passage[passage]
-        quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
-        sure = claim.verdict is ClaimVerdict.SUPPORTED
-        if sure and (claim.context_index == passage or quoted):
-            return claim.support
+        if claim.verdict is ClaimVerdict.SUPPORTED:
+            quoted = claim.evidence and f" {_bare(claim.evidence)} " in self._passages[passage]
+            if quoted or claim.context_index == passage:
+                return claim.support
         # An undecided one is read again, without its marks.
         if passage not in self._by_words:
             found = supports(self._texts[passage], self._carried)
@@ -138,13 +137,12 @@ class Entailment:
 
     def supporting(self, statement: int, least: float) -> list[int]:
         """Return those of the first passages that, with the others, support a statement."""
-        first = range(len(self._texts))[:MOST_PASSAGES]
-        return [n for n in first if self.support(statement, n, first) >= least]
+        found = self.support(statement, range(len(self._texts))[:MOST_PASSAGES])
+        return [n for n, value in enumerate(found) if value >= least]
 
     def best(self, statement: int) -> list[int]:
         """Return those of the first passages that support a statement most, or surely."""
-        first = range(len(self._texts))[:MOST_PASSAGES]
-        found = [self.support(statement, n, first) for n in first]
+        found = self.support(statement, range(len(self._texts))[:MOST_PASSAGES])
         line = min(STRONG, max(found, default=0.0))
         return [n for n, value in enumerate(found) if value >= line > 0]
 

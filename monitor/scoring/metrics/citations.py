@@ -106,9 +106,10 @@ class CitedAnswer:
 
     def supports(self, entailment: Entailment, claim: int) -> list[float | None]:
         """Return the support of a claim by what each citation names; None where nothing is."""
-        among = self.cited_by(self.claims[claim])
+        cited = sorted(self.cited_by(self.claims[claim]))
+        by = dict(zip(cited, entailment.support(claim, cited), strict=True))
         return [
-            max((entailment.support(claim, n, among) for n in self.passages_of[mark]), default=None)
+            max((by[n] for n in self.passages_of[mark]), default=None)
             for mark in self.claims[claim].cited
         ]
 

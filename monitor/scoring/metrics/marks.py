@@ -18,6 +18,7 @@ from typing import NamedTuple
 from monitor.scoring.sentences import SOURCES, split_sentences
 
 _MOST_MARKS = 20  # of one claim
+_SHORTEST = 3  # characters of a name that not even looks like an id
 _LONGEST_NAME = 60  # characters of the name of a variable before its index
 _HIDDEN = "\ue000"  #: stands for a bracket that cites nothing
 _NOUN = (
@@ -280,8 +281,8 @@ class _Marks:
         """
         Return whether *name* may be the id of a passage that is not there.
 
-        A long number, a time, capitals such as "[ORDER_ID]" and words with a hyphen are that only
-        where ids of the passages look so.
+        A long number, a time, a key such as "[F5]", capitals such as "[ORDER_ID]" and words with a
+        hyphen are that only where ids of the passages look so.
         """
         if _YEAR.fullmatch(name) or not re.fullmatch(r"[\w.:/–-]{1,100}", name):
             return False
@@ -295,5 +296,5 @@ class _Marks:
         if name.isupper() and re.search("[_-]", name):
             return alike(r"[^a-z]*[A-Z][^a-z]*")
         if re.search(r"\d|\w[./]\w", name):
-            return True
+            return len(name) > _SHORTEST or alike(rf"(?=.*\d)\w{{1,{_SHORTEST}}}")
         return re.search("[_:-]", name) is not None and alike(r"[^\d_:-]+[_:-]\D+")
