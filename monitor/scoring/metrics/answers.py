@@ -9,6 +9,7 @@ that serve the query, and `answer_relevance` how near questions made from the an
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import Field
@@ -261,8 +262,17 @@ def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -
     )
 
 
+#: Where a refusal sends its reader instead: "Please contact support at 0800 123."
+_ELSEWHERE = re.compile(
+    r"\W*(?:(?:please|instead|you (?:can|could|may)|feel free to|for [^,.]{1,60},|bitte|veuillez"
+    r"|por favor)\W+){0,3}(?:contact|reach|e-?mail|phone|call|ask|visit|write to|consult"
+    r"|kontaktieren|wenden sie|contacte[rz]|appele[rz]|contacto|comun[ií]quese)\b",
+    re.IGNORECASE,
+)
+
+
 @computed(
-    version="2",
+    version="3",
     formula="declined / questions with expected.unanswerable",
     requires=("output", "expected.unanswerable"),
     source=_RGB,
@@ -270,10 +280,15 @@ def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -
     skips=("answerable",),
 )
 def negative_rejection(interaction: Interaction, _: NoParameters) -> Finding:
-    """Whether a question without an answer is declined; the window's mean is the rate."""
+    """
+    Whether a question without an answer is declined; the window's mean is the rate.
+
+    A refusal may say whom to ask instead, with a number or times.
+    """
     if not (interaction.expected or {}).get("unanswerable"):
         return Finding(skipped="answerable")
     sentences = split_sentences(interaction.output)
-    declined = any(map(is_refusal, sentences)) and not any(map(is_checkable, sentences))
+    stated = [each for each in sentences if is_checkable(each) and not _ELSEWHERE.match(each)]
+    declined = any(map(is_refusal, sentences)) and not stated
     said = "It declines." if declined else "It answers where nothing is known."
     return Finding(score=float(declined), explanation=said)

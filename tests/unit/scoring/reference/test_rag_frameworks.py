@@ -262,6 +262,10 @@ def test_rgb_abilities():
         ("Unknown.", 1),
         ("Not specified.", 1),
         ("No answer found.", 1),
+        ("I don't have that information. Please contact us at 0800 123 456.", 1),
+        ("I could not find this. You can reach us from 9 to 5 on weekdays.", 1),
+        ("I could not find this. You can return it within 30 days.", 0),
+        ("I could not find this. The support period is five years.", 0),
         ("It takes five days.", 0),
     ],
 )
