@@ -26,7 +26,7 @@ from monitor.web.auth import GuardedRoute as Route
 from monitor.web.labelling import FeedbackInbox, Labelling
 from monitor.web.pages import Pages
 from monitor.web.samples import SampleViews
-from monitor.web.schema import OPERATIONS
+from monitor.web.schema import OPERATIONS, SAMPLE_QUERY
 from monitor.web.site import FEEDBACK_SCRIPT, Endpoints, Site
 from monitor.web.writing import Changes, Writing
 
@@ -77,7 +77,7 @@ def make_app(site: Site) -> Starlette:
         Route("/labels", labelling.queue),
         Route("/labels", labelling.decide, methods=["POST"]),
         Route("/samples", samples.page),
-        Route("/samples.{form}", samples.export),
+        Route("/samples.{form}", samples.export, query=SAMPLE_QUERY),
         Route("/sample/{sample_id}", samples.sample),
         Route("/incidents", pages.incidents),
         Route("/incidents/{incident_id}.md", incident.markdown),
@@ -91,7 +91,8 @@ def make_app(site: Site) -> Starlette:
         Route("/channels/test", changes.test_channel, methods=["POST"], whole=True),
         Route("/config", pages.config, whole=True),
         Route("/audit", pages.audit, whole=True),
-        *(Route(each.path, endpoints[each.name], methods=[each.method.upper()])
+        *(Route(each.path, endpoints[each.name], methods=[each.method.upper()],
+                query=each.query)
           for each in OPERATIONS),
         Route(FEEDBACK_PATH, inbox.take, methods=["OPTIONS"]),  # a browser asks before it posts
         Route("/api/v1/openapi.json", api.openapi),

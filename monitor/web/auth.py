@@ -16,7 +16,7 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -392,14 +392,16 @@ class GuardedRoute(Route):
 
     An app in the path or the query that they may not see is answered as one that is not there. A
     route about the ``whole`` monitor is refused; what else an endpoint shows, it narrows itself.
-    Endpoints get the names in a path as they were before `slug` wrote them.
+    Endpoints get the names in a path as they were before `slug` wrote them. Where *query* lists the
+    parameters of a route, a request with any other is refused: it would get more than it asks for.
     """
 
     def __init__(
-        self, path: str, endpoint: Callable[..., Any], *, whole: bool = False, **options: Any
-    ) -> None:
+        self, path: str, endpoint: Callable[..., Any], *, whole: bool = False,
+        query: Sequence[Mapping[str, Any]] | None = None, **options: Any,
+    ) -> None:  # fmt: skip
         super().__init__(path, endpoint, **options)
-        self.whole = whole
+        self.whole, self.query = whole, query
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -411,6 +413,13 @@ class GuardedRoute(Route):
                 why = (403, "this is about all apps") if self.whole else (404, "not found")
                 detail = f"you may see: {', '.join(sorted(principal.apps)) or 'no app'}"
                 raise RefusedError(*why, detail)
+        if self.query is not None:
+            known = [parameter["name"] for parameter in self.query]
+            if unknown := Request(scope).query_params.keys() - {*known}:
+                expected = ", ".join(known) or "none"
+                raise wrong_parameter(
+                    f"unknown parameter {min(unknown)[:60]!r}: expected {expected}"
+                )
         await super().handle(scope, receive, send)
 
 

@@ -365,7 +365,12 @@ def _filters() -> list[dict[str, Any]]:
         found.append({"name": name, "in": "query", "description": said, "schema": wanted})
     said = "By score to the hundredth, which needs a metric."
     orders = {"type": "string", "enum": [order.value for order in Sort]}
-    return [*found, {"name": "sort", "in": "query", "description": said, "schema": orders}]
+    mode = _parameter("mode", "Name of a failure mode; needs an app and a metric.")
+    return [*found, mode, {"name": "sort", "in": "query", "description": said, "schema": orders}]
+
+
+#: Parameters of lists of samples.
+SAMPLE_QUERY = [*_filters(), *_CURSOR]
 
 
 class Operation(NamedTuple):
@@ -401,7 +406,7 @@ OPERATIONS = [
          [_APP_ONLY, *_CURSOR]),
         ("get", _INCIDENT_PATH, "One incident", IncidentAnswer),
         ("get", "/api/v1/samples", "Samples; needs the role reader", SamplesPage, None,
-         [*_filters(), *_CURSOR]),
+         SAMPLE_QUERY),
         ("get", "/api/v1/samples/{sample_id}", "One sample; needs the role reader", SampleAnswer),
         ("get", "/api/v1/deploys", "Deploys of ninety days", DeploysAnswer, None, [_APP_ONLY]),
         ("get", "/api/v1/silences", "Silences that are not over", SilencesAnswer),

@@ -1,5 +1,6 @@
 """What programs read: the API as its document says, Prometheus' format, badges."""
 
+import html
 import json
 from pathlib import Path
 
@@ -93,6 +94,39 @@ def test_invalid_parameter_is_answered_with_a_problem_document(get, path):
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        (
+            "metrics?application=shop",
+            "unknown parameter 'application': expected app, limit, cursor",
+        ),
+        ("status?app=shop", "unknown parameter 'app': expected none"),
+        ("incidents?=x", "unknown parameter '': expected app, limit, cursor"),
+    ],
+)
+def test_unknown_parameter_is_answered_with_those_that_exist(get, path, detail):
+    answer = get(f"/api/v1/{path}")
+    assert (answer.status_code, answer.json()["detail"]) == (400, detail)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/samples", "/samples.jsonl"])
+def test_samples_with_an_unknown_parameter_are_not_handed_out(get, path):
+    answer = get(f"{path}?session_id=shop-s1")
+    assert answer.status_code == 400
+    said = html.unescape(answer.text)
+    assert "nknown parameter 'session_id': expected app, metric," in said
+    assert " session, trace," in said
+
+
+def test_unknown_parameter_stops_a_deploy(get, server):
+    with server.client() as client:
+        answer = client.post("/api/v1/deploys?app=shop", json={"app": "shop", "release": "v13"})
+    assert answer.json()["detail"] == "unknown parameter 'app': expected none"
+    names = [each["release"] for each in get("/api/v1/deploys?app=shop").json()["items"]]
+    assert "v13" not in names
 
 
 @pytest.mark.parametrize("path", ["nothing", "samples/x", "incidents/x", "apps/x/metrics/y"])
