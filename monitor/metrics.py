@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Evaluation, Interaction
 from monitor.models.records import columns_of, mistake, read_interaction
+from monitor.report.words import why_unscored
 from monitor.scoring.declaration import Combined
 from monitor.scoring.metrics import METRICS
 from monitor.scoring.pipeline import MetricPipeline
@@ -179,14 +180,15 @@ def to_rows(found: Iterable[tuple[Evaluation, ...]]) -> list[dict[str, Any]]:
 
     Columns are ``id``, and for each metric its score under its name (None without one), and
     ``NAME_status`` (completed, failed or skipped) and ``NAME_reason`` (the explanation, or why
-    there is no score: what failed, or the reason for being skipped).
+    there is no score: what failed, or the reason for being skipped and what it means).
     """
     rows = []
     for evaluations in found:
         row: dict[str, Any] = {"id": evaluations[0].target_event_id} if evaluations else {}
         for each in evaluations:
             name, status = each.evaluator_name, each.status.value
-            row |= {name: each.score, f"{name}_status": status, f"{name}_reason": each.why}
+            reason = each.explanation or "" if each.score is not None else why_unscored(each)
+            row |= {name: each.score, f"{name}_status": status, f"{name}_reason": reason}
         rows.append(row)
     return rows
 

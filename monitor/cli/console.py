@@ -258,11 +258,11 @@ def tell(text: str) -> None:
 
 def missing_scores(found: Iterable[Evaluation]) -> Counter[str]:
     """Count evaluations without a score, by metric, status and reason in words."""
-    from monitor.report.words import skip_sentence
+    from monitor.report.words import skip_sentence, why_unscored
 
     def why(each: Evaluation) -> str:
         if each.error is not None or not each.reason:
-            return f"{each.status.value}: {plain_text(each.why, _LONGEST_REASON)}"
+            return f"{each.status.value}: {plain_text(why_unscored(each), _LONGEST_REASON)}"
         said = skip_sentence(each.reason, each.explanation)
         code = f"{each.status.value} ({plain_text(each.reason, 60)})"
         return f"{code}: {plain_text(said, _LONGEST_REASON)}" if said else code

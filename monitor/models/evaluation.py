@@ -107,12 +107,6 @@ class Evaluation(BaseModel):
             return self.error.code
         return str((self.metadata or {}).get("reason", ""))
 
-    @property
-    def why(self) -> str:
-        """The reason in words: the error's message, the skip's reason and the explanation."""
-        failed = self.error.message if self.error is not None else ""
-        return failed or ": ".join(part for part in (self.reason, self.explanation) if part)
-
 
 class QualityEvaluation(Evaluation):
     """Overall quality of a response, by dimension; each in [0, 1]."""

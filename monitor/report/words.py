@@ -20,7 +20,14 @@ from monitor.format import (
     utc_time,
 )
 from monitor.models import Alert, Drift, Status, Verdict
-from monitor.models.evaluation import OWN_LEAST, OWN_MOST, Direction, PassRule, advice_for
+from monitor.models.evaluation import (
+    OWN_LEAST,
+    OWN_MOST,
+    Direction,
+    Evaluation,
+    PassRule,
+    advice_for,
+)
 from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
 from monitor.models.status import FleetFall, certainty
 from monitor.report.model import Ledger, Report, error_rate
@@ -411,6 +418,14 @@ def skip_sentence(reason: str, explanation: str | None = None) -> str:
         if not said and path != reason:
             said = f"The sample has no {root}.{plain_text(path, 60)}."
     return " ".join(part for part in (said, explanation) if part)
+
+
+def why_unscored(found: Evaluation) -> str:
+    """Return why an evaluation has no score: the error's message, or the reason and its meaning."""
+    if found.error is not None and found.error.message:
+        return found.error.message
+    said = skip_sentence(found.reason, found.explanation)
+    return ": ".join(part for part in (found.reason, said) if part)
 
 
 def change_sentence(changed: ComponentChange) -> str:

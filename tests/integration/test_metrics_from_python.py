@@ -72,7 +72,7 @@ def test_data_frame_is_accepted_and_result_rows_form_one():
     assert [row["id"] for row in found] == ["a", "2"]
     assert found[0]["groundedness"] > 0.7
     assert (found[1]["relevance"], found[1]["relevance_status"]) == (None, "skipped")
-    assert found[1]["relevance_reason"] == "no_query"
+    assert found[1]["relevance_reason"] == "no_query: The sample has no question."
 
 
 def test_numpy_cells_become_plain_values():
@@ -95,14 +95,14 @@ def test_metric_that_reads_no_output_needs_none():
     assert precision_at_k(**asked, parameters={"k": 1}).score == 1.0
     [row] = to_rows(evaluate(asked, "precision_at_k,groundedness", parameters=AT_1))
     assert row["precision_at_k"] == 1.0
-    assert row["groundedness_reason"] == "empty_output"
+    assert row["groundedness_reason"] == "empty_output: The sample has no answer."
 
 
 @pytest.mark.parametrize("output", [None, "", float("nan")])
 def test_empty_output_of_one_row_costs_no_other(output):
     frame = Frame([RECORD | {"output": output}, RECORD])
     found = to_rows(evaluate(frame, ["groundedness", "relevance"]))
-    assert found[0]["groundedness_reason"] == "empty_output"
+    assert found[0]["groundedness_reason"] == "empty_output: The sample has no answer."
     assert found[1]["groundedness"] > 0.7
 
 
@@ -135,7 +135,7 @@ def test_what_is_no_record_is_named_with_what_is_expected(records, said):
 
 def test_record_without_an_output_is_skipped_where_others_have_one():
     found = to_rows(evaluate([{"query": "Why?"}, RECORD]))
-    assert found[0]["groundedness_reason"] == "empty_output"
+    assert found[0]["groundedness_reason"] == "empty_output: The sample has no answer."
     assert found[1]["groundedness"] > 0.7
 
 
@@ -159,8 +159,12 @@ def test_rows_say_why_there_is_no_score():
     [row] = to_rows(evaluate([RECORD], metrics, settings=settings))
     assert "cannot be reached" in row["faithfulness_reason"]
     assert "check OPENAI_BASE_URL" in row["faithfulness_reason"]
-    assert row["precision_at_k_reason"] == "no_expected_relevant"
-    assert row["agent_overall_score_reason"].startswith("part_missing: 6 of 6 parts are missing")
+    assert (
+        row["precision_at_k_reason"] == "no_expected_relevant: The sample has no expected.relevant."
+    )
+    missing = row["agent_overall_score_reason"]
+    assert missing.startswith("part_missing: Too many of the metrics that it is made of have no")
+    assert "6 of 6 parts are missing" in missing
 
 
 def test_verdicts_are_cached_when_redis_is_configured(redis_url):

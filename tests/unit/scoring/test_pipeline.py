@@ -208,7 +208,7 @@ def test_overall_is_skipped_when_a_part_is_missing():
     assert "plan_quality" in found.metadata["missing"]
     missing = found.metadata["missing"]
     said = f"{len(missing)} of 6 parts are missing: {', '.join(missing)}."
-    assert found.why == f"part_missing: {said}"
+    assert found.explanation == said
 
 
 def test_overall_of_the_rubric_leaves_missing_parts_out_and_names_them():
