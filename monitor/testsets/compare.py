@@ -9,7 +9,6 @@ people look until they like what they see, `sequential_winner` decides: valid at
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -368,15 +367,6 @@ class RunPair:
         before, after = self.scores(metric)
         sign = -1.0 if is_lower(self.rules, metric) else 1.0
         return {case: sign * (before[case] - after[case]) for case in before if case in after}
-
-    def reasons(self, metric: str, cases: Sequence[str]) -> str:
-        """Return why *cases* have no score in the run, counted."""
-        found: Counter[str] = Counter()
-        for result in self.run.results:
-            if result.case in cases:
-                mine = [e.reason for e in result.evaluations if e.evaluator_name == metric]
-                found["app error" if result.error else (mine or ["not evaluated"])[0]] += 1
-        return ", ".join(f"{reason} {n}" for reason, n in found.most_common())
 
     def changed(self) -> list[ChangedCase]:
         """Return the cases whose verdict changed, those that got worse first."""

@@ -191,7 +191,8 @@ def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
         if mean is not None:
             is_good = sign * (mean - floor) >= -_ROUNDING
             outcome = GateOutcome.PASS if is_good else GateOutcome.FAIL
-        says = f"{metric}: mean {score(mean)}, {word} {score(floor)}"
+        said = "no mean" if mean is None else f"mean {score(mean)}"
+        says = f"{metric}: {said}, {word} {score(floor)}{_without(run, metric)}"
         made.append(GateCheck(
             name="floor", metric=metric, outcome=outcome, says=says, after=mean, limit=floor,
             n=len(scores),
@@ -201,11 +202,19 @@ def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
         below = [case for case, value in found.items() if sign * (value - floor) < 0]
         outcome = GateOutcome.FAIL if below else GateOutcome.PASS
         which = f"{count(len(below), 'case')} below: {named(below, run)}" if below else "all do"
-        says = f"{metric}: every case has to reach {score(floor)}; {which}"
+        if not found:
+            outcome, which = GateOutcome.NOT_DECIDED, "none has a score"
+        says = f"{metric}: every case has to reach {score(floor)}; {which}{_without(run, metric)}"
         made.append(GateCheck(
             name="case floor", metric=metric, outcome=outcome, says=says, limit=floor, n=len(found),
         ))  # fmt: skip
     return made
+
+
+def _without(run: EvaluationRun, metric: str) -> str:
+    """Return why cases of a run have no score, as the end of a sentence; '' if all have one."""
+    without = run.why_unscored(metric)
+    return f"; without a score: {without}" if without else ""
 
 
 def _fall(pair: RunPair, metric: str, policy: GatePolicy) -> GateCheck:
@@ -217,6 +226,9 @@ def _fall(pair: RunPair, metric: str, policy: GatePolicy) -> GateCheck:
     fields = {"name": "critical drop" if is_critical else "drop", "metric": metric}
     if not falls:
         says = f"{metric}: no case has a score in both runs"
+        for name, run in (("this run", pair.run), ("the baseline", pair.baseline)):
+            without = run.why_unscored(metric, pair.shared)
+            says += f"; without a score in {name}: {without}" if without else ""
         return GateCheck(outcome=GateOutcome.NOT_DECIDED, says=says, limit=limit, **fields)
     level = policy.false_block_rate / 2 / len(pair.metrics)
     found = paired_fall(list(falls.values()), alpha=level)
@@ -239,7 +251,9 @@ def _fall(pair: RunPair, metric: str, policy: GatePolicy) -> GateCheck:
         says += "; not decided: " + ("more" if more is None else f"about {more:,} more") + " cases"
     elif len(lost) > limit * len(before):
         outcome = GateOutcome.NOT_DECIDED if outcome is GateOutcome.PASS else outcome
-        says += f"; {count(len(lost), 'case')} lost the score: {pair.reasons(metric, lost)}"
+        says += (
+            f"; {count(len(lost), 'case')} lost the score: {pair.run.why_unscored(metric, lost)}"
+        )
     return GateCheck(
         outcome=outcome, says=says, before=means[0], after=means[1], change=found.mean,
         low=found.mean - found.half_width if found.n > 1 else None,

@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -15,9 +15,11 @@ import numpy as np
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from monitor.errors import GroundwatchError, RecordError, first_mistake
+from monitor.format import plain_text
 from monitor.models import EvaluationStatus, PerformanceSummary, QualitySummary
 from monitor.models.evaluation import AnyEvaluation, PassRule
 from monitor.models.interaction import Passage, ToolCall
+from monitor.report.words import skip_sentence
 from monitor.stats.summary import summarise
 from monitor.testsets.cases import TestCase, TestSet, write_whole
 
@@ -168,6 +170,21 @@ class EvaluationRun(BaseModel, frozen=True, extra="forbid"):
                 if each.evaluator_name == metric and isinstance(each.score, int | float):
                     found[case].append(float(each.score))
         return {case: sum(scores) / len(scores) for case, scores in found.items()}
+
+    def why_unscored(self, metric: str, cases: Collection[str] | None = None) -> str:
+        """Return why *cases*, by default all, have no score of a metric, counted; '' if they do."""
+        scored, found = self.case_scores(metric), dict[str, str]()
+        for result in self.results:
+            mine = [*result.evaluations, *self.consistency.get(result.case, ())]
+            why = ["app error"] if result.error else []
+            for each in mine:
+                if each.evaluator_name == metric:
+                    means = skip_sentence(each.reason).rstrip(".")
+                    code = ": ".join(part for part in (each.reason, means) if part)
+                    why.append(f"{each.status} ({plain_text(code, 120)})")
+            if result.case not in scored and (cases is None or result.case in cases):
+                found.setdefault(result.case, (why or ["not evaluated"])[0])
+        return ", ".join(f"{n} {why}" for why, n in Counter(found.values()).most_common())
 
     def write(self, path: str | Path) -> None:
         """Write the run as JSON, whole or not at all; its owner alone can read it."""

@@ -98,7 +98,10 @@ def test_cases_that_lost_their_score_block_the_gate(golden_run):
     after = [None] * 10 + [0.9] * 30
     report = decide(golden_run({"relevance": after}), golden_run({"relevance": before}))
     assert report.outcome is OPEN
-    assert "10 cases lost the score: no_claim 10" in check(report, "drop", "relevance").says
+    assert (
+        "10 cases lost the score: 10 skipped (no_claim: The answer states"
+        in check(report, "drop", "relevance").says
+    )
 
 
 def test_metric_without_scores_does_not_pass_the_gate(golden_run):
@@ -217,6 +220,31 @@ def test_cases_are_critical_by_tag_and_category_too(golden_run, policy):
 def test_floors_need_no_baseline(golden_run, policy, outcome):
     run = golden_run({"relevance": [0.8, 0.9]})
     assert decide(run, policy=GatePolicy(**policy)).outcome is outcome
+
+
+@pytest.mark.parametrize("policy", ["floors", "case_floors"])
+def test_floor_without_any_score_is_undecided_and_says_why(golden_run, policy):
+    run = golden_run({"relevance": [None, None, None]}, errors={2})
+    report = decide(run, policy=GatePolicy(**{policy: {"relevance": 0.8}}))
+    assert report.outcome is OPEN
+    [found] = report.checks
+    means = "The answer states nothing that passages could support"
+    assert f"; without a score: 2 skipped (no_claim: {means}), 1 app error" in found.says
+
+
+def test_floor_names_the_cases_that_its_mean_leaves_out(golden_run):
+    report = decide(
+        golden_run({"relevance": [0.9, None]}), policy=GatePolicy(floors={"relevance": 0.8})
+    )
+    assert report.outcome is PASS
+    assert "mean 0.90, floor 0.80; without a score: 1 skipped (no_claim:" in report.checks[0].says
+
+
+def test_metric_without_common_scores_says_why_of_both_runs(golden_run):
+    run, baseline = golden_run({"relevance": [None, 0.9]}), golden_run({"relevance": [0.9, None]})
+    said = check(decide(run, baseline), "drop", "relevance").says
+    assert "without a score in this run: 1 skipped (no_claim" in said
+    assert "without a score in the baseline: 1 skipped (no_claim" in said
 
 
 # What cannot be compared.
