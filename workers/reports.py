@@ -86,11 +86,22 @@ Key = tuple[str, str]
 
 
 def read_status(
-    store: Store, settings: Settings, *, now: datetime, app: str | None = None
+    store: Store,
+    settings: Settings,
+    *,
+    now: datetime,
+    app: str | None = None,
+    with_reasons: bool = False,
 ) -> Report:
-    """Read the overview of the status window: verdicts and ledger, without series and samples."""
-    window_s = settings.windows.status_window_s
-    return read_report(store, settings, now=now, window_s=window_s, app=app, whole=False)
+    """
+    Read the overview of the status window: verdicts and ledger, without series and samples.
+
+    *with_reasons* also counts why evaluations have no score, which reads each of them.
+    """
+    return read_report(
+        store, settings, now=now, window_s=settings.windows.status_window_s, app=app,
+        whole=False, with_reasons=with_reasons,
+    )  # fmt: skip
 
 
 def read_report(
@@ -101,8 +112,13 @@ def read_report(
     window_s: int,
     app: str | None = None,
     whole: bool = True,
+    with_reasons: bool = True,
 ) -> Report:
-    """Read what a report over the last *window_s* seconds says, *whole* or as an overview."""
+    """
+    Read what a report over the last *window_s* seconds says, *whole* or as an overview.
+
+    *with_reasons* counts why evaluations have no score.
+    """
     windows, since = settings.windows, now - timedelta(seconds=window_s)
     # About fifty steps of whole buckets.
     step_s = max(1, -(-window_s // _STEPS // windows.bucket_s)) * windows.bucket_s
@@ -115,8 +131,11 @@ def read_report(
         apps = []
         for name in sorted(verdicts.keys() | totals.keys()):
             recent = dict.fromkeys((kind.value for kind in Kind), 0)
-            for (kind, _), n in within.get(name, Counter()).items():
+            lost: dict[str, dict[str, int]] = {}
+            for (kind, reason), n in within.get(name, Counter()).most_common():
                 recent[kind.value] += n
+                if n and kind in {Kind.DROPPED, Kind.FAILED, Kind.EXPIRED}:
+                    lost.setdefault(kind.value, {})[reason] = n
             mine = verdicts.get(name, [])
             more: dict[str, Any] = {}
             by_metric: dict[str, dict[str, Any]] = {}
@@ -125,12 +144,17 @@ def read_report(
                     connection, name, mine, now=now, window_s=window_s, step_s=step_s,
                     status_window_s=windows.status_window_s,
                 )  # fmt: skip
+            for verdict in mine if with_reasons else ():
+                if verdict.window_s == windows.status_window_s and verdict.segment == ROOT:
+                    without = unscored(connection, app=name, metric=verdict.metric, since=since)
+                    by_metric.setdefault(verdict.metric, {}).update(without._asdict())
             for (of, metric), proof in proofs.items():
                 if of == name:
                     by_metric.setdefault(metric, {})["proof"] = proof
             apps.append(app_report(
                 name, mine, now=now, status_window_s=windows.status_window_s, by_metric=by_metric,
                 ledger=make_ledger(totals.get(name, {})), recent=recent_counts(recent),
+                lost=lost,
                 last_heartbeat=heartbeats.get(name), sample_rate=rates.get(name, (None,))[0],
                 **more,
             ))  # fmt: skip
@@ -170,7 +194,6 @@ def _explained(
         if verdict.window_s != status_window_s or verdict.segment != ROOT:
             continue
         metric = verdict.metric
-        without = unscored(connection, app=app, metric=metric, since=since)
         by_metric[metric] = {
             "series": rate_points(
                 {at_s: _point(at_s, tally) for at_s, tally in steps.get(metric, {}).items()},
@@ -183,8 +206,6 @@ def _explained(
                 )
                 for item in worst_samples(connection, app=app, metric=metric, since=since)
             ],
-            "failed": without.failed,
-            "skipped": without.skipped,
             "insight": insights.get(metric),
             "labels": labels.get((metric, verdict.evaluator_version)),
         }  # fmt: skip

@@ -9,6 +9,7 @@ import uuid
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -77,7 +78,8 @@ def status(
         raise typer.Exit(show(app, metric, window, json))
     with console.opened() as (settings, store):
         console.check_app(store, app)
-        report = read_status(store, settings, now=datetime.now(UTC), app=app)
+        read = partial(read_status, store, settings, app=app, with_reasons=True)
+        report = read(now=datetime.now(UTC))
         if json:
             typer.echo(report.model_dump_json(indent=2))
         elif watch:
@@ -91,7 +93,7 @@ def status(
                     else:
                         out.print(shown)
                     time.sleep(_EVERY_S)
-                    report = read_status(store, settings, now=datetime.now(UTC), app=app)
+                    report = read(now=datetime.now(UTC))
         else:
             out.print(Group(render_status(report), *_incident_lines(store, report)))
             for item in report.apps:

@@ -118,6 +118,10 @@ class AppReport(ReportValue):
     recent: Mapping[str, int] = Field(
         default_factory=dict, description="Counts by kind within the report's window."
     )
+    lost: Mapping[str, Mapping[str, int]] = Field(
+        default_factory=dict,
+        description="Samples dropped, failed or expired within the window, each by reason.",
+    )
     changes: Sequence[ReportedChange] = ()
     incidents: Sequence[Incident] = ()
     inputs: Sequence[InputDrift] = Field((), description="How the questions moved.")

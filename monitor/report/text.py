@@ -60,6 +60,8 @@ def render_status(report: Report) -> RenderableType:
     ):  # fmt: skip
         parts.append(Text(_FOOTNOTE, "dim"))
     parts += [Text(line, style="dim") for app in report.apps for line in _notes(app, report)]
+    missing = (words.not_scored_sentence(app, report.window_s) for app in report.apps)
+    parts += [Text(line) for line in missing if line]
     for app in report.apps:
         ledger = words.ledger_sentence(app.ledger)
         parts.append(Text(f"\n{plain_text(app.app, 40)}, all time:\n{ledger}", "dim"))

@@ -30,7 +30,7 @@ from monitor.models.evaluation import (
 )
 from monitor.models.insight import ComponentChange, DetectionProof, SampleRate
 from monitor.models.status import FleetFall, certainty
-from monitor.report.model import Ledger, Report, error_rate
+from monitor.report.model import AppReport, Ledger, Report, error_rate
 from monitor.stats.agreement import Confusion
 from monitor.stats.intervals import wilson_interval
 
@@ -294,6 +294,24 @@ def unscored_sentence(
     often = sorted(skipped, key=lambda reason: -skipped[reason])[:_MOST_NAMED]
     named = [(plain_text(reason, 60), skip_sentence(reason)) for reason in often]
     return "; ".join([said, *(f"{code}: {means.rstrip('.')}" for code, means in named if means)])
+
+
+def not_scored_sentence(app: AppReport, window_s: float) -> str:
+    """Return how much of an app has no score in a window, and why; '' where nothing is missing."""
+    parts = [f"samples {kind} {reasons(counts)}" for kind, counts in app.lost.items()]
+    alike: dict[str, list[str]] = {}  # metrics by what is missing
+    for item in app.metrics:
+        without = [("failed", *each) for each in item.failed.items()]
+        without += [("skipped", *each) for each in item.skipped.items()]
+        if n := sum(found for _, _, found in without):
+            why = ", ".join(
+                f"{how} {plain_text(code, 60)} {found:,}" for how, code, found in without
+            )
+            said = f"{n:,} of {n + item.verdict.window_n:,} ({why})"
+            alike.setdefault(said, []).append(plain_text(item.metric, 40))
+    parts += [f"{', '.join(metrics)} {said}" for said, metrics in alike.items()]
+    found = f"{plain_text(app.app, 40)}, not scored in the last {duration(window_s)}: "
+    return found + ", ".join(parts) if parts else ""
 
 
 def proof_sentence(proof: DetectionProof, now: datetime) -> str:

@@ -1,20 +1,25 @@
 """From buckets to verdicts, changes and alerts, in one transaction under the lease."""
 
+import io
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from rich.console import Console
 
 from alerts.queries import deliveries, incidents_since
 from alerts.routing import Recipient
 from monitor.errors import LeaseLostError
 from monitor.models import ErrorInfo, Evaluation, Status
+from monitor.report.text import render_status
 from monitor.settings import Settings
 from monitor.store.engine import acquire
+from monitor.store.ledger import Entry, Kind, book
 from monitor.store.verdicts import read_changes, read_verdicts
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from support.sent_messages import messages
 from workers.evaluate import Evaluator
+from workers.reports import read_status
 from workers.scoring_run import ScoringRules, result_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -76,6 +81,12 @@ class World:
             return incidents_since(connection, NOW - timedelta(days=1))
 
 
+def printed(renderable):
+    console = Console(width=120, file=io.StringIO())
+    console.print(renderable)
+    return console.file.getvalue()
+
+
 def test_every_window_gets_a_verdict(world):
     world.scored(0.9, n=12)
     world.evaluate()
@@ -91,6 +102,35 @@ def test_verdict_uses_only_samples_in_the_window(world):
     world.evaluate()
     verdict = world.verdict()
     assert (verdict.status, verdict.n) == (Status.HEALTHY, 12)
+
+
+def test_status_says_what_was_not_scored_and_why(world):
+    world.scored(0.9, n=3)
+    error = ErrorInfo(type="TimeoutError", message="late", code="timeout")
+    like = make_evaluation()
+    named = {
+        name: getattr(like, name)
+        for name in ("target_event_id", "evaluator_name", "evaluator_version")
+    }
+    world.write([Evaluation.failed(error=error, **named)])
+    world.write([Evaluation.skipped(reason="no_context", **named)] * 2)
+    with world.store.write() as connection:
+        book(
+            connection,
+            [Entry("support-bot", int(world.now.timestamp()), Kind.DROPPED, "buffer_full", 5)],
+        )
+    world.evaluate()
+    found = read_status(world.store, SETTINGS, now=world.now, with_reasons=True)
+    said = " ".join(printed(render_status(found)).split())
+    assert "support-bot, not scored in the last 1 h: samples dropped 5 (buffer_full 5)" in said
+    assert "groundedness 3 of 6 (failed timeout 1, skipped no_context 2)" in said
+
+
+def test_status_without_anything_missing_says_nothing_of_it(world):
+    world.scored(0.9, n=3)
+    world.evaluate()
+    found = read_status(world.store, SETTINGS, now=world.now, with_reasons=True)
+    assert "not scored" not in printed(render_status(found))
 
 
 def test_window_before_is_the_reference(world):
