@@ -27,6 +27,11 @@ OUTPUT_NAMES = ("output", "answer", "text", "content")
 TEXT_NAMES = ("text", "content", "page_content")
 CONTEXTS_NAMES = ("contexts", "documents", "passages")
 
+#: Who may have written a message, as libraries call them.
+USERS = frozenset({"user", "human"})
+ASSISTANTS = frozenset({"assistant", "ai", "model"})
+ROLES = USERS | ASSISTANTS | {"system", "developer", "tool", "function", "placeholder"}
+
 _COLLECTIONS = (list, tuple, set, frozenset, deque)
 _TEXTS = (str, bytes, bytearray)
 #: Fields with a treatment of their own; every other one is copied as it is.
@@ -166,12 +171,13 @@ def _collection(value: Any, room: SizeLimit, depth: int) -> Plain:
     return named
 
 
-def members(value: Iterable[object], most: int) -> list[object]:
-    """List what a built-in collection holds first, past any method that a subclass overrides."""
+def members(value: Iterable[object], most: int, *, latest: bool = False) -> list[object]:
+    """List what a built-in collection holds first or last, past any method of a subclass."""
     for base in (list, tuple, set, frozenset, deque):
         if issubclass(type(value), base):
             # One step in C as well; of a list with a million items only the first are copied.
-            return list(itertools.islice(base.__iter__(value), most))  # type: ignore[arg-type]
+            skipped = max(0, base.__len__(value) - most) if latest else 0  # type: ignore[arg-type]
+            return list(itertools.islice(base.__iter__(value), skipped, skipped + most))  # type: ignore[arg-type]
     return []
 
 
@@ -222,7 +228,7 @@ def capture(
         unreadable["query"], query = query, None
     room.field = "contexts"
     passages = _passages(given.get("contexts"), room, unreadable)
-    rest = _history(given.get("history"), query, room, unreadable)
+    rest = _history(given.get("history"), room, unreadable)
     for name, value in given.items():
         if value is not None and name not in _OWN and name not in _NAMES:
             room.field = name
@@ -272,37 +278,43 @@ def _passages(
     return tuple(passages)
 
 
-def _history(
-    value: object, query: Plain, room: SizeLimit, unreadable: dict[str, Plain]
-) -> dict[str, Plain]:
+def _history(value: object, room: SizeLimit, unreadable: dict[str, Plain]) -> dict[str, Plain]:
     """Copy the latest turns, each whole: half a text may end in half a secret."""
     if value is None:
         return {}
     room.field = "history"
-    base: Any = next((kind for kind in (list, tuple) if issubclass(type(value), kind)), None)
-    if base is None:
+    if not issubclass(type(value), (list, tuple, deque)):
         unreadable["history"] = placeholder(value)
         return {}
-    items = base.__getitem__(value, slice(-BREADTH, None))
     own = SizeLimit(min(room.chars, TURNS_CHARS))
     turns: list[Plain] = []
-    for item in reversed(items):
-        content = item if is_text(item) else lookup(item, TEXT_NAMES)
-        if type(content) is list:  # of parts, as OpenAI's clients send them
-            parts = (lookup(part, TEXT_NAMES) for part in content[:BREADTH])
-            content = "\n".join(part for part in parts if type(part) is str)
-        if not is_text(content) or not content:
+    for item in reversed(members(value, BREADTH, latest=True)):  # type: ignore[arg-type]
+        role, content = turn_of(item)
+        if not content:
+            if role is None:
+                unreadable["history"] = placeholder(item)
             continue  # a message that only calls a tool
-        role = plain(lookup(item, ("role", "type")), own, 0)
+        copied = plain(role, own, 0)
         text = str(plain(content, own))
         if own.cut or len(turns) == TURNS:
             room.cut.add("history")
             break
-        turns.append({"role": role if isinstance(role, str) else "user", "content": text})
+        turns.append({"role": copied if isinstance(copied, str) else "user", "content": text})
     room.chars -= min(room.chars, TURNS_CHARS) - own.chars
-    if turns and turns[0] == {"role": "user", "content": query}:
-        del turns[0]  # some hand over the question as the last turn
     return {"history": turns[::-1]} if turns else {}
+
+
+def turn_of(item: object) -> tuple[object, object]:
+    """Return the role and the text of a message in any library's form; None for what it lacks."""
+    if issubclass(type(item), (list, tuple)):  # ("human", "How long?"), as LangChain takes it
+        role, *said = members(item, 3) or [None]  # type: ignore[arg-type]
+        if len(said) == 1 and type(role) is str and role.lower() in ROLES:
+            return role, said[0] if is_text(said[0]) else None
+    content: Any = item if is_text(item) else lookup(item, (*TEXT_NAMES, "parts"))
+    if type(content) is list:  # of parts, as the clients of OpenAI and Gemini send them
+        parts = (lookup(part, TEXT_NAMES) for part in content[:BREADTH])
+        content = "\n".join(part for part in parts if type(part) is str)
+    return lookup(item, ("role", "type")), content if is_text(content) else None
 
 
 def lookup(holder: object, names: tuple[str, ...], *, named: bool = False) -> object:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from os import getpid
 from typing import Any
 
-from .capture import CONTEXTS_NAMES, answer_in, lookup
+from .capture import CONTEXTS_NAMES, USERS, answer_in, lookup, turn_of
 from .interaction import FIELDS, HookProtocol
 
 #: Characters collected of one stream; the recorder's own limit is usually far below.
@@ -246,8 +246,9 @@ class Reader:
             turns: Any = _argument(self._history, args, kwargs)
             if turns and type(turns) in {list, tuple}:
                 found["history"] = [*turns]
-                if found["query"] is None and lookup(turns[-1], ("role",)) == "user":
-                    found["query"] = lookup(turns[-1], ("content",))
+                role, said = turn_of(turns[-1])
+                if found["query"] is None and role in USERS:
+                    found["query"] = said
         return found
 
     def part(self, result: object) -> object:

@@ -11,10 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-USERS = frozenset({"user", "human"})
-ASSISTANTS = frozenset({"assistant", "ai", "model"})
-#: Further roles with which a message in a pair, ("system", "Be brief."), may begin.
-_OTHER_ROLES = frozenset({"system", "developer", "tool", "function", "placeholder"})
+from ..hook.capture import ASSISTANTS, ROLES, USERS
+
 #: Where a question or an answer is looked for in what a chain takes or gives.
 _QUESTIONS = ("input", "question", "query", "prompt", "user_query")
 _ANSWERS = ("answer", "output", "result", "text", "response", "content")
@@ -121,8 +119,7 @@ def _unwrapped_all(messages: Iterable[object]) -> list[Any]:
 def _is_in_pair(message: Any) -> bool:
     """Return whether a message is a role and what was written: ("human", "How long?")."""
     pair = as_list(message)
-    roles = USERS | ASSISTANTS | _OTHER_ROLES
-    return len(pair) == 2 and isinstance(pair[0], str) and pair[0].lower() in roles  # noqa: PLR2004
+    return len(pair) == 2 and isinstance(pair[0], str) and pair[0].lower() in ROLES  # noqa: PLR2004
 
 
 def _written(message: object) -> tuple[str, str | None]:

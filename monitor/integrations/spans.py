@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from ..hook.capture import ASSISTANTS
 from .messages import (
-    ASSISTANTS,
     ChatReader,
     answer_in,
     as_list,

@@ -19,6 +19,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -48,6 +49,13 @@ class ToolCall(BaseModel):
     error: str | None = None
 
 
+#: What libraries call the two whose turns are read.
+_ROLES = {
+    "user": "user", "human": "user",
+    "assistant": "assistant", "ai": "assistant", "model": "assistant", "chatbot": "assistant",
+}  # fmt: skip
+
+
 class Turn(BaseModel):
     """One earlier message of a conversation; ``role`` is ``user``, ``assistant`` or another."""
 
@@ -64,6 +72,12 @@ class Turn(BaseModel):
             parts = [part.get("text") if isinstance(part, dict) else part for part in value]
             return "\n".join(part for part in parts if isinstance(part, str))
         return "" if value is None else value
+
+    @field_validator("role")
+    @classmethod
+    def _same_names(cls, role: str) -> str:
+        """Return user for human, assistant for ai and model: only these two are scored."""
+        return _ROLES.get(role.lower(), role)
 
 
 def _printable(value: str) -> str:
@@ -124,6 +138,13 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
     expected: dict[str, Any] | None = None
     label: Literal[0, 1] | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("history")
+    @classmethod
+    def _only_earlier(cls, turns: tuple[Turn, ...], info: ValidationInfo) -> tuple[Turn, ...]:
+        """Leave out the question itself where it comes last."""
+        asked = Turn(role="user", content=info.data.get("query") or "")
+        return turns[:-1] if turns[-1:] == (asked,) else turns
 
     @model_validator(mode="before")
     @classmethod

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from monitor.hook.capture import ASSISTANTS
 from monitor.integrations.messages import (
-    ASSISTANTS,
     ChatReader,
     ResponsesReader,
     as_list,

@@ -87,8 +87,8 @@ def test_texts_are_cut_at_the_limit_plus_margin():
     assert 1_000 <= len(draft.contexts[0]) <= 1_000 + MARGIN
 
 
-def history(turns, query=None):
-    return captured(history=turns, query=query).rest.get("history")
+def history(turns):
+    return captured(history=turns).rest.get("history")
 
 
 def test_turns_keep_their_order_without_empty_ones():
@@ -99,21 +99,16 @@ def test_turns_keep_their_order_without_empty_ones():
     ]
 
 
-def test_question_that_is_also_the_last_turn_is_kept_once():
-    asked = {"role": "user", "content": "q"}
-    assert history(["a", asked], query="q") == [{"role": "user", "content": "a"}]
-    assert history([asked, "a"], query="q") == [asked, {"role": "user", "content": "a"}]
-    assert history([asked | {"role": "assistant"}], query="q") is not None
-    assert history([asked], query="q") is None
-
-
 def test_parts_of_a_turn_are_joined():
     content = [{"text": "a"}, {"image": 1}, "c", {"text": 7}, {"text": "b"}]
     assert history([{"role": "user", "content": content}])[0]["content"].split("\n")[0] == "a"
     assert history([{"role": "user", "content": content}])[0]["content"].endswith("\nb")
 
 
-def test_invalid_history_is_reported_as_unreadable():
-    draft = captured(history={"a": 1})
+@pytest.mark.parametrize(
+    ("value", "kind"), [({"a": 1}, "<dict>"), ([("a question", "its answer")], "<tuple>")]
+)
+def test_invalid_history_is_reported_as_unreadable(value, kind):
+    draft = captured(history=value)
     assert "history" not in draft.rest
-    assert draft.rest["metadata"]["unreadable"] == {"history": "<dict>"}
+    assert draft.rest["metadata"]["unreadable"] == {"history": kind}

@@ -1,5 +1,6 @@
 """Earlier turns travel with a sample: the latest whole ones, masked."""
 
+from collections import deque
 from types import SimpleNamespace
 
 import pytest
@@ -30,6 +31,10 @@ def contents(sample):
         SimpleNamespace(role="user", content="hi"),
         SimpleNamespace(type="user", content="hi"),
         {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "user", "parts": [{"text": "hi"}]},
+        SimpleNamespace(type="human", content="hi"),
+        ("human", "hi"),
+        ["user", "hi"],
     ],
 )
 def test_turn_is_read_in_every_form(turn):
@@ -54,13 +59,19 @@ def test_oldest_turns_are_dropped_when_the_answer_takes_the_space():
     assert kept[-1] == "c" * 400
 
 
+def test_latest_turns_of_a_deque_are_kept():
+    sample = sent(deque({"role": "user", "content": str(n)} for n in range(100)))
+    assert contents(sample) == [str(n) for n in range(100 - TURNS, 100)]
+
+
 def test_turns_are_masked_like_other_texts():
     sample = sent([{"role": "user", "content": "write to ana@example.com"}], mask=build(("email",)))
     assert "ana@" not in contents(sample)[0]
 
 
-def test_question_as_the_last_turn_is_not_repeated_in_the_history():
-    turns = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "q"}]
+@pytest.mark.parametrize("role", ["user", "human"])
+def test_question_as_the_last_turn_is_not_repeated_in_the_history(role):
+    turns = [{"role": "assistant", "content": "hello"}, {"role": role, "content": "q"}]
     assert contents(sent(turns)) == ["hello"]
 
 
@@ -75,7 +86,16 @@ def test_iterator_as_history_is_reported_and_not_consumed():
     assert sample.interaction.metadata["unreadable"] == {"history": "<list_iterator>"}
 
 
-def test_watched_function_has_its_turns_recorded():
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"role": "user", "content": "how are you?"},
+        {"role": "user", "content": [{"type": "text", "text": "how are you?"}]},
+        SimpleNamespace(type="human", content="how are you?"),
+        ("human", "how are you?"),
+    ],
+)
+def test_watched_function_has_its_turns_recorded(asked):
     taken = []
     hook = SimpleNamespace(chance=lambda _=None: 1.0, take=lambda given, rate: taken.append(given))
 
@@ -83,5 +103,5 @@ def test_watched_function_has_its_turns_recorded():
         return "fine"
 
     names = {"query": None, "contexts": None, "output": None}
-    watched(answer, hook, names, {})([{"role": "user", "content": "how are you?"}])
+    watched(answer, hook, names, {})([asked])
     assert taken[0]["query"] == "how are you?"

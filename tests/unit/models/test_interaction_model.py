@@ -47,6 +47,36 @@ def test_passage_keeps_its_further_fields_when_read():
     assert item.contexts[0].model_dump()["page"] == 3
 
 
+def turns(*said):
+    return [{"role": role, "content": content} for role, content in said]
+
+
+@pytest.mark.parametrize(
+    ("role", "as_read"),
+    [("human", "user"), ("User", "user"), ("AI", "assistant"), ("model", "assistant"),
+     ("tool", "tool")],
+)  # fmt: skip
+def test_roles_of_other_libraries_are_those_that_are_scored(role, as_read):
+    assert make_interaction(history=turns((role, "hi"))).history[0].role == as_read
+
+
+@pytest.mark.parametrize(
+    ("appended", "kept"),
+    [
+        ([("user", "q")], 0),
+        ([("human", "q")], 0),
+        ([("user", "q"), ("assistant", "a")], 2),  # asked before
+        ([("user", "another question")], 1),
+        ([("assistant", "q")], 1),
+    ],
+)
+def test_history_ends_before_the_question(appended, kept):
+    before = [("user", "hello"), ("assistant", "Hello.")]
+    item = make_interaction(query="q", output="a", history=turns(*before, *appended))
+    assert [turn.content for turn in item.history[:2]] == ["hello", "Hello."]
+    assert len(item.history) == 2 + kept
+
+
 @pytest.mark.parametrize("nothing", [None, [], ()])
 def test_contexts_are_empty_when_there_are_none(nothing):
     assert make_interaction(contexts=nothing).contexts == ()
