@@ -1,6 +1,7 @@
 """The sender's half: any draft becomes an entry that a worker can read."""
 
 import json
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -213,3 +214,17 @@ def test_user_feedback_is_masked_and_timestamped(options, comment, kept):
     )  # fmt: skip
     assert body["given_at"] == "2023-11-14T22:13:20.250000Z"
     assert UUID(body["feedback_id"]).int >> 80 == 1_700_000_000_250
+
+
+def test_ids_of_one_millisecond_keep_the_order_of_their_samples():
+    def id_of(sequence, randomness):
+        draft = capture({"output": "a"}, 100, 1_000_000_000, sequence)
+        sent = encode(
+            draft, Options(app="bot"), hook_id="h", sample_rate=1.0, randomness=randomness
+        )
+        return wire.decode(sent.entry).sample_id
+
+    random = Random(1)
+    ids = [id_of(sequence, random.getrandbits(74)) for sequence in range(1, 300)]
+    assert ids == sorted(ids)
+    assert id_of(1, 7) != id_of(1, 8)
