@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 import redis
@@ -23,7 +25,7 @@ from pydantic import ValidationError
 
 from monitor.errors import RecordError, SettingsError
 from monitor.models import Evaluation, Interaction
-from monitor.models.records import columns_of, mistake, read_interaction
+from monitor.models.records import ALIASES, columns_of, mistake, read_interaction
 from monitor.report.words import why_unscored
 from monitor.scoring.declaration import Combined
 from monitor.scoring.metrics import METRICS
@@ -205,6 +207,10 @@ def __getattr__(name: str) -> Callable[..., Evaluation]:
         settings: Settings | None = None,
         **record: Any,
     ) -> Evaluation:
+        known = {*Interaction.model_fields, *chain.from_iterable(ALIASES.values()), "messages"}
+        for field in record.keys() - known:
+            if close := get_close_matches(field, known - record.keys(), n=1, cutoff=0.8):
+                raise RecordError(f"{name} has no field {field!r}; did you mean {close[0]}?")
         own = {name: parameters} if parameters else None
         [[evaluation]] = evaluate([record], (name,), parameters=own, settings=settings)
         return evaluation

@@ -334,7 +334,8 @@ class MetricsFile:
     def with_tables(self, more: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the same with further tables, whose keys come first."""
         added = {name: self.tables.get(name, {}) | dict(table) for name, table in more.items()}
-        return replace(self, tables={**self.tables, **added})
+        where = f"{self.where} or parameters" if self.tables else "parameters"
+        return replace(self, tables={**self.tables, **added}, where=where if added else self.where)
 
 
 def read_metrics_file(path: Path | None) -> MetricsFile:

@@ -40,6 +40,24 @@ def test_metric_is_a_function_of_the_fields_of_a_record():
     assert set(METRICS) < set(dir(monitor.metrics))
 
 
+def test_misspelt_field_of_a_metric_is_named():
+    with pytest.raises(RecordError, match="faithfulness has no field 'context'; did you mean cont"):
+        faithfulness(context=["Five days."], output="Five days.")
+    assert faithfulness(**RECORD, latency_ms=3).metadata is not None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"precision_at_k": {"kk": 3}}, r"parameters: \[precision_at_k\] has no parameter 'kk'"),
+        ({"precision_at": {"k": 3}}, "parameters: no metric is called 'precision_at'"),
+    ],
+)
+def test_wrong_parameter_is_not_blamed_on_a_file(parameters, said):
+    with pytest.raises(SettingsError, match=f"^{said}"):
+        evaluate([RECORD], ["precision_at_k"], parameters=parameters)
+
+
 def test_unknown_metric_cannot_be_imported():
     with pytest.raises(ImportError, match="faithfulnes"):
         from monitor.metrics import faithfulnes  # noqa: F401
