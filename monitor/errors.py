@@ -16,6 +16,7 @@ Every error of groundwatch, in one tree.
     - JudgeOutageError                 no call can succeed now: key, model, quota, long Retry-After
     - JudgeReplyError                the answer is not what was asked for
     - TooExpensiveError              one sample took more CPU time than a sample may
+    - MetricFunctionError            a metric's own function raised, or returned no score
     - BudgetReachedError             the judge's budget is spent; no call was made
   + StoreError
     - StoreUnavailableError          transient
@@ -136,6 +137,12 @@ class TooExpensiveError(JudgeError):
     """One sample took more CPU time than a sample may; the others go on."""
 
     code = "too_expensive"
+
+
+class MetricFunctionError(JudgeError):
+    """A metric's own function raised, or returned what is not a score."""
+
+    code = "function_failed"
 
 
 class BudgetReachedError(JudgeError):

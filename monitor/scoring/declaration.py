@@ -87,7 +87,10 @@ class Declaration:
         paths = (*self.requires, *(path for path in self.one_of if "." in path))
         odd = [path for path in paths if path.split(".")[0] not in _ROOTS]
         if odd:
-            raise ValueError(f"{self.name} requires {odd[0]!r}, which no interaction has")
+            raise ValueError(
+                f"{self.name} requires {odd[0]!r}, which no interaction has: expected"
+                f" {', '.join(sorted(_ROOTS))}, or a path such as expected.answer"
+            )
 
     def unmet(self, interaction: Interaction) -> str | None:
         """Return what *interaction* lacks for this metric; None when it can be scored."""

@@ -32,8 +32,10 @@ import json
 import math
 import sys
 import tomllib
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import reduce
 from importlib import import_module, resources
 from importlib.metadata import EntryPoint
@@ -41,9 +43,10 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from monitor.errors import SettingsError, first_mistake
+from monitor.errors import MetricFunctionError, SettingsError, first_mistake
 from monitor.models import Interaction
 from monitor.models.evaluation import Direction
 from monitor.scoring.base import Finding
@@ -209,34 +212,44 @@ def own_metric(name: str, table: Mapping[str, Any], where: str, folder: Path) ->
     table = {key: value for key, value in table.items() if key != "pass_score"}
     place = f"{where}: [{name}]"
     try:
-        if "like" in table:
-            if table["like"] not in METRICS:
-                raise SettingsError(f"{place} like: no metric is called {table['like']!r}")
-            metric = METRICS[table["like"]]
-            return replace(metric, declaration=replace(metric.declaration, name=name))
-        if "function" in table:
-            function = _Function.model_validate(table)
-            loaded = _load(function.function, place, folder)
-            return function_metric(loaded, name=name, **function.model_dump(exclude={"function"}))
-        if "criteria" in table:
-            rubric = Rubric.model_validate(table)
-            digest = _digest(f"{rubric.criteria}{rubric.scale}")
-            return rubric.metric(name, "own", f"{rubric.version}-{digest}")
-        if "weights" in table:
-            weighted = Weighted.model_validate(table)
-            return weighted.metric(name, "own", f"{weighted.version}-{_digest(str(weighted))}")
-        for library in _LIBRARIES.keys() & table.keys():
-            other = _Library.model_validate(table)
-            own = other.model_dump(include={"requires", "direction"})
-            kind = getattr(other, library)
-            made: Metric = _load(_LIBRARIES[library], place)(name, kind, other.arguments, **own)
-            return made
+        return _made(name, table, place, folder)
     except ValidationError as error:
         key, what = first_mistake(error)
-        what = what.replace("a valid tuple", "a list")
+        if what == "unknown field":
+            kinds = (_Function, Rubric, Weighted, _Library)
+            known = next(kind.model_fields for kind in kinds if kind.__name__ == error.title)
+            what = f"unknown key; expected {', '.join(known)} or pass_score"
         raise SettingsError(f"{place} {key}: {what}".replace(" : ", " ")) from None
     except ValueError as error:
         raise SettingsError(f"{place} {error}") from None
+
+
+def _made(name: str, table: Mapping[str, Any], place: str, folder: Path) -> Metric:
+    if "like" in table:
+        like = str(table["like"])
+        if like not in METRICS:
+            hint = "".join(get_close_matches(like, METRICS, n=1)) or "one of `groundwatch metrics`"
+            raise SettingsError(f"{place} like: no metric is called {like!r}: expected {hint}")
+        metric = METRICS[like]
+        return replace(metric, declaration=replace(metric.declaration, name=name))
+    if "function" in table:
+        function = _Function.model_validate(table)
+        loaded = _load(function.function, place, folder)
+        _check_arguments(loaded, f"{place} {function.function}")
+        return function_metric(loaded, name=name, **function.model_dump(exclude={"function"}))
+    if "criteria" in table:
+        rubric = Rubric.model_validate(table)
+        digest = _digest(f"{rubric.criteria}{rubric.scale}")
+        return rubric.metric(name, "own", f"{rubric.version}-{digest}")
+    if "weights" in table:
+        weighted = Weighted.model_validate(table)
+        return weighted.metric(name, "own", f"{weighted.version}-{_digest(str(weighted))}")
+    for library in _LIBRARIES.keys() & table.keys():
+        other = _Library.model_validate(table)
+        own = other.model_dump(include={"requires", "direction"})
+        kind = getattr(other, library)
+        made: Metric = _load(_LIBRARIES[library], place)(name, kind, other.arguments, **own)
+        return made
     raise SettingsError(f"{place} should have one of {', '.join(MAKES)}")
 
 
@@ -253,20 +266,32 @@ def function_metric(
     Make a metric of a function that takes an `Interaction`.
 
     It returns a number in [0, 1], a bool, None where there is nothing to score, or a
-    `Finding`. A changed function is a new version, so that it starts a new stream.
+    `Finding`; anything else, and what it raises, is a failed evaluation that names the function. A
+    changed function is a new version, so that it starts a new stream.
     """
+    reference = f"{function.__module__}:{function.__qualname__}"
 
     def compute(interaction: Interaction, _: NoParameters) -> Finding:
-        value = function(interaction)
+        try:
+            value = function(interaction)
+        except Exception as error:  # theirs: the text may quote the interaction
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}, line {place.lineno}"
+            raise MetricFunctionError(
+                f"{reference} raised {type(error).__name__} ({where})"
+            ) from error
         if isinstance(value, Finding):
             return value
         if value is None:
             return Finding(skipped="nothing_to_score")
-        if isinstance(value, int | float):
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, int | float) and 0 <= value <= 1:
             return Finding(score=float(value))
-        raise TypeError(f"{name} returned a {type(value).__name__}, not a number")
+        found = f"{value:g}" if isinstance(value, int | float) else f"a {type(value).__name__}"
+        raise MetricFunctionError(
+            f"{reference} returned {found}: expected a number in [0, 1], a bool, None or a Finding"
+        )
 
-    reference = f"{function.__module__}:{function.__qualname__}"
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
@@ -301,6 +326,16 @@ def _load(reference: str, where: str, folder: Path | None = None) -> Any:
     if not callable(found):
         raise SettingsError(f"{where} {reference} is not a function")
     return found
+
+
+def _check_arguments(function: Callable[..., Any], place: str) -> None:
+    """Raise SettingsError unless a function can be called with an interaction alone."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise SettingsError(f"{place} should take one argument, the interaction: {error}") from None
+    except ValueError:  # of C, without a signature
+        return
 
 
 def metrics_of_entry(point: EntryPoint, source: str) -> list[Metric]:

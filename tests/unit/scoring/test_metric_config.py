@@ -3,9 +3,10 @@
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from monitor.errors import SettingsError
+from monitor.errors import MetricFunctionError, SettingsError
 from monitor.models.evaluation import PassRule
 from monitor.scoring.base import Finding
 from monitor.scoring.declaration import Declaration, Form
@@ -78,7 +79,10 @@ def test_shared_metric_has_its_own_pass_score(choose, tmp_path):
         ("k = " + "[" * 5_000, "not valid TOML"),
         ('preset = "credit"', "copy the tables of examples/credit.toml"),
         ("[credit_score_range]\nscale = 9", "it is called score_range now"),
-        ('[own]\nlike = "no_such"', "no metric is called 'no_such'"),
+        ('[own]\nlike = "no_such"', "no metric is called 'no_such': expected one of"),
+        ('[own]\nlike = "lenght"', "no metric is called 'lenght': expected length"),
+        ('[own]\nlike = ["mrr"]', "like: no metric is called"),
+        ('[own]\nfunction = "operator:add"', "should take one argument, the interaction"),
         ('[own]\nlike = "mrr"\nk = 3', "no parameter 'k'"),
         ("[own]\nweights = { length = 0 }", r"weights.length: expected a value greater than 0$"),
         (
@@ -94,8 +98,14 @@ def test_shared_metric_has_its_own_pass_score(choose, tmp_path):
         ('[own]\nfunction = "nowhere.at:all"', "cannot load"),
         ('[own]\nfunction = "nowhere"', "should be module:function"),
         ('[own]\nfunction = "math:pi"', "is not a function"),
-        ('[own]\ncriteria = "Nice?"\nrequire = ["output"]', "require: unknown field"),
-        ('[own]\ncriteria = "Nice?"\nrequires = ["outptu"]', "which no interaction has"),
+        (
+            '[own]\ncriteria = "Nice?"\nrequire = ["output"]',
+            "require: unknown key; expected criteria, scale, what",
+        ),
+        (
+            '[own]\ncriteria = "Nice?"\nrequires = ["outptu"]',
+            "which no interaction has: expected contexts, expected",
+        ),
         ('[Own]\ncriteria = "Nice?"', "Invalid metric name"),
         ('[length]\ncriteria = "Long?"', "two metrics are called length: version 2 of groundwatch"),
         ('[own]\nfile = "missing.toml"', "No such file"),
@@ -175,6 +185,31 @@ def test_custom_function_metric_takes_three_lines(choose, tmp_path):
     settings = Settings(metrics=("polite",), metrics_file=tmp_path / "metrics.toml")
     [found] = make_scorer(settings).score(make_interaction(output="Thank you."))
     assert found.score == 1.0
+
+
+def fails(interaction):
+    raise KeyError(interaction.output)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (fails, rf"^{__name__}:fails raised KeyError \(test_metric_config.py, line \d+\)$"),
+        (lambda _: "high", r"<lambda> returned a str: expected a number in \[0, 1\]"),
+        (lambda _: 5, "returned 5: expected"),
+        (lambda _: float("nan"), "returned nan: expected"),
+    ],
+)
+def test_function_that_gives_no_score_is_named(function, said):
+    metric = function_metric(function, name="own")
+    with pytest.raises(MetricFunctionError, match=said):
+        metric.compute(make_interaction(), metric.declaration.parameters())
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5)])
+def test_function_may_return_a_number_of_numpy(value):
+    metric = function_metric(lambda _: value, name="own")
+    assert metric.compute(make_interaction(), metric.declaration.parameters()).score == 0.5
 
 
 def test_changing_the_function_changes_the_metric_version():
