@@ -119,6 +119,15 @@ def test_spent_budget_is_reached_for_every_process(budget, client):
     assert charged(budget) == [900, 900]
 
 
+@pytest.mark.parametrize(("usd", "is_reached"), [(1_000, True), (900, True), (5_000, False)])
+def test_raised_cap_is_no_longer_reached(budget, client, usd, is_reached):
+    budget.settle(budget.reserve(100), 950)
+    with pytest.raises(BudgetReachedError):
+        budget.reserve(100)
+    later = Budget(client, [Cap("hour", usd), Cap("day", 9_000)])
+    assert later.charges()[0].reached == is_reached
+
+
 def test_cap_below_the_price_of_any_call_is_reached(budget):
     with pytest.raises(BudgetReachedError):
         budget.reserve(5_000)

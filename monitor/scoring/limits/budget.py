@@ -60,7 +60,7 @@ for i = 2, #KEYS do
   room = math.min(room, left)
   if least > left + held then
     -- A call that needs more than others do does not end the period for them.
-    if left + held < usual then redis.call('HSET', KEYS[i], 'reached', period) end
+    if left + held < usual then redis.call('HSET', KEYS[i], 'reached', period .. ':' .. cap) end
     redis.call('HSET', KEYS[1], 'usual', usual)
     return {'reached', i - 1}
   end
@@ -214,6 +214,8 @@ class Budget:
         charges = []
         for cap, (number, charged, reached) in zip(self._caps, rows, strict=True):
             period = _period(cap.period, now)
+            # With its cap: one that was raised meanwhile has room again.
+            reached_in, _, reached_at = (reached or b"").decode().partition(":")
             current = number is not None and int(number) == period.number
             charges.append(
                 Charge(
@@ -221,7 +223,8 @@ class Budget:
                     int(charged or 0) if current else 0,
                     (period.ends - now).total_seconds(),
                     (period.ends - period.starts).total_seconds(),
-                    reached=current and reached == number,
+                    reached=reached_in == str(period.number)
+                    and cap.microusd <= int(reached_at or 0),
                 )
             )
         return charges
