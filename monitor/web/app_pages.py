@@ -30,7 +30,7 @@ from monitor.stats.intervals import Interval
 from monitor.store.ledger import Kind, read_volume
 from monitor.store.query import active_streams, cost_usd_since
 from monitor.store.sample_filter import SampleFilter
-from monitor.store.samples import WorstSample, unscored, worst_samples
+from monitor.store.samples import WorstSample, worst_samples
 from monitor.store.search import FoundSample, find_samples
 from monitor.store.verdicts import read_insights
 from monitor.testsets.compare import Comparison, decide
@@ -104,10 +104,6 @@ class AppPages(Endpoints):
         with site.store.read() as connection:
             incidents = incidents_for(request, connection, day, app)
             insights, _ = read_explained(connection, app, now=now, since=day)
-            failed = {
-                item.metric: unscored(connection, app=app, metric=item.metric, since=day).failed
-                for item in found.metrics
-            }
             cost_usd = cost_usd_since(connection, day.timestamp(), app)
             of_day = read_day(
                 connection, site.settings, app, [item.metric for item in charted], now=now,
@@ -137,7 +133,7 @@ class AppPages(Endpoints):
             ],
             marks=[ChartMark(deploy.at.timestamp(), deploy.release) for deploy in newest],
             deploys=newest[:_MOST_RELEASES], segments=segments, most_segments=_MOST_SEGMENTS,
-            worst=worst, since=since, volume=volume, failed=failed, cost_usd=cost_usd,
+            worst=worst, since=since, volume=volume, cost_usd=cost_usd,
             faults=read_modes(site, app, lead) if may_read and lead else None,
         )  # fmt: skip
 

@@ -192,6 +192,9 @@ def test_metric_page_says_why_evaluations_have_no_score(get):
 
     assert said in without_links("/app/support-bot/relevance")
     assert said not in without_links("/app/support-bot/groundedness")
+    assert f"<dt>relevance skipped</dt><dd>no_query 1 {why}</dd>" in without_links(
+        "/app/support-bot"
+    )
 
 
 def test_metric_page_shows_the_explanation_and_marks_the_release(get):
