@@ -177,14 +177,15 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
         found = {key: item for key, item in value.items() if key != "messages"}
         said = [Turn.model_validate({"content": None, **each}) for each in messages]
         last = max((n for n, each in enumerate(said) if each.role == "user"), default=-1)
-        earlier, after = said[: max(last, 0)], said[last + 1 :]
-        if found.get("query") is None and last >= 0:
-            found["query"] = said[last].content
-        if found.get("output") is None:
-            answers = [each.content for each in after if each.role == "assistant" and each.content]
-            found["output"] = answers[-1] if answers else None
-            if found["output"] is None:
-                del found["output"]
+        asked = said[last].content if last >= 0 else None
+        after = [each for each in said[last + 1 :] if each.role == "assistant" and each.content]
+        answered = after[-1].content if after else None
+        given = (found.get("query"), found.get("output"))
+        # With a question and an answer of its own, a record comes after all that is listed.
+        is_later = answered and given[0] not in (None, asked) and given[1] not in (None, answered)
+        earlier = said if is_later else said[: max(last, 0)]
+        read = {"query": asked, "output": answered}
+        found |= {name: text for name, text in read.items() if text and found.get(name) is None}
         turns = [each for each in earlier if each.role in {"user", "assistant"} and each.content]
         return found | {"history": [each.model_dump() for each in turns]}
 

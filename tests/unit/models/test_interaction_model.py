@@ -77,6 +77,23 @@ def test_history_ends_before_the_question(appended, kept):
     assert len(item.history) == 2 + kept
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, []),
+        ({"query": "Rewritten?"}, []),
+        ({"query": "Rewritten?", "output": "A."}, []),
+        ({"query": "Q?", "output": "Another answer."}, []),
+        ({"query": "Next?", "output": "Its answer."}, ["Q?", "A."]),
+    ],
+)
+def test_messages_before_a_question_of_the_record_are_its_history(given, kept):
+    listed = turns(("user", "Q?"), ("assistant", "A."))
+    item = Interaction.model_validate({"id": "1", "messages": listed} | given)
+    assert [turn.content for turn in item.history] == kept
+    assert (item.query, item.output) == (given.get("query", "Q?"), given.get("output", "A."))
+
+
 @pytest.mark.parametrize("nothing", [None, [], ()])
 def test_contexts_are_empty_when_there_are_none(nothing):
     assert make_interaction(contexts=nothing).contexts == ()
