@@ -240,7 +240,11 @@ def _gate_live(
     title = f"{name}: {release} against {against}, allowed drop {percent(drop)}"
     console.say(plain_text(title, 200), style="bold")
     for verdict in verdicts:
-        console.say(_sentence(verdict))
+        said, missing = _sentence(verdict), (verdict.unscored_before, verdict.unscored_after)
+        if any(missing):
+            said += f"; skipped or failed: {missing[0]:,} under {plain_text(against, 60)}"
+            said += f", {missing[1]:,} under {plain_text(release, 60)}"
+        console.say(said)
     for one, why in refused.items():
         console.say(f"{plain_text(one, 60)}  not comparable: {plain_text(why, 120)}")
     if not verdicts and not refused:
@@ -256,7 +260,9 @@ def _sentence(verdict: ReleaseVerdict) -> str:
 
     words = f"{plain_text(verdict.metric, 60)}  {verdict.status.value}: "
     if verdict.before is None or verdict.after is None:
-        return words + "no scores in a finished minute"
+        why = f"groundwatch samples --metric {plain_text(verdict.metric, 60)} --unscored says why"
+        is_missing = verdict.unscored_before or verdict.unscored_after
+        return f"{words}no scores in a finished minute{f' ({why})' if is_missing else ''}"
     words += (
         f"pass rate {percent(verdict.before)} (n {number(verdict.n_before)})"
         f" to {percent(verdict.after)} (n {number(verdict.n_after)}), "

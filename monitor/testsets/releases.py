@@ -195,6 +195,8 @@ class ReleaseVerdict(BaseModel, frozen=True, extra="forbid"):
     after: float | None = Field(None, ge=0.0, le=1.0)
     n_before: int = Field(ge=0)
     n_after: int = Field(ge=0)
+    unscored_before: int = Field(0, ge=0, description="Skipped or failed, and in no figure.")
+    unscored_after: int = Field(0, ge=0)
     drop_low: float = Field(-1.0, description="Bounds on the drop that hold at every look.")
     drop_high: float = 1.0
     max_drop: float
@@ -313,11 +315,14 @@ def judge_parts(
         elif of[before].version != of[after].version:
             refused[metric] = OTHER_VERSIONS
         else:
-            known[metric] = of[before].counts, of[after].counts
-    verdicts = [
-        judge_release(metric, *counts, max_drop=max_drop, alpha=ALPHA / len(known))
-        for metric, counts in known.items()
-    ]
+            known[metric] = of[before], of[after]
+    verdicts = []
+    for metric, sides in known.items():
+        counts, level = (side.counts for side in sides), ALPHA / len(known)
+        found = judge_release(metric, *counts, max_drop=max_drop, alpha=level)
+        unscored = (side.tally.skipped + side.tally.failed for side in sides)
+        names = ("unscored_before", "unscored_after")
+        verdicts.append(found.model_copy(update=dict(zip(names, unscored, strict=True))))
     return verdicts, refused
 
 

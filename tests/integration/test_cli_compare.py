@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.models import Evaluation
 from monitor.store.engine import Store
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
@@ -22,6 +23,10 @@ RANDOM = Random(7)
 
 def scored(at, rate, version="local-1", **interaction):
     sample = make_sample(make_interaction(app="shop", **interaction), sampled_at=at)
+    named = {"target_event_id": "i", "evaluator_name": "groundedness", "evaluator_version": version}
+    if rate is None:
+        skipped = Evaluation.skipped(reason="no_context", **named)
+        return result_of(sample, [skipped], RULES, now=NOW)
     score = RANDOM.choice((0.8, 0.9, 1.0)) if RANDOM.random() < rate else RANDOM.choice((0.1, 0.5))
     return result_of(
         sample, [make_evaluation(score=score, evaluator_version=version)], RULES, now=NOW
@@ -106,6 +111,14 @@ def test_release_with_few_samples_is_undecided(shop):
     found = run("gate", "--release", "v12", "--against", "v11")
     assert found.exit_code == 2
     assert "more samples decide" in found.stdout
+
+
+def test_release_whose_samples_are_skipped_says_how_many_and_where_to_look(shop):
+    fill(shop, [({"release": "v11"}, 0.9), ({"release": "v12"}, None)], 25)
+    found = run("gate", "--release", "v12", "--against", "v11")
+    assert found.exit_code == 2
+    assert "groundwatch samples --metric groundedness --unscored says why" in found.stdout
+    assert "skipped or failed: 0 under v11, 25 under v12" in found.stdout
 
 
 def test_unknown_release_is_not_comparable(shop):
