@@ -28,7 +28,7 @@ _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
 # not: before Python 3.11.5 a possessive one keeps half a repeat. It begins with one class of
 # characters, for which the engine scans quickly.
 _END = re.compile(
-    r"""[.!?…。！？．](?:(?<=[.!?…])(?<![.!?…]{2})[.!?…]*+["'”’)\]]*+(?:\[\^?\d{1,3}\])*(?=\s|$)"""
+    r"""[.!?…。！？．](?:(?<=[.!?…])(?<![.!?…]{2})[.!?…]*+["'”’)\]¹²³⁰⁴-⁹]*+(?:\[\^?\d{1,3}\])*(?=\s|$)"""
     r"""|(?<=[。！？．])(?<![。！？．]{2})[。！？．]*+["'”’」）]*+)"""
 )
 _BULLET = re.compile(r"^\s*(?:[-*•·–—]+\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+|>\s+|\|)+")
@@ -57,7 +57,7 @@ def split_sentences(text: str) -> tuple[str, ...]:
                 break
             if bare[at] == "." and (end == at + 1 or bare[at + 1] == ")"):
                 before = bare[max(at - _LONGEST_WORD, 0) : at].rsplit(None, 1)
-                word = before[-1].lstrip("(\"'“‘").lower() if before else ""
+                word = before[-1].lstrip("([\"'“‘").lower() if before else ""
                 goes_on = bare[end : end + _LONGEST_WORD].lstrip()[:1].islower()  # "approx. half"
                 initial = len(word) == 1 and word.isalpha() and word != "i"
                 short = initial or word in _ABBREVIATIONS
@@ -133,6 +133,7 @@ SOURCES = re.compile(
     r"(?:\[[^\][\n]{1,100}\]|【[^】\n]{1,40}】).*(?:\n|\Z))+",
     re.MULTILINE | re.IGNORECASE,
 )
+_DEFINITION = re.compile(r"\s*\[\^?\d{1,3}\]:\s")  #: "[1]: Handbook, section 4"
 _DASHED_NAME = re.compile(r"\s*(?:—|--)\s*(\S.*)?")
 _ONLY_CODE = re.compile(r"\s*(?:`[^`]+`|<(code|pre)>.*</\1>)\s*")
 _INDENTED = ("    ", "\t")
@@ -154,6 +155,7 @@ def headings_and_code(text: str) -> frozenset[str]:
     lines = text.rstrip().splitlines()
     listed = SOURCES.finditer(text) if "[" in text or "【" in text else ()
     found = [line for match in listed for line in match[0].splitlines()]
+    found += filter(_DEFINITION.match, lines)
     fenced = indented = False
     may_indent = any(line.startswith(_INDENTED) for line in lines)
     may_indent = may_indent and not any(map(_BULLET.match, lines))
@@ -210,7 +212,8 @@ def is_checkable(sentence: str, within: str = "") -> bool:
         return False
     said = without_mentions(sentence[:_CHARS_READ])
     tokens = words(said)
-    if not any(word.content for word in tokens) or is_refusal(sentence, within):
+    states = any(word.content for word in tokens) and not said.endswith(":")
+    if not states or is_refusal(sentence, within):
         return False
     if len(tokens) > _LONGEST_ASIDE or any(w.number and not is_ordinal(w) for w in tokens):
         return True
@@ -352,8 +355,14 @@ _SOURCE = (
 _MENTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        # [1], [^2], 【4†source】; [faq-3]; [doc 2], (Passages 1, 3); (source: a.pdf); (Lee, 2020)
-        r"\s?\[\^?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\]|\s?【[^】]{1,40}】",
+        # [1], [^2], [1, p. 4], [[1]](https://...), 【4†source】, and (1) at an end; word¹,
+        # <sup>1</sup>; [faq-3]; [doc 2], (Passages 1, 3); (source: a.pdf); (Lee, 2020)
+        (
+            r"\s?\\?\[{1,2}\^?\d{1,3}(?:(?:\s?[,;–-]\s?|\s(?:and|und|et|y)\s)(?:(?:pp?|S)\.?\s?)?\d{1,3})*"
+            r"\\?\]{1,2}(?:\(https?:[^()\s]{1,500}\)|\s?[–-](?=\[\d))?|\s?【[^】]{1,40}】"
+            r"|\s\(\d{1,2}\)(?=\s*(?:[.,;:!?]|$))"
+        ),
+        r"(?:(?<=[^\W\d_][^\W\d_][^\W\d_])|(?<=[.,;:!?)\]\"”’»%]))(?:[¹²³⁰⁴-⁹]+|<sup>[^<]{1,20}</sup>)",
         r"(?:\s|(?<!\w))\[[a-z]\w{0,40}(?:\d|[.#/:_-]\w)[\w.#/:-]{0,60}\](?=\s*(?:[.,;:!?\[]|$))",
         rf"\s?[\[(]{_SEE}{_NUMBERED}{_NUMBERS}[\])]",
         r"\s?[\[(]sources?:\s?[^\[\]()]{1,80}[\])]",
@@ -367,7 +376,8 @@ _MENTIONS = tuple(
         rf"\b(?:(?:in|from|of|by|per|to)\s)?{_NUMBERED}{_NUMBERS}(?=\W|$)",
     )
 )
-_IN_BRACKETS = 5  #: the first of them
+_IN_BRACKETS = 6  #: the first of them
+_MARKED = re.compile("[\\[(【<¹²³⁰⁴-⁹]")
 #: What joins a sentence to the others: "Second," counts nothing, and "Step 3:" neither.
 _JOINING = re.compile(
     rf"^(?:{language()['linking']['opening']}\s?[,:–]\s|{language()['linking']['noting']}\s)",
@@ -398,7 +408,7 @@ def without_mentions(sentence: str) -> str:
         if match := opening.match(sentence):
             sentence = sentence[match.end() :]
     lower = sentence.lower()
-    marked = any(map(lower.__contains__, "[(【"))
+    marked = _MARKED.search(sentence) is not None
     named = any(map(lower.__contains__, _HINTS["mentioning"]))
     if not (marked or named):
         return sentence

@@ -24,6 +24,8 @@ from monitor.scoring.sentences import (
          ("Steps:", "Open it.", "Press the key", "Wait")),
         ("**Bold** words. `code` too!", ("Bold words.", "code too!")),
         ("It is open.[1][2] It is free.[3]", ("It is open.[1][2]", "It is free.[3]")),
+        ("It is open.¹ It is free.²", ("It is open.¹", "It is free.²")),
+        ("See [No. 3] as well.", ("See [No. 3] as well.",)),
         ('He said "Stop!" Then he left.', ('He said "Stop!"', "Then he left.")),
         ("退款需要五天。请耐心等待！", ("退款需要五天。", "请耐心等待！")),
         ("...\n---\n \n", ()),
@@ -148,6 +150,9 @@ def test_phrases_of_a_letter_state_nothing_but_the_facts_in_them_do(sentence, st
         "If you have any other questions, feel free to ask!",
         "If you'd like, I can also draft a short email to the landlord with these points.",
         "Step 1:",
+        "Source: [1]",
+        "See [2] for more.",
+        "Please refer to [1] for details.",
         "Natürlich, hier ist die Antwort.",
         "Wenn du möchtest, kann ich dir daraus eine Tabelle machen.",
         "Bien sûr, voici la réponse.",
@@ -231,6 +236,12 @@ def test_answer_that_the_sources_are_silent_is_a_refusal(answer):
         "The page says nothing regarding customs duties.",
         "That's a decision I can't make for you.",
         "Je ne m'occupe que des congés.",
+        "Das steht nicht in den Unterlagen.",
+        "I wasn't able to find that.",
+        "Not enough information.",
+        "There's nothing about that in the passages I was given.",
+        "That isn't covered by the documentation.",
+        "No relevant passages were found.",
     ],
 )
 def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(answer):
@@ -251,6 +262,8 @@ def test_answer_that_the_sources_are_silent_states_nothing_in_other_languages(an
         "Das Material ist nicht enthalten.",
         "Water damage is not covered.",
         "We cannot accept returns after 30 days.",
+        "The deposit isn't covered by the insurance.",
+        "No documents are needed.",
     ],
 )
 def test_statement_that_begins_like_a_refusal_is_not_a_refusal(answer):
@@ -278,6 +291,7 @@ def test_code_that_is_indented_or_tagged_states_nothing(text, code):
         ("Sources:\n[1] policy.pdf\n[2] terms.pdf", {"[1] policy.pdf", "[2] terms.pdf"}),
         ("**Quellen**\n- [1] Merkblatt", {"Quellen", "[1] Merkblatt"}),
         ("Sources:\nThe shop is open.", set()),
+        ("[1]: Policy, section 4", {"[1]: Policy, section 4"}),
     ],
 )
 def test_list_of_sources_states_nothing(below, listed):

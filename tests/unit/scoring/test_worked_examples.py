@@ -350,13 +350,12 @@ def test_citation_carries_all_that_the_judge_reads_in_its_sentence(score, stated
 
 
 def test_worked_example_of_citations_comes_out_with_raised_marks(score):
-    # A judge sees the three in one sentence, as there is no space behind the full stops.
     output = "Global temperatures increased by 1.1 degrees.¹ Extreme weather events rose by"
     output += " 40%.² Solar energy adoption is accelerating.³"
-    rows = [
-        ("Temperatures increased by 1.1 degrees", "supported", "temperatures have risen 1.1°C"),
-        ("Extreme weather rose by 40%", "supported", "Extreme weather events increased 40%"),
-        ("Adoption of solar energy is accelerating", "not_found", ""),
-    ]
-    found = score("citation_accuracy", CLIMATE | {"output": output}, {"Global": rows})
+    claims = {
+        "Global": [("", "supported", "temperatures have risen 1.1°C")],
+        "Extreme": [("", "supported", "Extreme weather events increased 40%")],
+        "Solar": [("", "not_found", "")],
+    }
+    found = score("citation_accuracy", CLIMATE | {"output": output}, claims)
     assert found == pytest.approx(0.667, abs=1e-3)
