@@ -68,25 +68,26 @@ class Entailment:
     ) -> None:
         self._texts = list(passages)
         self._passages = [f" {_bare(text)} " for text in passages]
-        claims: dict[str, list[Claim]] = {}
+        claims: dict[str, dict[str, Claim]] = {}  # by sentence and text: some are said twice
         for each in judgement.claims:
-            claims.setdefault(_bare(each.sentence or each.text), []).append(each)
+            claims.setdefault(_bare(each.sentence or each.text), {}).setdefault(each.text, each)
         #: By statement, its parts with the claims that were judged.
         self._parts: list[list[tuple[str, Claim]]] = []
         for statement in statements[:MOST_SENTENCES]:
             bare = _bare(statement)
-            if (found := claims.get(bare)) is None and bare:
+            found = [*claims.get(bare, {}).values()]
+            if not found and bare:
                 check_cpu()
                 found = [
                     claim
                     for text, several in claims.items()
                     if text and (f" {text} " in f" {bare} " or f" {bare} " in f" {text} ")
-                    for claim in several
+                    for claim in several.values()
                 ]
                 # Of a sentence that is more than the statement, those about the statement.
                 about = [claim for claim in found if _is_mostly_in(_bare(claim.text), bare)]
                 found = about or found
-            found = [each for each in found or () if each.verdict not in _STATES_NOTHING]
+            found = [each for each in found if each.verdict not in _STATES_NOTHING]
             # One is read without its marks; more are in the judge's words.
             texts = [statement] if len(found) == 1 else [_MARKS.sub("", c.text) for c in found]
             self._parts.append(
