@@ -16,13 +16,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import language, light, words
+from monitor.scoring.language import denies, language, light, words
 from monitor.scoring.local.changes import GOES_ON
 from monitor.scoring.local.logistic import Logistic, probability
 from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import UNCLEAR, Settled
-from monitor.scoring.local.requests import asks_again, begins_with_yes_or_no, leans, pattern
+from monitor.scoring.local.requests import (
+    asks_again,
+    begins_with_yes_or_no,
+    is_remark,
+    leans,
+    pattern,
+)
 
 #: All are shares in [0, 1], or yes (1) or no, but ``new_words``.
 FOLLOW_UP_FEATURES = (
@@ -120,6 +126,21 @@ def follow_up_features(
         len(numbers & told) / max(len(numbers), 1),
         len(said & last) / max(len(last), 1),
     ]
+
+
+def is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:
+    """
+    Return whether an answer only repeats what the user stated in one of the turns before.
+
+    What a passage has a word of is a matter of the passages.
+    """
+    turns = [turn.content[:_MOST_CHARS] for turn in _latest(history) if turn.role == "user"]
+    stated = [words(turn, reading.passages.language) for turn in turns if is_remark(turn)]
+    known = [{word.stem for word in each} for each in stated if not any(map(denies, each))]
+    tokens = [word for claim in reading.claims for word in claim.aligned.tokens]
+    said = {word.stem for word in tokens if word.content}
+    held = any(claim.covered or claim.changes for claim in reading.claims)
+    return not (held or any(map(denies, tokens))) and any(said <= each for each in known)
 
 
 def _latest(history: Sequence[Turn]) -> list[Turn]:

@@ -17,18 +17,15 @@ from typing import Any
 from monitor.format import count, percent
 from monitor.models import Interaction
 from monitor.models.evaluation import OWN_LEAST, OWN_MOST
-from monitor.models.interaction import Turn
 from monitor.scoring.base import Claim, ClaimVerdict, Judgement
 from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import (
     ENGLISH,
-    denies,
     has_words,
     language,
     language_of,
-    words,
 )
-from monitor.scoring.local.conversation import FOLLOW_UP_FEATURES, follow
+from monitor.scoring.local.conversation import FOLLOW_UP_FEATURES, follow, is_from_user
 from monitor.scoring.local.logistic import (
     RESPONSE_FEATURES,
     Logistic,
@@ -58,7 +55,6 @@ from monitor.scoring.local.relevance import (
 )
 from monitor.scoring.local.requests import (
     asks_why,
-    is_remark,
     lacks_figure,
     leans,
     named,
@@ -76,7 +72,6 @@ _HELD = 0.6
 _TOUCHED = 0.3
 _MAX_QUOTE_CHARS = 300
 _MAX_NAMED = 4
-_TURNS_BACK, _MOST_CHARS = 6, 4_000  # of the turns before, of each: bounds on time
 #: Scripts without spaces whose words, or syllables, the judge cannot tell apart.
 _UNSPLIT = frozenset({"KHMER", "MYANMAR", "TIBETAN"})
 
@@ -151,8 +146,7 @@ class LocalJudge:
         readable = not (
             fails
             and (
-                in_other_words(query, output, reading)
-                or _is_from_user(reading, interaction.history)
+                in_other_words(query, output, reading) or is_from_user(reading, interaction.history)
             )
         )
         # Of low relevances by shared words, as many are right as wrong, unless groundedness is low.
@@ -296,21 +290,6 @@ def _claim(
         context_index=index,
         reason=reason,
     )
-
-
-def _is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:
-    """
-    Return whether an answer only repeats what the user stated in one of the turns before.
-
-    What a passage has a word of is a matter of the passages.
-    """
-    turns = [turn.content[:_MOST_CHARS] for turn in history if turn.role == "user"][-_TURNS_BACK:]
-    stated = [words(turn, reading.passages.language) for turn in turns if is_remark(turn)]
-    known = [{word.stem for word in each} for each in stated if not any(map(denies, each))]
-    tokens = [word for claim in reading.claims for word in claim.aligned.tokens]
-    said = {word.stem for word in tokens if word.content}
-    held = any(claim.covered or claim.changes for claim in reading.claims)
-    return not (held or any(map(denies, tokens))) and any(said <= each for each in known)
 
 
 def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
