@@ -8,6 +8,7 @@ tell, relevance is skipped.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from monitor.format import percent
 from monitor.scoring.declaration import Similarity
 from monitor.scoring.language import common_words, is_ordinal, language_of, listed, words
+from monitor.scoring.local.changes import WordChange
 from monitor.scoring.local.logistic import Logistic, probability
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
@@ -23,6 +25,7 @@ from monitor.scoring.local.requests import (
     asks_translation,
     asks_yes_or_no,
     begins_with_yes_or_no,
+    corrects,
     creates,
     is_question,
     is_remark,
@@ -60,6 +63,7 @@ _CALCULATION = re.compile(
 )
 _DIFFERENCE = pattern("more", r"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{})\b")  # "2 GB more"
 _FIGURE, _MOST_FIGURES = re.compile(r"\d{1,12}(?:\.\d{1,6})?"), 60
+_NEARLY = 0.05  # by what scaled figures are rounded
 #: Questions, each paired with the answer to another one.
 UNRELATED = (
     ("How do I reset my password?", "The museum is closed on Mondays."),
@@ -142,7 +146,7 @@ def _is_of_other_things(query: str, output: str, reading: Reading) -> bool:
     says_i, says_you = (pattern(name).search(output) is not None for name in ("i", "you"))
     figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
     exclaims = _EXCLAIMS.search(output) is not None and not (for_firm or figures)
-    is_new_text = creates(query) and not is_question(task.rstrip("? "))
+    is_new_text = creates(query) and not (corrects(query) or is_question(task.rstrip("? ")))
     in_person = (says_i and not for_firm) or (says_you and asks_nothing(query))
     refuses = any(each.refuses for each in reading.sentences)
     may_be = (
@@ -178,7 +182,7 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
     figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
     changes = [change for claim in reading.claims for change in claim.changes]
     works_on = most_taken(reading) > _NOT_TAKEN and (asks_nothing(query) or creates(query))
-    is_own = works_on or retells(query) or asks_translation(query)
+    is_own = (works_on and not corrects(query)) or retells(query) or asks_translation(query)
     return (
         (is_own and not changes and not reading.passages.has_records)
         or _only_chooses(query, reading)
@@ -225,19 +229,14 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether the new figures of an answer may be calculated.
 
-    They are the differences that *query* asks for, or several in the same proportion ("for eight
-    people"); or nothing is surely changed, and each results from a figure of *query* and one of the
-    query or the passages, the answer shows how, or calls them a difference, or *query* asks for a
-    sum.
+    They are the differences that *query* asks for, or in the proportion that it asks for ("for
+    eight people"); or nothing is surely changed, and each results from a figure of *query* and one
+    of the query or the passages, the answer shows how, or calls them a difference, or *query* asks
+    for a sum.
     """
     in_language, known = reading.passages.language, reading.passages.index.keys()
     changes = [change for claim in reading.claims for change in claim.changes]
-    pairs = [
-        [_figures(w.stem for w in words(text, in_language)) for text in (each.said, each.told)]
-        for each in changes
-    ]
-    factors = {round(a[0] / (b[0] or 1.0), 2) if a and b else None for a, b in pairs}
-    if len(changes) > 1 == len(factors) and None not in factors:
+    if len(changes) > 1 and _is_scaled(query, changes, reading):
         return True
     said_by_user = words(query[:MOST_QUERY_CHARS], in_language)
     asked = {word.stem for word in said_by_user if word.number and not is_ordinal(word)}
@@ -264,6 +263,24 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
         or _CALCULATION.search(output)
     )
     return bool(may_be) and not any(change.certain for change in changes)
+
+
+def _is_scaled(query: str, changes: Sequence[WordChange], reading: Reading) -> bool:
+    """Return whether all *changes* are figures in the proportion that *query* asks for."""
+    in_language, known = reading.passages.language, reading.passages.index
+    pairs = [
+        [_figures(w.stem for w in words(text, in_language)) for text in (each.said, each.told)]
+        for each in changes
+    ]
+    if not all(said and told and said[0] * told[0] for said, told in pairs):
+        return False
+    factor = pairs[0][0][0] / pairs[0][1][0]
+    own = _figures(w.stem for w in words(query[:MOST_QUERY_CHARS], in_language))
+    told = _figures(sorted(known))[:_MOST_FIGURES]
+    asked = pattern("scales").search(query) or any(
+        math.isclose(a, b * factor, rel_tol=_NEARLY) for a in own for b in told
+    )
+    return bool(asked) and all(math.isclose(a[0], b[0] * factor, rel_tol=_NEARLY) for a, b in pairs)
 
 
 def _figures(stems: Iterable[str]) -> list[float]:

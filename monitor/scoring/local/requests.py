@@ -51,6 +51,11 @@ def creates(query: str) -> bool:
     return _begins("create", query) or retells(query)
 
 
+def corrects(query: str) -> bool:
+    """Return whether *query* wants the mistakes of a text corrected, and no other text."""
+    return _begins("correct", query)
+
+
 def retells(query: str) -> bool:
     """Return whether *query* wants a text in simple words, in a headline, or a joke."""
     return _begins("audience", query)
@@ -71,7 +76,7 @@ def handed_over(query: str) -> tuple[str, str]:
     ends = [at for mark in (": ", "\n") if (at := bare.find(mark, 0, _LONGEST_TASK)) > 0]
     task, text = (bare[: min(ends)], bare[min(ends) + 1 :].strip()) if ends else ("", "")
     is_text = len(text) >= _SHORTEST_TEXT and not _REPLIES.search(task)
-    is_task = is_text and transforms(task) and not is_question(task)
+    is_task = is_text and (transforms(task) or corrects(task)) and not is_question(task)
     return (task, text) if is_task else (query, "")
 
 

@@ -577,6 +577,24 @@ def test_text_that_an_instruction_hands_over_is_read_like_a_passage():
     assert found[1].score < 0.2
 
 
+@pytest.mark.parametrize(
+    ("query", "right", "wrong"),
+    [
+        ("Fix the grammar: Me and the team has went trough the report on Monday.",
+         "The team and I went through the report on Monday.",
+         "The team and I cancelled the summit on Friday."),
+        ("Corrige les fautes : « Les livres que j'ai emprunter son en retard de deux jour. »",
+         "« Les livres que j'ai empruntés sont en retard de deux jours. »",
+         "« Le chien de la voisine aboie chaque nuit. »"),
+    ],
+)  # fmt: skip
+def test_corrected_text_must_be_the_one_that_was_handed_over(query, right, wrong):
+    record = {"query": query, "contexts": ["La bibliothèque prête les livres pour un mois."]}
+    for output, passes in ((right, True), (wrong, False)):
+        [[found]] = evaluate([record | {"output": output}], ["groundedness"])
+        assert (found.score > 0.2) is passes
+
+
 def test_sentence_of_a_text_that_is_handed_over_belongs_to_no_passage():
     record = {"query": f"Summarize this mail: {LETTER}", "contexts": LIBRARY}
     output = "The invoice is wrong again, so the VAT number must be fixed today."
@@ -667,3 +685,23 @@ def test_difference_that_is_asked_for_is_calculated_and_a_wrong_one_fails(query,
     [[found], [other]] = evaluate([right, wrong], ["groundedness"])
     assert found.reason == "unsupported_text"
     assert other.score < 0.2
+
+
+SOUP = ["Lentil soup for four people: 250 g lentils, 600 ml stock and 2 onions."]
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("Scale it to 8 people", "You need 500 g lentils, 1200 ml stock and 4 onions.", "skipped"),
+        ("Double the recipe", "You need 500 g lentils, 1200 ml stock and 4 onions.", "skipped"),
+        ("What do I need for it?", "You need 500 g lentils, 1200 ml stock and 4 onions.", "low"),
+        ("Scale it to 8 people", "You need 500 g lentils, 900 ml stock and 7 onions.", "low"),
+        ("What do I need for 3 people?", "500 g lentils, 1200 ml stock and 4 onions.", "low"),
+    ],
+)
+def test_figures_in_another_proportion_are_wrong_unless_the_question_asks_for_it(
+    query, output, expected
+):
+    [[found]] = evaluate([{"query": query, "contexts": SOUP, "output": output}], ["groundedness"])
+    assert ("skipped" if found.score is None else "low" if found.score < 0.2 else "") == expected
