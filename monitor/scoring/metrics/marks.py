@@ -67,7 +67,7 @@ _DEFINES = re.compile(
 )
 _RULE = re.compile(r"\s*(?:-{3,}|_{3,}|\*{3,})?\s*")
 _SUPERSCRIPT = re.compile(
-    rf"<sup>\s*([\d,;\s–-]{{1,20}})\s*</sup>|([{_RAISED}]+(?:[,⁻]\s?[{_RAISED}]+)*)"
+    rf"<sup>([\d,;\s–-]{{1,20}})</sup>|([{_RAISED}]{{1,20}}(?:[,⁻]\s?[{_RAISED}]{{1,20}})*)"
 )
 #: What a raised number is the power of, rather than a citation behind it.
 _POWERS = re.compile(
@@ -76,7 +76,7 @@ _POWERS = re.compile(
     re.IGNORECASE,
 )
 _LINKED_MARK = re.compile(r"\[(\[\^?[\w-]{1,100}\])\]\([^()\s]*\)")
-_NESTED = re.compile(r"\[((?:\s?,?\s?\[[^\][\n]{1,100}\])+)\]")
+_NESTED = re.compile(r"\[((?:[\s,]{0,3}\[[^\][\n]{1,100}\])+)\]")
 _FROM_TO = re.compile(r"\[(\d{1,2})\]\s?[-–—]\s?\[(\d{1,2})\]")
 _ROUND = re.compile(rf"\((?:see\s)?(?=({_NOUN})\b)([^()\n]{{1,100}})\)", re.IGNORECASE)
 #: Values, such as "= [1, 2]" and "the interval [1, 5]".
@@ -92,7 +92,7 @@ _OWN_LINE = re.compile(
 )
 _LEADS = re.compile(r"[\s\-*•]*\[\d+\]\s?\w")
 _ENDS = re.compile(r"\[\d+\][.!?]*\s*$")
-_SOURCE_LINE = re.compile(rf"\W*{_NOUN}\W*:\W*\[\d+\]", re.IGNORECASE)
+_SOURCE_LINE = re.compile(rf"\W*{_NOUN}[^\w:]*:[^\w\[]*\[\d+\]", re.IGNORECASE)
 _EMPTY_ROUND = re.compile(
     rf"\s?\((?:see|cf\.?|vgl\.?|siehe|from|{_NOUN}:?)?[\s,;]*\)", re.IGNORECASE
 )
@@ -183,7 +183,7 @@ class _Marks:
 
     def claim(self, sentence: str) -> CitedClaim:
         """Return what *sentence* states, and what it cites."""
-        marks = islice(re.finditer(r"\[(\d+)\]", sentence), _MOST_MARKS)
+        marks = islice(re.finditer(r"\[(\d{1,9})\]", sentence), _MOST_MARKS)
         cited = dict.fromkeys(name for mark in marks for name in self._found[int(mark[1])])
         text = " ".join(_EMPTY_ROUND.sub("", re.sub(r"\[\d+\]", "", sentence)).split())
         # These stay in the claim: they are its subject.
@@ -224,7 +224,8 @@ class _Marks:
         if not names or is_second or (mark[1] and self._is_value(mark)):
             return mark[0].replace("[", _HIDDEN)
         ends.add(mark.end())
-        return self._noted(names) + ("" if is_link or link is None else f"({link})")
+        rest = "" if is_link or link is None else f"({link})"
+        return self._noted(names) + rest.replace("[", _HIDDEN)
 
     @staticmethod
     def _is_value(mark: re.Match[str]) -> bool:

@@ -463,6 +463,32 @@ def test_time_grows_no_faster_than_the_text(metric):
     assert four / once < 8
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[" + "[1] " * 30 + "x",
+        "<sup>" + " " * 20_000,
+        "Source" + ":" * 20_000 + " x",
+    ],
+)
+def test_no_answer_takes_long_to_read_for_its_marks(answer):
+    started = time.process_time()
+    cited_claims(answer)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        (f"Refunds{'¹' * 5000} take five days.", ()),
+        (f"Refunds [{'1' * 250}] take five days.", ()),
+        ("Refunds [2]([1]) take five days.", ("2",)),
+    ],
+)
+def test_digits_in_brackets_that_are_no_mark_cite_nothing(answer, cited):
+    assert cited_claims(answer)[0].cited == cited
+
+
 class Counting:
     """Calls every pair a contradiction, and counts them."""
 
