@@ -228,7 +228,7 @@ def capture(
         unreadable["query"], query = query, None
     room.field = "contexts"
     passages = _passages(given.get("contexts"), room, unreadable)
-    rest = _history(given.get("history"), room, unreadable)
+    rest = _history(given.get("history"), query, room, unreadable)
     for name, value in given.items():
         if value is not None and name not in _OWN and name not in _NAMES:
             room.field = name
@@ -278,7 +278,9 @@ def _passages(
     return tuple(passages)
 
 
-def _history(value: object, room: SizeLimit, unreadable: dict[str, Plain]) -> dict[str, Plain]:
+def _history(
+    value: object, query: Plain, room: SizeLimit, unreadable: dict[str, Plain]
+) -> dict[str, Plain]:
     """Copy the latest turns, each whole: half a text may end in half a secret."""
     if value is None:
         return {}
@@ -287,7 +289,7 @@ def _history(value: object, room: SizeLimit, unreadable: dict[str, Plain]) -> di
         unreadable["history"] = placeholder(value)
         return {}
     own = SizeLimit(min(room.chars, TURNS_CHARS))
-    turns: list[Plain] = []
+    turns: list[dict[str, Plain]] = []
     for item in reversed(members(value, BREADTH, latest=True)):  # type: ignore[arg-type]
         role, content = turn_of(item)
         if not content:
@@ -301,7 +303,10 @@ def _history(value: object, room: SizeLimit, unreadable: dict[str, Plain]) -> di
             break
         turns.append({"role": copied if isinstance(copied, str) else "user", "content": text})
     room.chars -= min(room.chars, TURNS_CHARS) - own.chars
-    return {"history": turns[::-1]} if turns else {}
+    # Some hand over the question as the last turn. Masked, it may no longer be the same text.
+    if turns and turns[0]["content"] == query and str(turns[0]["role"]).lower() in USERS:
+        del turns[0]
+    return {"history": [*turns[::-1]]} if turns else {}
 
 
 def turn_of(item: object) -> tuple[object, object]:
@@ -312,7 +317,9 @@ def turn_of(item: object) -> tuple[object, object]:
             return role, said[0] if is_text(said[0]) else None
     content: Any = item if is_text(item) else lookup(item, (*TEXT_NAMES, "parts"))
     if type(content) is list:  # of parts, as the clients of OpenAI and Gemini send them
-        parts = (lookup(part, TEXT_NAMES) for part in content[:BREADTH])
+        parts = (
+            part if type(part) is str else lookup(part, TEXT_NAMES) for part in content[:BREADTH]
+        )
         content = "\n".join(part for part in parts if type(part) is str)
     return lookup(item, ("role", "type")), content if is_text(content) else None
 

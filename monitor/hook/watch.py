@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from os import getpid
 from typing import Any
@@ -244,10 +245,10 @@ class Reader:
         found = {"query": self.query(args, kwargs), "contexts": shallow(contexts)}
         if self._history is not None:
             turns: Any = _argument(self._history, args, kwargs)
-            if turns and type(turns) in {list, tuple}:
+            if turns and type(turns) in {list, tuple, deque}:
                 found["history"] = [*turns]
                 role, said = turn_of(turns[-1])
-                if found["query"] is None and role in USERS:
+                if found["query"] is None and isinstance(role, str) and role.lower() in USERS:
                     found["query"] = said
         return found
 

@@ -1,6 +1,7 @@
 """Earlier turns travel with a sample: the latest whole ones, masked."""
 
 from collections import deque
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,7 @@ def contents(sample):
         SimpleNamespace(type="user", content="hi"),
         {"role": "user", "content": [{"type": "text", "text": "hi"}]},
         {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "user", "parts": ["hi"]},
         SimpleNamespace(type="human", content="hi"),
         ("human", "hi"),
         ["user", "hi"],
@@ -75,8 +77,16 @@ def test_question_as_the_last_turn_is_not_repeated_in_the_history(role):
     assert contents(sent(turns)) == ["hello"]
 
 
+def test_question_as_the_last_turn_is_recognised_before_a_mask_changes_it():
+    number = count(1)
+    turns = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "I am Ana."}]
+    sample = sent(turns, "I am Ana.", mask=lambda text: text.replace("Ana", f"<{next(number)}>"))
+    assert contents(sample) == ["hello"]
+
+
 def test_turns_are_not_sent_when_texts_are_not():
-    sample = sent([{"role": "user", "content": "hi"}], capture="metadata")
+    turns = [{"role": "user", "content": text} for text in ("hi", "q")]
+    sample = sent(turns, "q", capture="metadata")
     assert contents(sample) == []
     assert sample.interaction.metadata["history"] == 1
 
@@ -92,10 +102,12 @@ def test_iterator_as_history_is_reported_and_not_consumed():
         {"role": "user", "content": "how are you?"},
         {"role": "user", "content": [{"type": "text", "text": "how are you?"}]},
         SimpleNamespace(type="human", content="how are you?"),
+        {"role": "User", "content": "how are you?"},
         ("human", "how are you?"),
     ],
 )
-def test_watched_function_has_its_turns_recorded(asked):
+@pytest.mark.parametrize("kind", [list, tuple, deque])
+def test_watched_function_has_its_turns_recorded(asked, kind):
     taken = []
     hook = SimpleNamespace(chance=lambda _=None: 1.0, take=lambda given, rate: taken.append(given))
 
@@ -103,5 +115,5 @@ def test_watched_function_has_its_turns_recorded(asked):
         return "fine"
 
     names = {"query": None, "contexts": None, "output": None}
-    watched(answer, hook, names, {})([asked])
+    watched(answer, hook, names, {})(kind([asked]))
     assert taken[0]["query"] == "how are you?"
