@@ -54,6 +54,8 @@ _MOST_PAIRS = 40  # of sentences, each an NLI model's two inferences
 _NEAR = 0.3  # cosine of their informative stems
 _CONTRADICTED = 0.5
 _SUPPORTS = 0.7  #: support from which a passage is evidence
+#: Left out of claims: what the metrics of citations found out about them is in the cache then.
+_NUMBERS = re.compile(r"\s?\[\d{1,3}\]")
 
 
 class DiversityWeights(NoParameters):
@@ -218,7 +220,8 @@ def evidence_quality(judgement: Judgement, interaction: Interaction, p: Evidence
     if not claims:
         return Finding(skipped="no_claim")
     texts = [context.text for context in interaction.contexts]
-    entailment = Entailment(judgement, texts, [claim.sentence or claim.text for claim in claims])
+    statements = [_NUMBERS.sub("", claim.sentence or claim.text) for claim in claims]
+    entailment = Entailment(judgement, texts, statements)
     held = {n for claim in range(len(claims)) for n in entailment.supporting(claim, _SUPPORTS)}
     extras = {n: interaction.contexts[n].model_extra or {} for n in sorted(held)}
     sources = [str(extra.get("source") or f"#{n}") for n, extra in extras.items()]

@@ -3,6 +3,8 @@
 import pytest
 
 from monitor.metrics import evaluate
+from monitor.scoring import entailment
+from monitor.scoring.entailment import clear_cache
 from monitor.settings import Settings
 from support.criteria_replies import answer_criteria, asks_criteria
 from support.judge_replies import Question, canary_of
@@ -30,6 +32,15 @@ def test_only_passages_that_support_a_claim_are_evidence(output, diversity, pass
     [[found]] = evaluate(RECORD | {"output": output}, "evidence_quality")
     assert found.metadata["diversity"] == pytest.approx(diversity)
     assert (found.score >= found.criteria["pass_score"]) == passes
+
+
+def test_evidence_compares_no_claim_with_a_passage_that_citations_have_compared():
+    clear_cache()
+    record = RECORD | {"output": "Refunds take five working days [1]. Parcels leave Lyon [3]."}
+    evaluate(record, "citation_completeness")
+    compared = entailment._supports.cache_info().misses
+    evaluate(record, "evidence_quality")
+    assert entailment._supports.cache_info().misses == compared > 0
 
 
 @pytest.mark.parametrize("metric", ["groundedness", "relevance", "faithfulness"])
