@@ -285,9 +285,12 @@ def function_metric(
         if value is None:
             return Finding(skipped="nothing_to_score")
         value = value.item() if isinstance(value, np.generic) else value
-        if isinstance(value, int | float) and 0 <= value <= 1:
-            return Finding(score=float(value))
-        found = f"{value:g}" if isinstance(value, int | float) else f"a {type(value).__name__}"
+        if isinstance(value, int | float):
+            if 0 <= round(value, 6) <= 1:  # a mean may be 1.0000000000000002
+                return Finding(score=min(max(float(value), 0.0), 1.0))
+            found = f"{value!r:.40}"
+        else:
+            found = f"a {type(value).__name__}"
         raise MetricFunctionError(
             f"{reference} returned {found}: expected a number in [0, 1], a bool, None or a Finding"
         )

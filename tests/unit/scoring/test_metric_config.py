@@ -187,6 +187,13 @@ def test_custom_function_metric_takes_three_lines(choose, tmp_path):
     assert found.score == 1.0
 
 
+@pytest.mark.parametrize(("value", "score"), [(sum([0.1] * 3) / 0.3, 1.0), (-1e-17, 0.0)])
+def test_error_of_rounding_does_not_take_the_score_of_a_function(value, score):
+    metric = function_metric(lambda _: value, name="own")
+    found = metric.compute(make_interaction(), metric.declaration.parameters())
+    assert value != found.score == score
+
+
 def fails(interaction):
     raise KeyError(interaction.output)
 
@@ -198,6 +205,7 @@ def fails(interaction):
         (lambda _: "high", r"<lambda> returned a str: expected a number in \[0, 1\]"),
         (lambda _: 5, "returned 5: expected"),
         (lambda _: float("nan"), "returned nan: expected"),
+        (lambda _: 10**400, "returned 10{39}: expected"),
     ],
 )
 def test_function_that_gives_no_score_is_named(function, said):
