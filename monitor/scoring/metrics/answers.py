@@ -265,8 +265,13 @@ def contradiction_handling(answers: Answers, interaction: Interaction, _: Any) -
 #: Where a refusal sends its reader instead: "Please contact support at 0800 123."
 _ELSEWHERE = re.compile(
     r"\W*(?:(?:please|instead|you (?:can|could|may)|feel free to|for [^,.]{1,60},|bitte|veuillez"
-    r"|por favor)\W+){0,3}(?:contact|reach|e-?mail|phone|call|ask|visit|write to|consult"
+    r"|por favor)\W+){0,3}(?:contact|reach|e-?mail|phone|call|ask(?! for\b)|visit|write to|consult"
     r"|kontaktieren|wenden sie|contacte[rz]|appele[rz]|contacto|comun[ií]quese)\b",
+    re.IGNORECASE,
+)
+#: Where such a sentence goes on with something else.
+_GOES_ON = re.compile(
+    r";|\b(?:because|since|but|and (?:you|it|they|we|the)|weil|denn|aber|parce que|porque|pero)\b",
     re.IGNORECASE,
 )
 
@@ -288,7 +293,11 @@ def negative_rejection(interaction: Interaction, _: NoParameters) -> Finding:
     if not (interaction.expected or {}).get("unanswerable"):
         return Finding(skipped="answerable")
     sentences = split_sentences(interaction.output)
-    stated = [each for each in sentences if is_checkable(each) and not _ELSEWHERE.match(each)]
-    declined = any(map(is_refusal, sentences)) and not stated
-    said = "It declines." if declined else "It answers where nothing is known."
-    return Finding(score=float(declined), explanation=said)
+    said = [
+        part
+        for each in sentences
+        for part in (_GOES_ON.split(each)[1:] if _ELSEWHERE.match(each) else [each])
+    ]
+    declined = any(map(is_refusal, sentences)) and not any(map(is_checkable, said))
+    why = "It declines." if declined else "It answers where nothing is known."
+    return Finding(score=float(declined), explanation=why)
