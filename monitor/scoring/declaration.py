@@ -126,11 +126,11 @@ def lookup(interaction: Interaction, path: str) -> Any:
 
 
 def lookup_list(interaction: Interaction, path: str) -> list[Any]:
-    """Read the values at *path*; a single one, such as a text, is a list of it."""
+    """Read the values at *path*, of an object its keys; a single one is a list of it."""
     value = lookup(interaction, path)
     if value is None:
         return []
-    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+    return list(value) if isinstance(value, list | tuple | set | frozenset | dict) else [value]
 
 
 class Form(StrEnum):

@@ -73,8 +73,10 @@ class PlanRules(NoParameters):
 def plan_quality(interaction: Interaction, p: PlanRules) -> Finding:
     """Whether the plan has a fitting size, gathers data and analyses it; of a text, each line."""
     plan = interaction.metadata["plan"]
-    steps = plan.splitlines() if isinstance(plan, str) else map(str, plan)
-    steps = [step.lower() for step in steps if step.strip()]
+    listed = (
+        plan.splitlines() if isinstance(plan, str) else lookup_list(interaction, "metadata.plan")
+    )
+    steps = [str(step).lower() for step in listed if str(step).strip()]
     score = 0.3 * (p.least_steps <= len(steps) <= p.most_steps)
     said = f"{count(len(steps), 'step')}, {p.least_steps} to {p.most_steps} expected"
     for kind, named in (("gathers data", p.gathering), ("analyses it", p.analysis)):
@@ -214,7 +216,8 @@ def final_answer_quality(interaction: Interaction, p: AnswerFields) -> Finding:
         try:
             text = interaction.output.strip()
             if text.startswith("```") and text.endswith("```"):
-                text = text[3:-3].removeprefix("json")
+                text = text[3:-3]
+                text = text[4:] if text.lower().startswith("json") else text
             answer = json.loads(text)
         except (ValueError, RecursionError):
             answer = None
@@ -329,7 +332,7 @@ def chain_integrity(interaction: Interaction, p: ChainRules) -> Finding:
 
     The chain holds confidences, or objects that have one.
     """
-    chain = interaction.metadata["verification_chain"]
+    chain = lookup_list(interaction, "metadata.verification_chain")
     read = [_number(each.get("confidence") if isinstance(each, dict) else each) for each in chain]
     steps = [each for each in read if each is not None]
     if len(steps) < len(read):

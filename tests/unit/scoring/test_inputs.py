@@ -31,6 +31,21 @@ def test_single_value_stands_for_a_list_of_it(metric, record):
     assert found.score == 1.0
 
 
+def test_tools_in_an_object_are_its_keys():
+    record = {"output": "x", "expected": {"tools": {"search": 1}}}
+    [[found]] = evaluate(record | {"tool_calls": [{"name": "search"}]}, "tool_completeness")
+    assert found.score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "metadata"),
+    [("plan_quality", {"plan": 5}), ("chain_integrity", {"verification_chain": 0.5})],
+)
+def test_number_where_a_list_is_expected_fails_no_metric(metric, metadata):
+    [[found]] = evaluate({"output": "x", "metadata": metadata}, metric)
+    assert found.status == "completed"
+
+
 @pytest.mark.parametrize(
     ("metric", "metadata"),
     [
@@ -52,7 +67,15 @@ def test_plan_in_one_text_has_a_step_a_line():
     assert found.score == 1.0
 
 
-@pytest.mark.parametrize("output", ['{"level": "low"}', '```json\n{"level": "low"}\n```\n'])
+@pytest.mark.parametrize(
+    "output",
+    [
+        '{"level": "low"}',
+        '```json\n{"level": "low"}\n```\n',
+        '```JSON\n{"level": "low"}\n```',
+        '```\n{"level": "low"}\n```',
+    ],
+)
 def test_final_answer_is_read_in_a_code_fence_as_well(output):
     [[found]] = evaluate({"output": output}, "final_answer_quality")
     assert found.score == pytest.approx(0.25)
