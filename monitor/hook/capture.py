@@ -304,7 +304,7 @@ def _history(
         turns.append({"role": copied if isinstance(copied, str) else "user", "content": text})
     room.chars -= min(room.chars, TURNS_CHARS) - own.chars
     # Some hand over the question as the last turn. Masked, it may no longer be the same text.
-    if turns and turns[0]["content"] == query and str(turns[0]["role"]).lower() in USERS:
+    while turns and turns[0]["content"] == query and str(turns[0]["role"]).lower() in USERS:
         del turns[0]
     return {"history": [*turns[::-1]]} if turns else {}
 

@@ -142,9 +142,11 @@ class Interaction(BaseModel, frozen=True, extra="forbid"):
     @field_validator("history")
     @classmethod
     def _only_earlier(cls, turns: tuple[Turn, ...], info: ValidationInfo) -> tuple[Turn, ...]:
-        """Leave out the question itself where it comes last."""
+        """Leave out the question itself where it comes last, however often: read again, none."""
         asked = Turn(role="user", content=info.data.get("query") or "")
-        return turns[:-1] if turns[-1:] == (asked,) else turns
+        while turns[-1:] == (asked,):
+            turns = turns[:-1]
+        return turns
 
     @model_validator(mode="before")
     @classmethod

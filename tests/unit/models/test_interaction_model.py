@@ -65,6 +65,7 @@ def test_roles_of_other_libraries_are_those_that_are_scored(role, as_read):
     [
         ([("user", "q")], 0),
         ([("human", "q")], 0),
+        ([("user", "q"), ("user", "q")], 0),
         ([("user", "q"), ("assistant", "a")], 2),  # asked before
         ([("user", "another question")], 1),
         ([("assistant", "q")], 1),
