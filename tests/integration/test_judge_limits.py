@@ -1,8 +1,10 @@
 """Kept verdicts, shared rate limits, slots, and a judge that is away, with a real Redis."""
 
+import json
 import socket
 import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -125,6 +127,13 @@ def test_verdict_cache_is_bounded(kept, client):
         keep(kept, make_interaction(query=f"{number}?"))
     assert client.zcard(names.VERDICTS) == 3
     assert len(client.keys(names.verdict("*"))) == 3
+
+
+def test_verdict_of_a_version_that_said_less_of_claims_is_asked_for_again(kept, client):
+    claim = {"text": "It is so.", "verdict": "supported", "support": 1.0}
+    packed = zlib.compress(json.dumps({"claims": [claim]}).encode())
+    client.set(names.verdict(content_key("v1", make_interaction())), packed)
+    assert find(kept, make_interaction()) is None
 
 
 def test_cache_entry_of_another_program_is_ignored(kept, client):

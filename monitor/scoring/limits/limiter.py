@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import redis
@@ -33,7 +33,7 @@ from monitor.errors import (
 from monitor.models import Interaction
 from monitor.queue import names
 from monitor.queue.consumer import translated
-from monitor.scoring.base import Judge, Judgement
+from monitor.scoring.base import Claim, Judge, Judgement
 from monitor.scoring.declaration import CriteriaJudge, Criterion, Reply
 from monitor.scoring.limits.budget import (
     Budget,
@@ -53,6 +53,7 @@ _PROMPT_TOKENS = 1_000
 
 T = TypeVar("T", Judgement, Reply)
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {each: TypeAdapter(each) for each in (Judgement, Reply)}
+_CLAIM_FIELDS = {each.name for each in fields(Claim)}
 #: Redis holds the queue as well, and must not fill with verdicts: about 20 MB.
 _MOST_KEPT = 20_000
 _MISSING_S = 5.0  # what was missing so lately is not looked up again
@@ -366,9 +367,12 @@ def _unpacked(packed: bytes | None, kind: type[T]) -> T | None:
     if packed is None:
         return None
     try:
-        kept: Any = _ADAPTERS[kind].validate_json(zlib.decompress(packed))
+        said = json.loads(zlib.decompress(packed))
+        kept: Any = _ADAPTERS[kind].validate_python(said)
     except (zlib.error, ValueError):
         return None  # of another version of this program
+    if any(_CLAIM_FIELDS - claim.keys() for claim in said.get("claims", ())):
+        return None  # of an earlier version, whose claims say less than metrics read
     more = {"kept": True}
     if kind is Reply:
         more = {"details": kept.details | {"kept_verdict": True}}
