@@ -41,7 +41,13 @@ from monitor.scoring.sentences import (
 MOST_PASSAGES = 20
 #: Above this support a statement is surely supported.
 STRONG = 0.8
-_MARKS = re.compile(r"\[[^\][]{1,100}\]|【[^】]{1,40}】|\([A-Z][^()]{1,60}\d[a-z]?\)|[¹²³⁰⁴-⁹]+")
+#: In round brackets only authors with a year, and sources: "(EUR 30)" is a figure to support.
+_MARKS = re.compile(
+    r"\[[^\][]{1,100}\]|【[^】]{1,40}】|[¹²³⁰⁴-⁹]+"
+    r"|\([A-Z][a-z'][\w'-]{0,60}[^()]{0,60}(?:19|20)\d\d[^()]{0,30}\)"
+    r"|\((?:see )?(?i:source|citation|doc(?:ument)?|passage|context|ref(?:erence)?|chunk)s?:? \d"
+    r"[^()]{0,30}\)"
+)
 _WORD = re.compile(r"\w+")
 logger = logging.getLogger("groundwatch.stream")
 _SHORT = 3  # content words; the local scorer is calibrated on longer statements

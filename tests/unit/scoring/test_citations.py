@@ -174,6 +174,28 @@ def test_judge_verdict_decides_citations_over_word_overlap():
     assert read("citation_completeness", denied, **copied).skipped == "nothing_supports"
 
 
+@pytest.mark.parametrize(
+    ("mark", "score"), [("[1]", 0.0), ("[2]", 1.0), ("(Source 2)", 1.0), ("(Lee, 2020)", 1.0)]
+)
+def test_figure_in_round_brackets_of_a_judges_claim_is_no_mark(mark, score):
+    texts = "The fee is due monthly.", "The fee (EUR 30) is due monthly."
+    output = f"The fee (EUR 30) is due monthly {mark}."
+    claims = tuple(
+        Claim(
+            text=f"{text} {mark}",
+            verdict=ClaimVerdict.SUPPORTED,
+            support=1.0,
+            evidence=texts[1],
+            context_index=1,
+            sentence=output,
+        )
+        for text in ("The fee (EUR 30) is due", "The fee is due monthly")
+    )
+    contexts = [{"text": texts[0]}, {"text": texts[1], "author": "Lee", "year": 2020}]
+    found = read("citation_accuracy", Judgement(claims=claims), contexts=contexts, output=output)
+    assert found.score == score
+
+
 def test_citation_metrics_carry_the_back_ends_version():
     found = scored("grounding_score", *ENTAILING, contexts=PASSAGES, output=f"{RIGHT} [1].")
     back_end = found["grounding_score"].evaluator_version
