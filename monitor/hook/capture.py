@@ -289,7 +289,7 @@ def _history(
         unreadable["history"] = placeholder(value)
         return {}
     own = SizeLimit(min(room.chars, TURNS_CHARS))
-    turns: list[dict[str, Plain]] = []
+    turns: list[Plain] = []
     for item in reversed(members(value, BREADTH, latest=True)):  # type: ignore[arg-type]
         role, content = turn_of(item)
         if not content:
@@ -298,15 +298,15 @@ def _history(
             continue  # a message that only calls a tool
         copied = plain(role, own, 0)
         text = str(plain(content, own))
+        # Some hand over the question as the last turn. Masked, it may no longer be the same text.
+        if not turns and text == query and str(copied).lower() in USERS:
+            continue
         if own.cut or len(turns) == TURNS:
             room.cut.add("history")
             break
         turns.append({"role": copied if isinstance(copied, str) else "user", "content": text})
     room.chars -= min(room.chars, TURNS_CHARS) - own.chars
-    # Some hand over the question as the last turn. Masked, it may no longer be the same text.
-    while turns and turns[0]["content"] == query and str(turns[0]["role"]).lower() in USERS:
-        del turns[0]
-    return {"history": [*turns[::-1]]} if turns else {}
+    return {"history": turns[::-1]} if turns else {}
 
 
 def turn_of(item: object) -> tuple[object, object]:

@@ -77,6 +77,12 @@ def test_question_as_the_last_turn_is_not_repeated_in_the_history(role):
     assert contents(sent(turns)) == ["hello"]
 
 
+def test_question_as_the_last_turn_takes_no_place_of_an_earlier_one():
+    turns = [{"role": "user", "content": str(n)} for n in range(TURNS)]
+    sample = sent([*turns, {"role": "user", "content": "q"}])
+    assert (len(sample.interaction.history), sample.truncated) == (TURNS, ())
+
+
 def test_question_as_the_last_turn_is_recognised_before_a_mask_changes_it():
     number = count(1)
     turns = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "I am Ana."}]
