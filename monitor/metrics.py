@@ -210,7 +210,10 @@ def __getattr__(name: str) -> Callable[..., Evaluation]:
         known = {*Interaction.model_fields, *chain.from_iterable(ALIASES.values()), "messages"}
         for field in record.keys() - known:
             if close := get_close_matches(field, known - record.keys(), n=1, cutoff=0.8):
-                raise RecordError(f"{name} has no field {field!r}; did you mean {close[0]}?")
+                raise RecordError(
+                    f"{name} has no field {field!r}; did you mean {close[0]}?"
+                    " Other values may stand in metadata"
+                )
         own = {name: parameters} if parameters else None
         [[evaluation]] = evaluate([record], (name,), parameters=own, settings=settings)
         return evaluation

@@ -46,6 +46,12 @@ def test_misspelt_field_of_a_metric_is_named():
     assert faithfulness(**RECORD, latency_ms=3).metadata is not None
 
 
+def test_field_of_a_teams_own_that_is_like_another_may_stand_in_metadata():
+    with pytest.raises(RecordError, match=r"did you mean release\? .* may stand in metadata"):
+        faithfulness(**RECORD, release_id=3)
+    assert faithfulness(**RECORD, metadata={"release_id": 3}).error is None
+
+
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
