@@ -8,7 +8,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType, MemberDescriptorType
+from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from .options import Mask
@@ -26,6 +26,15 @@ TURNS, TURNS_CHARS = 20, 20_000
 OUTPUT_NAMES = ("output", "answer", "text", "content")
 TEXT_NAMES = ("text", "content", "page_content")
 CONTEXTS_NAMES = ("contexts", "documents", "passages")
+#: What metrics read of a passage beside its text, id and score: its own, or in its metadata.
+DETAILS = (
+    *("source", "title", "url", "file", "file_name", "filename", "name"),
+    *("author", "year", "published"),
+)
+#: Where libraries keep the metadata of a passage.
+METADATA_NAMES = ("metadata", "meta")
+#: A longer detail is left out: half a text may end in half a secret.
+_DETAIL_CHARS = 500
 
 #: Who may have written a message, as libraries call them.
 USERS = frozenset({"user", "human"})
@@ -39,14 +48,6 @@ _OWN = frozenset({"query", "contexts", "output", "history", "mask"})
 #: Shared by all samples that are texts and nothing else; nobody changes them.
 NO_REST: dict[str, Plain] = {}
 NOTHING_CUT: frozenset[str] = frozenset()
-
-
-class Passage(NamedTuple):
-    """One retrieved passage, copied."""
-
-    text: str
-    id: str | None = None
-    score: float | None = None
 
 
 # --- plain, bounded copies of whatever the host hands over; its code runs only if unavoidable ---
@@ -188,7 +189,7 @@ class Draft(NamedTuple):
     sequence: int
     rate: float  #: the probability with which it was chosen
     query: Plain
-    contexts: tuple[str | Passage, ...]
+    contexts: tuple[str | dict[str, Plain], ...]
     output: Plain
     rest: dict[str, Plain]
     mask: Mask | None
@@ -248,7 +249,7 @@ def capture(
 
 def _passages(
     value: object, room: SizeLimit, unreadable: dict[str, Plain]
-) -> tuple[str | Passage, ...]:
+) -> tuple[str | dict[str, Plain], ...]:
     """Copy the passages; one that cannot be read is named in *unreadable*."""
     if value is None:
         return ()
@@ -261,7 +262,7 @@ def _passages(
         return ()
     if len(items) > PASSAGES:
         room.cut.add("contexts")
-    passages: list[str | Passage] = []
+    passages: list[str | dict[str, Plain]] = []
     for item in items[:PASSAGES]:
         text = item if is_text(item) else lookup(item, TEXT_NAMES)
         if not is_text(text):
@@ -271,11 +272,41 @@ def _passages(
         if is_text(item):
             passages.append(copied)
             continue
+        passage: dict[str, Plain] = {"text": copied}
         found_id, score = lookup(item, ("id",)), plain(lookup(item, ("score",)), room, 0)
-        shown_id = None if found_id is None else str(plain(found_id, room, 0))
-        number = float(score) if isinstance(score, (int, float)) else None
-        passages.append(Passage(copied, shown_id, number))
+        if found_id is not None:
+            passage["id"] = str(plain(found_id, room, 0))
+        if isinstance(score, (int, float)):
+            passage["score"] = float(score)
+        passages.append(passage | _details(item, room))
     return tuple(passages)
+
+
+def _details(item: object, room: SizeLimit) -> dict[str, Plain]:
+    """Copy what metrics read of a passage beside its text, each short and whole, or not at all."""
+    found: dict[str, Plain] = {}
+    own: Any = item
+    if not issubclass(type(item), dict):
+        described = inspect.getattr_static(item, "__dict__", None)
+        # Any other kind may be code of the host's.
+        is_plain = type(described) in {GetSetDescriptorType, MemberDescriptorType}
+        own = described.__get__(item, type(item)) if is_plain else None
+    holder: Any
+    for holder in (own, lookup(item, METADATA_NAMES)):
+        if not issubclass(type(holder), dict):
+            continue
+        with contextlib.suppress(Exception):  # a key of the host's may raise when compared
+            for name in DETAILS:
+                value = dict.get(holder, name)
+                if value is None or name in found:
+                    continue
+                short = SizeLimit(min(room.chars, _DETAIL_CHARS))
+                allowed = short.chars
+                copied = short.text(value) if type(value) is str else scalar(value, short)
+                if not short.cut and copied != placeholder(value):
+                    found[name] = copied
+                    room.chars -= allowed - short.chars
+    return found
 
 
 def _history(
@@ -355,7 +386,7 @@ def is_text(value: object) -> bool:
 # --- read what an object just has: a property, or any other code of the host's, does not run ---
 
 #: What slots and the fields of named tuples are kept behind; in C, and without effect.
-_HARMLESS = {MemberDescriptorType, type(Passage.__dict__["text"])}
+_HARMLESS = {MemberDescriptorType, type(Draft.__dict__["rest"])}
 #: Libraries whose documents and answers show their text by a property that only reads.
 _KNOWN = frozenset({"langchain", "langchain_core", "llama_index"})
 

@@ -126,11 +126,11 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
     interaction: dict[str, object] = {"app": options.app}
     if options.capture == "metadata":  # how much there was, and no text
         calls = draft.rest.get("tool_calls")
-        contexts = [item if isinstance(item, str) else item.text for item in draft.contexts]
+        contexts = [item if isinstance(item, str) else item["text"] for item in draft.contexts]
         counted = {
             "output_chars": len(as_text(draft.output)),
             "query_chars": None if draft.query is None else len(as_text(draft.query)),
-            "contexts_chars": [len(text) for text in contexts],
+            "contexts_chars": [len(as_text(text)) for text in contexts],
             "history": len(turns) if isinstance(turns := draft.rest.get("history"), list) else 0,
             "tool_calls": len(calls) if isinstance(calls, list) else int(calls is not None),
         }
@@ -140,10 +140,7 @@ def _interaction(draft: Draft, options: Options) -> tuple[dict[str, object], fro
             "output": as_text(draft.output),
             "query": None if draft.query is None else as_text(draft.query),
             "contexts": [
-                {"text": item}
-                if isinstance(item, str)
-                else {key: part for key, part in item._asdict().items() if part is not None}
-                for item in draft.contexts
+                {"text": item} if isinstance(item, str) else item for item in draft.contexts
             ],
         }
         for field in ("history", "tool_calls", "expected", "metadata"):

@@ -97,7 +97,7 @@ class _Calls(BaseSpanHandler[Any]):
         run = self._runs.get(id_)
         if run is None or run.root != id_:
             return
-        names = {"text": "text", "id": "node_id", "score": "score"}
+        names = {"text": "text", "id": "node_id", "score": "score", "metadata": "metadata"}
         nodes = as_list(part_of(result, "source_nodes"))
         run.found([{field: part_of(n, name) for field, name in names.items()} for n in nodes])
         if hasattr(result, "chat_stream"):  # its writer tells, from another thread

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..hook.capture import ASSISTANTS
+from ..hook.capture import ASSISTANTS, DETAILS, METADATA_NAMES
 from .messages import (
     ChatReader,
     answer_in,
@@ -333,7 +333,16 @@ def _documents(attributes: Attributes) -> list[dict[str, Any]]:
             held if isinstance(held, str) else part_of(held, "content", "text", "page_content")
         )
         if text is not None and text != REDACTED:
+            about = from_json(part_of(held, *METADATA_NAMES))
+            details = {
+                name: value
+                for each in (about, held)
+                if isinstance(each, dict)
+                for name in DETAILS
+                if isinstance(value := each.get(name), (str, int, float)) and value != REDACTED
+            }
             fields = {"text": text, "id": part_of(held, "id"), "score": part_of(held, "score")}
+            fields |= details
             found.append({name: value for name, value in fields.items() if value is not None})
     return found
 

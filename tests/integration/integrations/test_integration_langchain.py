@@ -24,7 +24,10 @@ class Shelf(BaseRetriever):
     def _get_relevant_documents(self, query, *, run_manager: CallbackManagerForRetrieverRun):
         if self.inner is not None:
             return self.inner.invoke(query, config={"callbacks": run_manager.get_child()})[:1]
-        return [Document(page_content=text, id=str(n)) for n, text in enumerate(self.texts)]
+        return [
+            Document(page_content=text, id=str(n), metadata={"source": f"{n}.pdf", "page": n})
+            for n, text in enumerate(self.texts)
+        ]
 
 
 @pytest.fixture
@@ -60,6 +63,7 @@ def test_chain_is_recorded_with_its_documents(handler, recorded):
     [it] = recorded()
     assert parts(it) == RECORDED
     assert ([context.id for context in it.contexts], it.tags) == (["0", "1"], {"lang": "en"})
+    assert [c.model_extra for c in it.contexts] == [{"source": "0.pdf"}, {"source": "1.pdf"}]
 
 
 def test_async_chain_is_recorded(handler, recorded):

@@ -43,7 +43,10 @@ class Words(CustomLLM):
 @pytest.fixture(scope="module")
 def index():
     Settings.llm = Words()
-    documents = [Document(text="Refunds take five days."), Document(text="Cards only.")]
+    documents = [
+        Document(text="Refunds take five days.", metadata={"source": "policy", "tenant": "x"}),
+        Document(text="Cards only."),
+    ]
     return VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(embed_dim=4))
 
 
@@ -73,6 +76,7 @@ def test_query_is_recorded_with_its_source_nodes(index, recorded):
     [it] = recorded()
     assert parts(it) == RECORDED
     assert it.tags == {"lang": "en"}
+    assert {"source": "policy"} in [context.model_extra for context in it.contexts]
     assert all(context.id and context.score is not None for context in it.contexts)
 
 

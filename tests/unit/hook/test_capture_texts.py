@@ -1,10 +1,11 @@
 """What a sample is made of: question, passages, turns, each read in every form apps have."""
 
+from datetime import date
 from types import SimpleNamespace
 
 import pytest
 
-from monitor.hook.capture import MARGIN, PASSAGES, Passage, capture
+from monitor.hook.capture import MARGIN, PASSAGES, capture
 
 
 def captured(limit=1_000, **given):
@@ -53,10 +54,13 @@ def test_invalid_metadata_is_replaced_by_the_unreadable_fields():
         ([], ()),
         ("one", ("one",)),
         (("a", "b"), ("a", "b")),
-        ({"text": "a"}, (Passage("a", None, None),)),
-        ([{"text": "a", "id": 7, "score": 1}], (Passage("a", "7", 1.0),)),
-        ([SimpleNamespace(page_content="a", id="x", score=0.5)], (Passage("a", "x", 0.5),)),
-        ([{"text": "a", "score": "high"}], (Passage("a", None, None),)),
+        ({"text": "a"}, ({"text": "a"},)),
+        ([{"text": "a", "id": 7, "score": 1}], ({"text": "a", "id": "7", "score": 1.0},)),
+        (
+            [SimpleNamespace(page_content="a", id="x", score=0.5)],
+            ({"text": "a", "id": "x", "score": 0.5},),
+        ),
+        ([{"text": "a", "score": "high"}], ({"text": "a"},)),
     ],
 )
 def test_passages_are_read_in_every_form(contexts, read):
@@ -85,6 +89,38 @@ def test_texts_are_cut_at_the_limit_plus_margin():
     draft = captured(contexts=["x" * 5_000, "y"])
     assert draft.cut == {"contexts"}
     assert 1_000 <= len(draft.contexts[0]) <= 1_000 + MARGIN
+
+
+@pytest.mark.parametrize(
+    "passage",
+    [
+        {"text": "a", "source": "policy", "year": 2024, "vector": [1], "tenant": "x"},
+        {"text": "a", "metadata": {"source": "policy", "year": 2024, "tenant": "x"}},
+        {"text": "a", "source": "policy", "metadata": {"source": "other", "year": 2024}},
+        SimpleNamespace(content="a", meta={"source": "policy", "year": 2024, "tenant": "x"}),
+        SimpleNamespace(content="a", source="policy", year=2024, tenant="x"),
+    ],
+)
+def test_what_metrics_read_of_a_passage_is_kept_and_nothing_else(passage):
+    kept = {"text": "a", "source": "policy", "year": 2024}
+    assert captured(contexts=[passage]).contexts == (kept,)
+
+
+def test_date_of_a_passage_is_kept_as_text():
+    [passage] = captured(contexts=[{"text": "a", "published": date(2026, 1, 31)}]).contexts
+    assert passage["published"] == "2026-01-31"
+
+
+@pytest.mark.parametrize("value", ["x" * 501, ["x"], {"x": 1}, object(), ""])
+def test_detail_of_a_passage_that_is_no_short_value_is_left_out(value):
+    [passage] = captured(contexts=[{"text": "a", "title": value}]).contexts
+    assert not passage.get("title")
+
+
+def test_details_of_passages_count_towards_the_limit():
+    passages = [{"text": "", "source": "x" * 500}] * 10
+    kept = [passage for passage in captured(contexts=passages).contexts if "source" in passage]
+    assert len(kept) == (1_000 + MARGIN) // 500 - 1
 
 
 def history(turns):

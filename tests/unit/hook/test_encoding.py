@@ -116,7 +116,7 @@ def test_answer_is_kept_before_question_and_passages_when_space_is_short():
 
 EVERYWHERE = {
     "output": "SECRET", "query": "SECRET",
-    "contexts": ["SECRET", {"text": "SECRET", "id": "SECRET"}],
+    "contexts": ["SECRET", {"text": "SECRET", "id": "SECRET", "author": "SECRET"}],
     "tool_calls": [{"name": "SECRET", "arguments": {"SECRET": ["SECRET"]}, "result": "SECRET"}],
     "expected": {"SECRET": "SECRET"}, "metadata": {"SECRET": {"SECRET": {"b": "SECRET"}}},
     "tags": {"tenant": "SECRET"}, "user_id": "SECRET", "session_id": "SECRET",

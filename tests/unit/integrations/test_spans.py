@@ -231,7 +231,7 @@ DOCUMENTS = [{"page_content": "first", "metadata": {"source": "s"}}, {"page_cont
     [
         {"mlflow.spanType": '"RETRIEVER"', "mlflow.spanOutputs": json.dumps(DOCUMENTS)},
         {"langfuse.observation.type": "retriever",
-         "langfuse.observation.output": json.dumps(["first", "second"])},
+         "langfuse.observation.output": json.dumps([{"text": "first", "source": "s"}, "second"])},
         {"langsmith.span.kind": "retriever",
          "gen_ai.completion": json.dumps({"documents": DOCUMENTS})},
         {"gen_ai.operation.name": "vector_db_retrieve",
@@ -241,7 +241,9 @@ DOCUMENTS = [{"page_content": "first", "metadata": {"source": "s"}}, {"page_cont
 )  # fmt: skip
 def test_retrieved_documents_of_other_tracers_are_read(attributes):
     assert kind_of(attributes) == "retrieval"
-    assert read("retrieval", attributes)["contexts"] == [{"text": "first"}, {"text": "second"}]
+    assert read("retrieval", attributes)["contexts"] == [
+        {"text": "first", "source": "s"}, {"text": "second"},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -272,11 +274,13 @@ def test_retrieved_documents_are_read_from_numbered_attributes():
         "retrieval.documents.0.document.content": "first",
         "retrieval.documents.0.document.id": "d0",
         "retrieval.documents.0.document.score": 0.5,
+        "retrieval.documents.0.document.metadata": '{"title": "Terms", "tenant": "x"}',
     }
     assert read("retrieval", attributes) == {
         "query": ASKED,
         "contexts": [
-            {"text": "first", "id": "d0", "score": 0.5}, {"text": "second"}, {"text": "last"},
+            {"text": "first", "id": "d0", "score": 0.5, "title": "Terms"},
+            {"text": "second"}, {"text": "last"},
         ],
     }  # fmt: skip
 
