@@ -301,17 +301,35 @@ def not_scored_sentence(app: AppReport, window_s: float) -> str:
     parts = [f"samples {kind} {reasons(counts)}" for kind, counts in app.lost.items()]
     alike: dict[str, list[str]] = {}  # metrics by what is missing
     for item in app.metrics:
-        without = [("failed", *each) for each in item.failed.items()]
-        without += [("skipped", *each) for each in item.skipped.items()]
-        if n := sum(found for _, _, found in without):
-            why = ", ".join(
-                f"{how} {plain_text(code, 60)} {found:,}" for how, code, found in without
+        scored, failed = item.verdict.window_n, sum(item.failed.values())
+        # What failed is a share of what was tried, what was skipped of all.
+        everything = scored + failed + sum(item.skipped.values())
+        said = ", ".join(
+            f"{how} {sum(counts.values()):,} of {total:,} ({_codes(counts)})"
+            for how, counts, total in (
+                ("failed", item.failed, scored + failed),
+                ("skipped", unexpected(item.skipped), everything),
             )
-            said = f"{n:,} of {n + item.verdict.window_n:,} ({why})"
+            if counts
+        )
+        if said:
             alike.setdefault(said, []).append(plain_text(item.metric, 40))
     parts += [f"{', '.join(metrics)} {said}" for said, metrics in alike.items()]
     found = f"{plain_text(app.app, 40)}, not scored in the last {duration(window_s)}: "
-    return found + ", ".join(parts) if parts else ""
+    return found + "; ".join(parts) if parts else ""
+
+
+def _codes(counts: Mapping[str, int]) -> str:
+    """Return reasons with their counts; a single one needs none."""
+    named = {
+        plain_text(code, 60): f" {n:,}" if len(counts) > 1 else "" for code, n in counts.items()
+    }
+    return ", ".join(f"{code}{n}" for code, n in named.items())
+
+
+def unexpected(skipped: Mapping[str, int]) -> dict[str, int]:
+    """Return the reasons for which evaluations were skipped without those that are by design."""
+    return {reason: n for reason, n in skipped.items() if reason != "not_asked"}
 
 
 def proof_sentence(proof: DetectionProof, now: datetime) -> str:

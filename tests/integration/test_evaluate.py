@@ -123,7 +123,21 @@ def test_status_says_what_was_not_scored_and_why(world):
     found = read_status(world.store, SETTINGS, now=world.now, with_reasons=True)
     said = " ".join(printed(render_status(found)).split())
     assert "support-bot, not scored in the last 1 h: samples dropped 5 (buffer_full 5)" in said
-    assert "groundedness 3 of 6 (failed timeout 1, skipped no_context 2)" in said
+    assert "groundedness failed 1 of 4 (timeout), skipped 2 of 6 (no_context)" in said
+
+
+def test_status_does_not_count_samples_that_a_cascade_kept_from_its_judge(world):
+    world.scored(0.9, n=3)
+    like = make_evaluation()
+    named = {
+        name: getattr(like, name)
+        for name in ("target_event_id", "evaluator_name", "evaluator_version")
+    }
+    world.write([Evaluation.skipped(reason="not_asked", **named)] * 20)
+    world.evaluate()
+    found = read_status(world.store, SETTINGS, now=world.now, with_reasons=True)
+    assert found.apps[0].metrics[0].skipped == {"not_asked": 20}
+    assert "not scored" not in printed(render_status(found))
 
 
 def test_status_without_anything_missing_says_nothing_of_it(world):
