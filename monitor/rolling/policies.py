@@ -153,7 +153,7 @@ def point(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     The simple threshold: unweighted, and insufficient only when empty.
     """
     if window.n == 0:
-        return _nothing_scored(window)
+        return PolicyFinding(Status.INSUFFICIENT_DATA, nothing_scored(window))
     return _by_rate(window.passed / window.n, thresholds)
 
 
@@ -187,16 +187,17 @@ def _by_rate(rate: float, thresholds: Thresholds, what: str = "pass rate") -> Po
 
 def _too_few(window: WindowStats, thresholds: Thresholds) -> PolicyFinding:
     if window.n == 0:
-        return _nothing_scored(window)
+        return PolicyFinding(Status.INSUFFICIENT_DATA, nothing_scored(window))
     missing = max(1, round(thresholds.min_n - window.n_effective))
     reason = f"{window.n} scores in the window, about {missing} more needed"
     return PolicyFinding(Status.INSUFFICIENT_DATA, reason)
 
 
-def _nothing_scored(window: WindowStats) -> PolicyFinding:
-    skipped = f"nothing to judge: all {window.skipped} were skipped"
-    reason = skipped if window.skipped else "no scores in the window"
-    return PolicyFinding(Status.INSUFFICIENT_DATA, reason)
+def nothing_scored(window: WindowStats) -> str:
+    """Return how many samples of a window without scores failed, and how many were skipped."""
+    without = {"failed": window.failed, "skipped": window.skipped}
+    said = " and ".join(f"{n:,} {how}" for how, n in without.items() if n)
+    return "no scores in the window" + (f": {said}" if said else "")
 
 
 _GROUP: Final = "groundwatch.policies"

@@ -29,6 +29,7 @@ from monitor.rolling.policies import (
     Rules,
     Thresholds,
     find_policy,
+    nothing_scored,
     point,
     status_of,
 )
@@ -207,8 +208,8 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
         reason = f"low power: only a pass rate below {short_percent(finest)} would be seen in a day"
     elif status is Status.INSUFFICIENT_DATA:
         phase = "undecided" if undecided else "collecting"
-        if window.n == 0 and window.skipped:
-            reason = f"nothing to judge: all {window.skipped:,} were skipped"
+        if window.n == 0 and window.failed + window.skipped:
+            reason = nothing_scored(window)
         elif undecided:
             decides = "" if more_n is None else f", about {more_n:,} more needed"
             reason = (
@@ -218,7 +219,10 @@ def evidence_finding(state: EvidenceState, window: WindowStats, rules: Rules) ->
         elif state.n_day >= rules.min_n:
             reason = "no new scores for six hours or more"
         else:
-            reason = f"{math.floor(state.n_day + 0.5)} of {rules.min_n} scores"
+            n, worth = headline(state, rules).n, math.floor(state.n_day + 0.5)
+            reason = f"{worth} of {rules.min_n} scores"
+            if n > worth:  # unequally sampled, seen by no judge, or old
+                reason = f"{n:,} scores count as {worth} of the {rules.min_n} needed"
     elif state.alarmed:
         reason = _alarm_reason(state, rules)
     else:

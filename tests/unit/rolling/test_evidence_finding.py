@@ -46,6 +46,15 @@ def test_too_few_samples_say_how_many_are_missing():
     assert (found.phase, found.reason) == ("collecting", "20 of 30 scores")
 
 
+def test_scores_that_count_less_than_one_each_are_not_mistaken_for_missing_ones():
+    one = np.ones(60)
+    looks = Looks(60.0 * np.arange(60), one, one / 5, one / 5)  # as where a judge saw a tenth
+    state, _ = advance(EvidenceState.fresh(0.0), looks, RULES)
+    tally = Tally(n=60, passed=60, sum_w=60, sum_w2=60, sum_wy=60, sum_w2y=60)
+    found = evidence_finding(state, window_stats(tally), RULES)
+    assert found.reason == "60 scores count as 12 of the 30 needed"
+
+
 def test_first_sample_already_has_figures():
     found = evidence([1]).headline
     assert (found.pass_rate, found.n) == (1.0, 1)

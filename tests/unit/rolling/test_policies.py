@@ -60,5 +60,13 @@ def test_reason_names_the_rate_and_the_threshold():
     )
 
 
-def test_reason_says_when_everything_was_skipped():
-    assert "12 were skipped" in point_min_n(window(0, 0, skipped=12), Thresholds()).reason
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ({"skipped": 12}, ": 12 skipped"), ({"failed": 4}, ": 4 failed"),
+        ({"failed": 4, "skipped": 12}, ": 4 failed and 12 skipped"), ({}, ""),
+    ],
+)  # fmt: skip
+def test_reason_says_what_became_of_samples_without_a_score(without, said):
+    found = point_min_n(window(0, 0, **without), Thresholds())
+    assert found.reason == f"no scores in the window{said}"
