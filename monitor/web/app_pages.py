@@ -291,13 +291,15 @@ class IncidentPages(Endpoints):
             labels = site.wiring.plan.labels(events[-1].verdict, found.level) if events else {}
             silences = [s for s in silences_after(connection, now) if s.covers(labels, now)]
             may_read = principal.role >= Role.READER
-            worst = _worst(connection, found, began, now) if may_read else []
-            # Without evidence of when the fall began, those of the window on which it fired.
+            # Without evidence of when the fall began, from the window on which it fired.
             window = timedelta(seconds=site.settings.windows.status_window_s)
-            fell = any(e.verdict.onset for e in events)
+            is_dated = any(e.verdict.onset for e in events)
+            is_dated = is_dated or found.metric.startswith(MONITOR_PREFIX)
+            since = began if is_dated else began - window
+            worst = _worst(connection, found, since, now) if may_read else []
             segments = read_app_segments(
                 connection, site.settings, found.app, found.metric, now,
-                since=began if fell else began - window, until=found.resolved_at,
+                since=since, until=found.resolved_at,
             )  # fmt: skip
         if worst:
             site.note_view(request, "saw worst samples", f"incident {found.incident_id}")
@@ -306,7 +308,7 @@ class IncidentPages(Endpoints):
         if not found.metric.startswith(MONITOR_PREFIX):
             faults = site.faults(
                 (found.incident_id, found.resolved_at), found.app, found.metric,
-                since=began, until=found.resolved_at, wait_s=wait_s,
+                since=since, until=found.resolved_at, wait_s=wait_s,
             )  # fmt: skip
         if faults is not None:
             causes = with_named_release(causes, faults.components)
@@ -324,12 +326,12 @@ class IncidentPages(Endpoints):
                 str(found.peak_level),
             )],
             "segments": segments, "most_segments": _MOST_ROWS,
-            # The filter of the samples that failed from when the fall began.
+            # The filter of the samples that failed since then.
             "failing": {
                 "app": found.app,
                 **({} if found.metric.startswith(MONITOR_PREFIX)
                    else {"metric": found.metric, "outcome": "failed"}),
-                "since": began.replace(microsecond=0),
+                "since": since.replace(microsecond=0),
                 "until": (found.resolved_at or now).replace(microsecond=0) + timedelta(seconds=1),
             },
             "todo": _todo(found, charts),
@@ -404,14 +406,14 @@ def _keys(found: Incident) -> list[tuple[str, str]]:
 
 
 def _worst(
-    connection: Connection, found: Incident, began: datetime, now: datetime
+    connection: Connection, found: Incident, since: datetime, now: datetime
 ) -> list[tuple[str, WorstSample]]:
     """Return the worst samples of all metrics with their metric, each question once."""
     until = found.resolved_at or now
     samples: dict[str, tuple[str, WorstSample]] = {}
     for app, metric in _keys(found)[:_MOST_KEYS]:
         for item in worst_samples(
-            connection, app=app, metric=metric, since=began.astimezone(UTC), until=until,
+            connection, app=app, metric=metric, since=since.astimezone(UTC), until=until,
             limit=_MOST_SAMPLES,
         ):  # fmt: skip
             samples.setdefault(item.query or item.sample_id, (metric, item))

@@ -307,6 +307,12 @@ def test_incident_page_has_chart_cause_and_each_sample_once(get):
     assert all("outcome=failed" in query for _, query in samples)
 
 
+def test_incident_page_leads_to_the_failed_samples_on_which_it_fired(get):
+    text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
+    address = re.search(r'<a href="([^"]+)">All failed samples of this incident', text)[1]
+    assert len(re.findall(r'href="/sample/[^"]+"', get(unescape(address)).text)) == 12
+
+
 def test_incident_segments_cover_samples_since_its_start(get):
     text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
     table = text.split("<h2>Segments</h2>")[1].split("</table>")[0]
