@@ -16,6 +16,7 @@ from alerts.model import AlertState, Reason
 from alerts.state import Timers
 from monitor import format as formats
 from monitor.format import duration, percent, plain_text, public_functions, utc_second
+from monitor.hook.capture import DETAILS
 from monitor.models import Status, Verdict
 from monitor.report import words
 from monitor.report.build import recent_counts
@@ -142,7 +143,7 @@ def environment() -> Environment:
         public_functions(formats, words, charts, time_range, sys.modules[__name__]),
         recent_counts=recent_counts, error_rate=error_rate, input_lines=input_lines,
         insight_lines=insight_lines, metric_sentences=metric_sentences,
-        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED,
+        ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED, DETAILS=DETAILS,
     )  # fmt: skip
     return engine
 

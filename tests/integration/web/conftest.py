@@ -74,7 +74,7 @@ def _interaction(app, number, output, text, odd):
     return Interaction(
         id=f"{app}-{number}", app=app,
         query=f"How long does a refund take? {text[:80]}" if asked else None,
-        contexts=[text], output=output,
+        contexts=[{"text": text, "source": "terms.pdf", "tenant": "x"}], output=output,
         tags={"language": ("en", "fr", odd)[number % 3]}, trace_id=f"{app[:20]}-{number}",
         session_id=f"{app}-s{number // 3}",
     )  # fmt: skip

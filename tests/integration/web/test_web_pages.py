@@ -284,6 +284,12 @@ def test_sample_page_marks_each_claim_and_its_evidence(world, get):
     assert re.search(r'<mark class="not-found"[^>]*>Wire four ducats', bad)
 
 
+def test_sample_page_says_where_a_passage_comes_from(world, get):
+    page = get(sample_path(world.samples["shop"])).text
+    contexts = page.split("<h2>Contexts")[1].split("</section>")[0]
+    assert '<p class="soft small">1 · source terms.pdf</p>' in contexts
+
+
 def test_incident_page_shows_the_timeline_and_who_was_notified(get):
     path = re.search(r"/incidents/\w+", get("/incidents").text)[0]
     text = get(path).text
