@@ -158,10 +158,12 @@ def _order(row: Any, evaluation: Evaluation) -> tuple[int, float]:
     metadata, rule = evaluation.metadata or {}, PassRule.read(row.evaluator_version)
     local = metadata.get("local_score") if row.judged else None
     score = row.score if local is None else local
+    # Other metrics keep what they like under the same name: citations a list.
+    verdicts = metadata.get("verdicts")
     return -row.said_bad, soundness(
         1 - score if rule is not None and rule.direction is Direction.LOWER else score,
         judge_failed=bool(row.judged),
-        contradicted=bool((metadata.get("verdicts") or {}).get("contradicted")),
+        contradicted=isinstance(verdicts, dict) and bool(verdicts.get("contradicted")),
     )
 
 

@@ -262,6 +262,15 @@ def test_evaluations_without_a_score_are_counted_by_metric_and_reason(store):
     assert reasons_since(NOW + timedelta(seconds=1)) == ({}, {})
 
 
+def test_worst_samples_are_found_whatever_a_metric_keeps_as_its_verdicts(store):
+    kept = [[1.0, 0.0], {"contradicted": 1}, "none", None]
+    write(store, [
+        result(make_evaluation(score=0.1, explanation=str(each), metadata={"verdicts": each}))
+        for each in kept
+    ])  # fmt: skip
+    assert {*said_in_order(store)} == {*map(str, kept)}
+
+
 def test_worst_samples_are_the_highest_when_lower_is_better(store):
     lower = {"pass_score": 0.3, "direction": "lower"}
     scores = (0.1, 0.5, 0.9)
