@@ -38,6 +38,11 @@ def test_queue_shows_texts_and_no_verdict_until_one_is_given(world, client):
     assert (label.drawn, label.human_passed) == (True, False)
 
 
+def test_queue_names_the_source_of_each_passage(client):
+    shown = client.get("/labels", params={"app": "shop", "metric": "groundedness"}).text
+    assert '<p class="soft small">1 · source terms.pdf</p>' in shown
+
+
 def test_skipped_sample_is_not_offered_again(client):
     fields = fields_of(client.get(QUEUE).text)
     done = client.post("/labels", data=fields | {"label": "skip"}, headers=SAME)
