@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain, zip_longest
 from typing import Any
 
 from markupsafe import Markup
@@ -410,13 +411,20 @@ def _worst(
 ) -> list[tuple[str, WorstSample]]:
     """Return the worst samples of all metrics with their metric, each question once."""
     until = found.resolved_at or now
+    by_metric = [
+        [
+            (metric, item)
+            for item in worst_samples(
+                connection, app=app, metric=metric, since=since.astimezone(UTC), until=until,
+                limit=_MOST_SAMPLES,
+            )
+        ]
+        for app, metric in _keys(found)[:_MOST_KEYS]
+    ]  # fmt: skip
     samples: dict[str, tuple[str, WorstSample]] = {}
-    for app, metric in _keys(found)[:_MOST_KEYS]:
-        for item in worst_samples(
-            connection, app=app, metric=metric, since=since.astimezone(UTC), until=until,
-            limit=_MOST_SAMPLES,
-        ):  # fmt: skip
-            samples.setdefault(item.query or item.sample_id, (metric, item))
+    # The worst of each first, so that no metric's samples hide those of the others.
+    for metric, item in filter(None, chain.from_iterable(zip_longest(*by_metric))):
+        samples.setdefault(item.query or item.sample_id, (metric, item))
     return list(samples.values())[:_MOST_SAMPLES]
 
 

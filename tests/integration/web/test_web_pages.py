@@ -290,6 +290,12 @@ def test_sample_page_says_where_a_passage_comes_from(world, get):
     assert '<p class="soft small">1 · source terms.pdf</p>' in contexts
 
 
+def test_incidents_are_listed_with_times_that_follow_the_readers_zone(get):
+    fired = re.findall(r'<td data-label="fired">(<[^>]*>)', get("/incidents").text)
+    assert fired
+    assert all(tag.startswith('<time class="at" datetime="2') for tag in fired)
+
+
 def test_incident_page_shows_the_timeline_and_who_was_notified(get):
     path = re.search(r"/incidents/\w+", get("/incidents").text)[0]
     text = get(path).text
@@ -315,7 +321,7 @@ def test_incident_page_has_chart_cause_and_each_sample_once(get):
 
 def test_incident_page_leads_to_the_failed_samples_on_which_it_fired(get):
     text = get(re.search(r'(/incidents/\w+)">shop', get("/incidents").text)[1]).text
-    address = re.search(r'<a href="([^"]+)">All failed samples of this incident', text)[1]
+    address = re.search(r'<a href="([^"]+)">All samples that failed groundedness<', text)[1]
     assert len(re.findall(r'href="/sample/[^"]+"', get(unescape(address)).text)) == 12
 
 
