@@ -291,8 +291,11 @@ def _details(item: object, room: SizeLimit) -> dict[str, Plain]:
         # Any other kind may be code of the host's.
         is_plain = type(described) in {GetSetDescriptorType, MemberDescriptorType}
         own = described.__get__(item, type(item)) if is_plain else None
+    about = lookup(own, METADATA_NAMES)
+    if about is None and own is not item:  # a property, which takes longer to find
+        about = lookup(item, METADATA_NAMES)
     holder: Any
-    for holder in (own, lookup(item, METADATA_NAMES)):
+    for holder in (own, about):
         if not issubclass(type(holder), dict):
             continue
         with contextlib.suppress(Exception):  # a key of the host's may raise when compared
