@@ -14,6 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import structlog
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select, union_all
 
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
@@ -21,6 +22,8 @@ from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
 from monitor.store.columns import epoch_ms, facet, matches, record_of, sample_of, time_of
 from monitor.store.tables import audit, evaluations, labels, samples
+
+_log = structlog.get_logger("groundwatch.store")
 
 #: Turns of one session that are read, the latest: a session id that never changes costs no more.
 MOST_TURNS = 200
@@ -129,15 +132,22 @@ def worst_samples(
         .where(evaluations.c.metric == metric)
         .order_by(_WORST_FIRST, evaluations.c.occurred_at_ms.desc())
     )  # fmt: skip
-    read = [(row, _evaluation(row)) for row in connection.execute(query)]
+    read: list[tuple[tuple[int, float], WorstSample]] = []
+    for row in connection.execute(query):
+        try:
+            evaluation, interaction = _evaluation(row), row.payload["interaction"]
+            found = WorstSample(
+                row.sample_id, row.interaction_id, time_of(row.occurred_at_ms), row.score,
+                evaluation, interaction.get("query") or "", interaction["output"],
+            )  # fmt: skip
+            read.append((_order(row, evaluation), found))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # Alerts show examples: those of all apps must not wait for one that is damaged.
+            kind = type(error).__name__
+            _log.warning("stored_sample_unreadable", sample_id=row.sample_id, error=kind)
     distinct: dict[str | None, WorstSample] = {}
-    for row, evaluation in sorted(read, key=lambda each: _order(*each)):
-        interaction = row.payload["interaction"]
-        found = WorstSample(
-            row.sample_id, row.interaction_id, time_of(row.occurred_at_ms), row.score, evaluation,
-            interaction.get("query") or "", interaction["output"],
-        )  # fmt: skip
-        distinct.setdefault(evaluation.explanation, found)
+    for _, each in sorted(read, key=lambda ordered: ordered[0]):
+        distinct.setdefault(each.evaluation.explanation, each)
     return list(distinct.values())[:limit]
 
 

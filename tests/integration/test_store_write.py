@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from monitor.errors import SettingsError
 from monitor.models import ErrorInfo, Evaluation
+from monitor.store.columns import pack
 from monitor.store.labels import Label, save_labels
 from monitor.store.ledger import (
     Booking,
@@ -269,6 +270,21 @@ def test_worst_samples_are_found_whatever_a_metric_keeps_as_its_verdicts(store):
         for each in kept
     ])  # fmt: skip
     assert {*said_in_order(store)} == {*map(str, kept)}
+
+
+def test_damaged_sample_is_left_out_of_the_worst_ones(store):
+    write(store, [
+        result(make_evaluation(score=score, explanation=said))
+        for score, said in ((0.1, "damaged"), (0.2, "sound"))
+    ])  # fmt: skip
+    with store.write() as connection:
+        worst = select(evaluations.c.position).order_by(evaluations.c.score).limit(1)
+        connection.execute(
+            samples.update()
+            .where(samples.c.position == worst.scalar_subquery())
+            .values(payload=pack('{"v":9}'))
+        )
+    assert said_in_order(store) == ["sound"]
 
 
 def test_worst_samples_are_the_highest_when_lower_is_better(store):
