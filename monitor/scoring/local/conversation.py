@@ -49,7 +49,7 @@ _AGAINST = {
     "old_numbers": "It has the numbers of an earlier answer, and little that is new.",
 }
 #: Probabilities between which relevance is skipped.
-FAILS, PASSES = 0.15, 0.55
+FAILS, PASSES = 0.18, 0.55
 _TURNS_BACK, _MOST_CHARS, _MOST_CLAIMS = 6, 4_000, 20  # of a turn, an answer: bounds on time
 _ADDS = 0.3  # share that a second sentence must add, to count
 _BEFORE = 0.5  # weight of a word of the turns before; one of the question weighs 1

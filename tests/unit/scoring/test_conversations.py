@@ -68,10 +68,10 @@ def test_several_right_follow_ups_about_one_subject_fail_in_at_most_6_of_100():
     assert found.count("fail") <= 0.06 * len(found)
 
 
-def test_off_topic_follow_up_answers_fail_in_at_least_55_of_100():
+def test_off_topic_follow_up_answers_fail_in_at_least_60_of_100():
     found = [*follow_ups("beside")]
     assert len(found) > 50
-    assert found.count("fail") >= 0.55 * len(found)
+    assert found.count("fail") >= 0.60 * len(found)
 
 
 def test_right_follow_ups_to_support_bots_fail_in_at_most_5_of_100():
@@ -80,10 +80,10 @@ def test_right_follow_ups_to_support_bots_fail_in_at_most_5_of_100():
     assert found.count("fail") <= 0.05 * len(found)
 
 
-def test_true_but_off_topic_follow_up_answers_fail_in_at_least_35_of_100():
+def test_true_but_off_topic_follow_up_answers_fail_in_at_least_45_of_100():
     found = [*follow_ups("beside", SUPPORT), *follow_ups("elsewhere", SUPPORT)]
     assert len(found) == 120
-    assert found.count("fail") >= 0.35 * len(found)
+    assert found.count("fail") >= 0.45 * len(found)
 
 
 @pytest.mark.parametrize(
