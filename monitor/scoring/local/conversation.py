@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from monitor.models.interaction import Turn
-from monitor.scoring.language import denies, language, light, words
+from monitor.scoring.language import denies, language, light, listed, words
 from monitor.scoring.local.changes import GOES_ON
 from monitor.scoring.local.logistic import Logistic, probability
 from monitor.scoring.local.passages import Passages
@@ -40,7 +40,6 @@ FOLLOW_UP_FEATURES = (
     "old_numbers",  # of the answer's numbers, in earlier answers
     "repeated",  # of the answer before, in this one
 )
-_FOR = "It takes up what the conversation is about."
 #: How a low relevance is explained, by the figure that speaks most against the answer.
 _AGAINST = {
     "asked_nowhere": "The passages have nothing of what is asked.",
@@ -81,8 +80,12 @@ def follow(
         name: weight * value
         for name, value, (weight, *_) in zip(FOLLOW_UP_FEATURES, values, model.terms, strict=True)
     }
-    reason = _AGAINST[min(_AGAINST, key=parts.__getitem__)] if score < FAILS else _FOR
-    return Settled(score, reason)
+    if score >= PASSES:
+        return Settled(score, "It takes up what the conversation is about.")
+    worst = min(_AGAINST, key=parts.__getitem__)
+    compares = not listed("asking").isdisjoint(word.stem for word in words(query))
+    may_repeat = compares or pattern("likewise").search(output)  # "Also from 9 to 7."
+    return UNCLEAR if worst == "old_numbers" and may_repeat else Settled(score, _AGAINST[worst])
 
 
 def follow_up_features(

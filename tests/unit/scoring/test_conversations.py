@@ -62,10 +62,10 @@ def follow_ups(side, file=FOLLOW_UPS):
                 yield verdict(case["query"], case[side], about["turns"], about["contexts"])
 
 
-def test_several_right_follow_ups_about_one_subject_fail_in_at_most_6_of_100():
+def test_several_right_follow_ups_about_one_subject_fail_in_at_most_5_of_100():
     found = [*follow_ups("right")]
     assert len(found) > 70
-    assert found.count("fail") <= 0.06 * len(found)
+    assert found.count("fail") <= 0.05 * len(found)
 
 
 def test_off_topic_follow_up_answers_fail_in_at_least_60_of_100():
@@ -97,6 +97,19 @@ def test_true_but_off_topic_follow_up_answers_fail_in_at_least_45_of_100():
 def test_follow_up_needs_facts_about_its_own_item(query, output, expected):
     said = ["How much is Basic?", "Basic costs 5 euros a month."]
     assert verdict(query, output, said) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "output", "expected"),
+    [
+        ("Und ein Pass?", "Ein Reisepass kostet 70 Euro.", "pass"),
+        ("Und ein Pass?", "Ein Ausweis kostet 37 Euro.", "fail"),
+    ],
+)
+def test_word_of_a_question_may_be_part_of_a_compound(query, output, expected):
+    said = ["Was kostet ein Ausweis?", "Ein Ausweis kostet 37 Euro."]
+    passages = ["Ein Ausweis kostet 37 Euro.", "Ein Reisepass kostet 70 Euro."]
+    assert verdict(query, output, said, passages) == expected
 
 
 @pytest.mark.parametrize(
@@ -193,11 +206,23 @@ def test_answer_that_repeats_the_one_before_fails():
     assert verdict("And what happened next?", "In 1961.", said, WALL) == "fail"
 
 
-def test_same_answer_to_another_question_may_be_right():
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Where does the rosé come from?", "Also from Rioja."),
+        ("Which one is cheaper?", "The red wine costs 9 euros."),
+    ],
+)
+def test_same_answer_to_another_question_may_be_right(query, output):
     wines = ["Both wines come from Rioja. The red wine costs 9 euros, the rosé costs 11 euros."]
     said = ["Tell me about the red wine.", "The red wine comes from Rioja and costs 9 euros."]
-    query = "Where does the rosé come from?"
-    assert verdict(query, "Also from Rioja.", said, wines) != "fail"
+    assert verdict(query, output, said, wines) != "fail"
+
+
+def test_answer_that_says_the_same_of_another_day_is_no_mere_repeat():
+    hours = ["The library is open Monday to Friday from 9:00 to 19:00."]
+    said = ["When does the library open on Monday?", "From 9:00 to 19:00."]
+    assert verdict("What about Thursday?", "Also from 9:00 to 19:00.", said, hours) != "fail"
 
 
 def test_answer_that_no_passage_has_a_word_of_skips_relevance():
