@@ -4,9 +4,9 @@ Measure the local scorer: python benchmarks/scoring.py FOLDER [--every N] [--emb
 One table of groundedness: every record scored by models that have not seen its document, again by
 models that have not seen any source of its family, and by the coefficients that ship, beside plain
 word overlap. FaithBench and the answers of modern models are never fitted. One of relevance, again
-with an embedding model if one is named, one of answers in conversations, then what a sample costs
-and how long the scorer is. Probabilities are for traffic of which seven in ten
-answers are good.
+with an embedding model if one is named, one of answers in conversations, one of the kinds of
+requests, then what a sample costs and how long the scorer is. Probabilities are for traffic of
+which seven in ten answers are good.
 """
 
 import time
@@ -42,6 +42,7 @@ from monitor.scoring.local import passages
 from monitor.scoring.local.conversation import FAILS, PASSES
 from monitor.scoring.local.logistic import probability
 from monitor.scoring.local.relevance import Meaning, judge_yes_or_no, settle
+from monitor.scoring.local.requests import KINDS, likely_kind
 from monitor.scoring.local.scorer import PASS_SCORE, LocalJudge, probability_cap
 from monitor.store.samples import soundness
 
@@ -104,6 +105,24 @@ def held_out_follow_ups(rows: Sequence[Row], values: NDArray[np.float64]) -> lis
         unseen = sets == held
         scores[unseen] = [*map(probability, model.odds(values[unseen], [""] * unseen.sum()))]
     return scores.tolist()
+
+
+def print_kinds_of_requests() -> None:
+    """Print how often requests are read as what they are, by models that have not seen the set."""
+    messages = training.read_messages()
+    found: list[tuple[str, str]] = []
+    for third in range(3):
+        weights = training.fit_requests(
+            [m for m in messages if m["set"] % 3 != third or not m["set"]]
+        )
+        unseen = [m for m in messages if m["set"] % 3 == third and m["set"]]
+        found += [(m["kind"], likely_kind(m["query"], weights)) for m in unseen]
+    print("\nRequests, sets not seen\n")
+    print_head("kind", "n", "read as it", "read as a question")
+    for kind in ("question", *KINDS):
+        read = [to for of, to in found if of == kind]
+        shares = (f"{read.count(each) / len(read):.0%}" for each in (kind, "question"))
+        print_row(kind, len(read), *shares)
 
 
 def overlap(text: str, other: Sequence[str]) -> float:
@@ -268,6 +287,7 @@ def main(folder: Path, *, every: int = 1, embedding: str | None = None) -> None:
             [score for row, score in zip(rows, unseen, strict=True) if row["label"] == label]
         )
         print(f"{name} answers: {(of < FAILS).mean():.0%} fail, {(of >= PASSES).mean():.0%} pass")
+    print_kinds_of_requests()
     code = Path(monitor.scoring.__file__).parent
     shared = [code / name for name in ("language.py", "sentences.py")]
     counts = [

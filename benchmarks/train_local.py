@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ import numpy as np
 from common import script
 from labelled import GROUNDEDNESS, RELEVANCE, Row, contexts, document, fold, read_rows
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
 
 from monitor.contrib.embedding import make_similarity
 from monitor.models.interaction import Turn
@@ -41,6 +44,7 @@ from monitor.scoring.local.relevance import (
     Meaning,
     relevance_features,
 )
+from monitor.scoring.local.requests import KINDS, REQUESTS, STEPS, request_features
 from monitor.stats.summary import ridge_logistic
 
 HERE = Path(__file__).parent
@@ -74,6 +78,11 @@ WIDEST, RARE = 4.0, 0.001
 EXPECTED = {"attributes_conflict": -1.5, "attributes_unknown": -0.7, "number_conflict": -1.5}
 EXPECTED |= {"other_item": -2.0}
 EXPECTED |= {f"sum_{name}": weight for name, weight in EXPECTED.items()}
+
+#: Messages to assistants that were written for this project, each with what it is. Those in
+#: tests/golden/requests.jsonl are not among them.
+MESSAGES = HERE / "requests.jsonl"
+FEWEST, SMALLEST, REQUEST_RIDGE = 4, 3, 0.02
 
 Array = NDArray[np.float64]
 Lines = dict[str, tuple[float, float]]
@@ -356,6 +365,55 @@ def fit_follow_ups(rows: Sequence[Row], values: Array) -> Fitted:
     return replace(fitted, lines={"": lines[""]})
 
 
+def read_messages() -> list[Row]:
+    """Read messages with their kind and set; what is asked in conversations is a question."""
+    messages = [json.loads(line) for line in MESSAGES.read_text("utf-8").splitlines()]
+    asked = dict.fromkeys(row["query"] for row in read_follow_ups()[0])
+    return messages + [{"query": query, "kind": "question", "set": 0} for query in asked]
+
+
+def fit_requests(messages: Sequence[Row]) -> dict[str, list[int]]:
+    """
+    Fit the model of what a request is: multinomial logistic regression, a question having odds 1.
+
+    The sum of the weights of its features is divided by the root of their number. They are in
+    hundredths, of each feature for each of ``KINDS``; those that hardly weigh are left out.
+    """
+    found = [request_features(each["query"]) for each in messages]
+    counts = Counter(name for features in found for name in features)
+    # "Moin!" is a message of its own
+    alone = {name for features in found if "#length 1" in features for name in features}
+    names = sorted(n for n, times in counts.items() if times >= FEWEST or n in alone)
+    place = {name: at for at, name in enumerate(names)}
+    cells = [
+        (row, place[name], 1 / math.sqrt(len(features)))
+        for row, features in enumerate(found)
+        for name in sorted(features & place.keys())
+    ]
+    rows, columns, values = map(np.array, zip(*cells, strict=True))
+    design = csr_array((values, (rows, columns)), shape=(len(found), len(names)))
+    kinds = ("question", *KINDS)
+    chosen = np.eye(len(kinds))[[kinds.index(each["kind"]) for each in messages]]
+
+    def cost(flat: Array) -> tuple[float, Array]:
+        weights = flat.reshape(len(names), len(kinds))
+        odds = design @ weights
+        logs = odds - np.logaddexp.reduce(odds, axis=1, keepdims=True)
+        slope = design.T @ (np.exp(logs) - chosen) + REQUEST_RIDGE * weights
+        return float(-(logs * chosen).sum() + REQUEST_RIDGE * (flat @ flat) / 2), slope.ravel()
+
+    start = np.zeros(len(names) * len(kinds))
+    fitted = minimize(
+        cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000}
+    ).x.reshape(len(names), len(kinds))
+    hundredths = ((fitted[:, 1:] - fitted[:, :1]) * STEPS).round().astype(int).tolist()
+    return {
+        name: weights
+        for name, weights in zip(names, hundredths, strict=True)
+        if max(map(abs, weights)) >= SMALLEST
+    }
+
+
 def relevance_values(
     rows: Sequence[Row], *, with_passages: bool, meaning: Meaning | None = None
 ) -> Array:
@@ -387,6 +445,10 @@ def relevance_models(rows: Sequence[Row], meaning: Meaning | None = None) -> dic
 @script
 def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -> None:
     """Fit everything on all records that may be used, and write the coefficients."""
+    weights = fit_requests(read_messages())
+    lines = [f"{json.dumps(name)}: {each}" for name, each in weights.items()]
+    written = '{"kinds": ' + json.dumps(KINDS) + ', "weights": {\n' + ",\n".join(lines) + "\n}}\n"
+    output.with_name(REQUESTS).write_text(written, encoding="utf-8")
     rows = read_rows(folder, GROUNDEDNESS)
     rows = [row for row in rows if row["source"] not in NOT_FOR_TRAINING]
     model = fit_groundedness(Measured.of(with_foreign(rows)))

@@ -23,9 +23,11 @@ from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import UNCLEAR, Settled
 from monitor.scoring.local.requests import (
+    MOST_REQUEST_CHARS,
+    TALK,
     asks_again,
     begins_with_yes_or_no,
-    is_remark,
+    kind_of,
     leans,
     pattern,
 )
@@ -138,7 +140,8 @@ def is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:
     What a passage has a word of is a matter of the passages.
     """
     turns = [turn.content[:_MOST_CHARS] for turn in _latest(history) if turn.role == "user"]
-    stated = [words(turn, reading.passages.language) for turn in turns if is_remark(turn)]
+    remarks = [turn for turn in turns if kind_of(turn[:MOST_REQUEST_CHARS]) == TALK]
+    stated = [words(turn, reading.passages.language) for turn in remarks]
     known = [{word.stem for word in each} for each in stated if not any(map(denies, each))]
     tokens = [word for claim in reading.claims for word in claim.aligned.tokens]
     said = {word.stem for word in tokens if word.content}

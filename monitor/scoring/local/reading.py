@@ -30,7 +30,7 @@ from monitor.scoring.local.records import (
     compare,
     read_attributes,
 )
-from monitor.scoring.local.requests import handed_over
+from monitor.scoring.local.requests import MOST_REQUEST_CHARS, handed_over, kind_of
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
@@ -76,6 +76,7 @@ class Reading(NamedTuple):
     """What there is to judge in one interaction."""
 
     query: str  #: without a text that it hands over, which is a passage
+    request: str  #: what the query is: "question", or one of ``KINDS``
     passages: Passages
     sentences: Sequence[ReadSentence]
     kind: str  #: "record", "answer" (to a query), "brief" or longer "text": they differ in style
@@ -115,7 +116,8 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
     if kind == "answer" and not task.strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
-    return Reading(task, passages, sentences, kind, len(found) - len(sentences), read_part)
+    request = kind_of(task.strip()[:MOST_REQUEST_CHARS], alone=not len(passages))
+    return Reading(task, request, passages, sentences, kind, len(found) - len(sentences), read_part)
 
 
 def read_claim(

@@ -21,21 +21,15 @@ from monitor.scoring.local.logistic import Logistic, probability
 from monitor.scoring.local.passages import PREFIX, Passages
 from monitor.scoring.local.reading import MOST_QUERY_CHARS, Reading, ReadSentence
 from monitor.scoring.local.requests import (
-    asks_nothing,
-    asks_translation,
+    CREATE,
+    LABEL,
+    TALK,
+    TRANSFORM,
     asks_yes_or_no,
     begins_with_yes_or_no,
-    corrects,
-    creates,
-    is_question,
-    is_remark,
-    is_small_talk,
     lacks_figure,
     only_yes_or_no_is_asked,
     pattern,
-    retells,
-    transforms,
-    without_courtesy,
     without_yes_or_no,
 )
 
@@ -51,12 +45,11 @@ MEANING = "meaning"
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _EVEN = 0.5  # below it words speak against an answer
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
-_BRIEF = 4  # words of a label
+_BRIEF, _SENTENCE = 4, 6  # words
+_LONGEST_GREETING = 50  # characters
 _PLAIN_AT_LEAST = 3  # of so many words one is in lower case, in a text that is no list of names
 _FEW_COMMON = 2  # common words that do not show a language
-_KNOWN = 0.4  # share of a request's information from which on passages are about it
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
-_EXCLAIMS = re.compile("!|[\U0001f300-\U0001faff]")  #: or has an emoji
 #: "2 × 9.80 = 19.60", "(28 + 14)", "240 / 12"
 _CALCULATION = re.compile(
     r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·+]\s?[^\w\n]{0,3}\d|\d\s[\u2212/]\s\d"
@@ -94,11 +87,12 @@ def settle(query: str, output: str, reading: Reading, relevance: float | None) -
 
     *relevance* is what the model of shared words says, in [0, 1], or None if it says nothing.
     """
-    if transforms(query):
-        return _judge_transformed_text(query, output, reading)
-    if _only_chooses(query, reading) or (creates(query) and (relevance or 0.0) < DOES_AT_LEAST):
+    if reading.request == TRANSFORM:
+        return _judge_transformed_text(reading)
+    if reading.request in {CREATE, LABEL} and (relevance or 0.0) < DOES_AT_LEAST:
         return INSTRUCTION
-    if _is_of_other_things(query, output, reading):
+    greets = len(query) <= _LONGEST_GREETING and pattern("greets").search(query)
+    if reading.request == TALK and (len(reading.passages) or greets):
         return Settled(None, "small_talk")
     return CALCULATED if may_be_calculated(query, output, reading) else None
 
@@ -117,50 +111,16 @@ def judge_yes_or_no(
     return Settled(max(relevance or 0.0, DOES_AT_LEAST), "It answers yes or no.")
 
 
-def _judge_transformed_text(query: str, output: str, reading: Reading) -> Settled:
+def _judge_transformed_text(reading: Reading) -> Settled:
     """Judge a summary, or another form of the passages, by what it takes up of them."""
     taken = most_taken(reading)
-    if asks_translation(query) or not reading.claims or _NOT_TAKEN <= taken < _TAKEN:
+    if not reading.claims or _NOT_TAKEN <= taken < _TAKEN:
         return INSTRUCTION
     if taken >= _TAKEN:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
-    if is_in_another_language(output, reading.passages):
+    if is_in_another_language(reading):
         return INSTRUCTION
     return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
-
-
-def _is_of_other_things(query: str, output: str, reading: Reading) -> bool:
-    """
-    Return whether a request is small talk, or one that neither passages nor answer are about.
-
-    These are a new text, a remark that is answered with an exclamation or in person, and what is
-    asked of the assistant itself, and not of the firm that it speaks for.
-    """
-    if is_small_talk(query):
-        return True
-    passages, task, taken = reading.passages, without_courtesy(query), most_taken(reading)
-    asks_assistant = pattern("you").search(task) and not pattern("firm").search(query)
-    if len(passages) == 0 or not (asks_assistant or taken <= _TAKEN) or transforms(query):
-        return False
-    for_firm = pattern("we").search(output) is not None
-    says_i, says_you = (pattern(name).search(output) is not None for name in ("i", "you"))
-    figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
-    exclaims = _EXCLAIMS.search(output) is not None and not (for_firm or figures)
-    is_new_text = creates(query) and not (corrects(query) or is_question(task.rstrip("? ")))
-    in_person = (says_i and not for_firm) or (says_you and asks_nothing(query))
-    refuses = any(each.refuses for each in reading.sentences)
-    may_be = (
-        (taken <= _TAKEN and exclaims and is_remark(query))
-        or (taken <= _NOT_TAKEN and (is_new_text or (in_person and is_remark(query))))
-        or (taken <= _NOT_TAKEN and exclaims and says_i)
-        or (asks_assistant and not (refuses or for_firm))
-    )
-    if not may_be:
-        return False
-    asked = passages.weigh(words(query[:MOST_QUERY_CHARS], passages.language))
-    known = [s for s in asked if s in passages.index or s[:PREFIX] in passages.prefixes]
-    most = 0.0 if creates(query) else _KNOWN * sum(asked.values())  # "write" is in no passage
-    return sum(asked[stem] for stem in known) <= most
 
 
 def most_taken(reading: Reading) -> float:
@@ -175,29 +135,35 @@ def in_other_words(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether *output* is not meant to be in the words of its passages.
 
-    It is in another language, calculated, small talk (unless it only states, with figures), or a
-    label or a text of its own that a request asks for, of which no statement is changed.
+    It is in another language, calculated, or does something else than answer a question: of such
+    outputs, wrong ones change a detail or have a figure that nobody named.
     """
-    states = len(reading.claims) == len(reading.sentences)
-    figures = any(word.number for each in reading.claims for word in each.aligned.tokens)
-    changes = [change for claim in reading.claims for change in claim.changes]
-    works_on = most_taken(reading) > _NOT_TAKEN and (asks_nothing(query) or creates(query))
-    is_own = (works_on and not corrects(query)) or retells(query) or asks_translation(query)
+    in_language, known = reading.passages.language, reading.passages.index.keys()
+    named = {word.stem for word in words(query[:MOST_QUERY_CHARS], in_language)}
+    tokens = [word for claim in reading.claims for word in claim.aligned.tokens]
+    new = {word.stem for word in tokens if word.surface[0].isdigit()} - known - named
+    changed = any(claim.changes for claim in reading.claims)
+    takes_up = most_taken(reading) > _NOT_TAKEN
+    is_own = {TALK: not new, LABEL: not new, CREATE: takes_up or not new, TRANSFORM: takes_up}
     return (
-        (is_own and not changes and not reading.passages.has_records)
-        or _only_chooses(query, reading)
-        or (_is_of_other_things(query, output, reading) and not (states and figures))
-        or is_in_another_language(output, reading.passages)
+        (is_own.get(reading.request, False) and not (changed or reading.passages.has_records))
+        or is_in_another_language(reading)
         or may_be_calculated(query, output, reading)
     )
 
 
-def is_in_another_language(output: str, passages: Passages) -> bool:
-    """Return whether *output* and the passages are surely of two languages."""
+def is_in_another_language(reading: Reading) -> bool:
+    """
+    Return whether an answer and its passages are surely of two languages.
+
+    Another form of a text may also be in a language of which no common words are known.
+    """
+    passages, output = reading.passages, " ".join([each.text for each in reading.sentences])
     tokens = output.split()
     # a capital within a sentence is that of a name, such as "Las Vegas"
     said = common_words(f"{output[:1].lower()}{output[1:]}")
-    if not any(said.values()):
+    works_on = reading.request == TRANSFORM and len(tokens) >= _SENTENCE
+    if not (works_on or any(said.values())):
         return False
     text = " ".join([text for _, text in passages.sentences])
     if (theirs := language_of(text)) is None:
@@ -210,19 +176,6 @@ def is_in_another_language(output: str, passages: Passages) -> bool:
     in_lower_case = _PLAIN_AT_LEAST * sum(word.islower() for word in tokens)
     is_plain = in_lower_case >= len(tokens) >= _BRIEF  # "Die Hard" is a name
     return is_plain and common_words(output.lower())[theirs] == 0
-
-
-def _only_chooses(query: str, reading: Reading) -> bool:
-    """Return whether an answer has only words of *query*, such as a label, none of a passage."""
-    in_language = reading.passages.language
-    said = [w for each in reading.sentences for w in words(each.text, in_language)]
-    label = {word.stem for word in said if word.content}
-    asked = {word.stem for word in words(query[:MOST_QUERY_CHARS], in_language)}
-    is_label = bool(label) and label <= asked and label.isdisjoint(reading.passages.index)
-    is_list = _CHOICE.search(query) or query.count(",") > 1  # "(billing, delivery, other)"
-    chooses = is_list and not is_question(query)
-    asks_one = creates(query) or pattern("of_text").search(query) or chooses
-    return is_label and bool(asks_one) and not any(word.number for word in said)
 
 
 def may_be_calculated(query: str, output: str, reading: Reading) -> bool:

@@ -1,24 +1,112 @@
 """
-What a request is, by its words: small talk, an instruction, or a question and what it asks for.
+What a request is: a question, small talk, or a text that is worked on, made or put in a class.
 
-The turns of phrase are those of ``language.toml``, in several languages.
+A model of its words says so, fitted to messages that were written for it in many languages.
+What a question asks for is read from the turns of phrase in ``language.toml``.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib import resources
+from itertools import pairwise
 
-from monitor.scoring.language import Word, language, listed, words
+from monitor.scoring.language import Word, compatible, language, listed, spaced, words
 
-_MOST_READ = 1_000  # characters of a request
-_BEGINNING = 8  # words that say what a request is
-_MOST_TALK = 10  # words of small talk
-_MARKED = re.compile(r"[.!\u2026]\s*$|,\s")
+#: A kind is "question", or one of these.
+TALK, TRANSFORM, CREATE, LABEL = "talk", "transform", "create", "label"
+#: What is no question; a model has a weight for each.
+KINDS = (TALK, TRANSFORM, CREATE, LABEL)
+REQUESTS = "requests.v1.json"
+#: How much likelier than a question all other kinds must be together; and without passages.
+LEAST, CERTAIN = 0.5, 6.0
+STEPS = 100  #: weights are written in hundredths
+MOST_REQUEST_CHARS = 1_000  #: of a request are read
+_FIRST, _LAST = 28, 12  # words that tell what a request is
+_BEGINNING = 5  # letters by which words begin alike
+_EMOJI = re.compile("[\u2600-\u27bf\U0001f300-\U0001faff]")
+_TOKEN = re.compile(rf"\d+|[^\W\d_]+(?:'[^\W\d_]+)*|[?!.:;,\n]|{_EMOJI.pattern}")
+_MOST_UNKNOWN = 0.7  # share of words that no message had
 _LONGEST_TASK, _SHORTEST_TEXT = 200, 40  # characters
 _REPLIES = re.compile(r"(?i)\b(?:repl[iy]|answer|respon|antwort|beantwort|répon|respuest)")
 _YES_OR_NO = r"\W*(?:unfortunately |leider )?(?:{}|not)\b"  # how an answer begins
+
+
+# --- the kinds of requests ---
+
+
+def request_features(query: str) -> frozenset[str]:
+    """Return the words of *query*, their beginnings and neighbours, and its form, by name."""
+    tokens = _tokens(query)
+    said = [token for token in tokens if token[0].isalpha()]
+    return frozenset(
+        [
+            *tokens,
+            *(f"{token[:_BEGINNING]}*" for token in said if len(token) > _BEGINNING),
+            *(f"{one} {two}" for one, two in pairwise(["^", *tokens, "$"])),
+            *(f"^{token}" for token in said[:3]),
+            f"#length {round(math.log2(len(said) + 1))}",
+            "#asks" if "?" in tokens else "#says",
+            "#any",
+        ]
+    )
+
+
+def _tokens(query: str) -> list[str]:
+    """Return the words and marks of *query*, in lower case; figures and emoji without which."""
+    plain = compatible(query.strip()[:MOST_REQUEST_CHARS]).lower().replace("\u2019", "'")
+    found = _TOKEN.findall(spaced(plain).replace("\u061f", "?"))
+    found = found if len(found) <= _FIRST + _LAST else found[:_FIRST] + found[-_LAST:]
+    return ["0" if t.isdigit() else "#emoji" if _EMOJI.match(t) else t for t in found]
+
+
+@lru_cache(maxsize=1024)  # what is asked once is often asked again
+def kind_of(query: str, *, alone: bool = False) -> str:
+    """
+    Return what *query* is: "question", or one of ``KINDS`` if that is likely.
+
+    Without passages (*alone*) other kinds than small talk must be certain.
+    """
+    return likely_kind(query, shipped_weights()[0], alone=alone)
+
+
+def likely_kind(query: str, weights: Mapping[str, Sequence[int]], *, alone: bool = False) -> str:
+    """Return the kind of *query* by the *weights* of its features, in hundredths of log odds."""
+    said = [token for token in _tokens(query) if token[0].isalpha()]
+    unknown = sum(t not in weights and f"{t[:_BEGINNING]}*" not in weights for t in said)
+    if not said or unknown > _MOST_UNKNOWN * len(said):
+        return "question"
+    features = request_features(query)
+    known = [found for each in features if (found := weights.get(each))]
+    scale = math.sqrt(len(features)) * STEPS
+    odds = [math.exp(sum(column) / scale) for column in zip(*known, strict=True)]
+    kind = KINDS[odds.index(max(odds))]
+    return kind if sum(odds) >= (CERTAIN if alone and kind != TALK else LEAST) else "question"
+
+
+@cache
+def shipped_weights() -> tuple[Mapping[str, Sequence[int]], str]:
+    """
+    Read the weights of features, of each for every one of ``KINDS``, and a hash of them all.
+
+    Raises
+    ------
+    ValueError
+        If the file was made for other kinds.
+    """
+    text = resources.files("monitor.scoring.local").joinpath(REQUESTS).read_text("utf-8")
+    data = json.loads(text)
+    if data["kinds"] != [*KINDS]:
+        raise ValueError("the weights are of other kinds: run benchmarks/train_local.py")
+    return data["weights"], hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- by turns of phrase ---
 
 
 @cache
@@ -27,43 +115,6 @@ def pattern(name: str, form: str = r"\b(?:{})\b") -> re.Pattern[str]:
     known = language()["requests"] | language()["conversation"]
     phrases = known[name] if isinstance(known[name], str) else "|".join(known[name])
     return re.compile(form.format(phrases), re.IGNORECASE)
-
-
-# --- what is no question ---
-
-
-def is_small_talk(query: str) -> bool:
-    """Return whether *query* only greets, thanks, agrees or asks who is there."""
-    query = _bare(query)
-    said = re.findall(r"[\w']+", query.replace("\u2019", "'"))
-    only_talks = 0 < len(said) <= _MOST_TALK and all(map(pattern("talk", "{}").fullmatch, said))
-    greets = only_talks and pattern("talk_core").search(query)
-    return bool(greets or pattern("talk_phrases", r"(?:{})\W*").fullmatch(query))
-
-
-def transforms(query: str) -> bool:
-    """Return whether *query* wants a summary, a translation or another form of a text."""
-    return _begins("transform", query) or asks_translation(query)
-
-
-def creates(query: str) -> bool:
-    """Return whether *query* wants something new, which words cannot judge."""
-    return _begins("create", query) or retells(query)
-
-
-def corrects(query: str) -> bool:
-    """Return whether *query* wants the mistakes of a text corrected, and no other text."""
-    return _begins("correct", query)
-
-
-def retells(query: str) -> bool:
-    """Return whether *query* wants a text in simple words, in a headline, or a joke."""
-    return _begins("audience", query)
-
-
-def _begins(name: str, query: str) -> bool:
-    """Return whether *query* begins with a turn of phrase, behind the words that are polite."""
-    return pattern(name, r"(?:{})\b").match(without_courtesy(query)) is not None
 
 
 def handed_over(query: str) -> tuple[str, str]:
@@ -75,49 +126,10 @@ def handed_over(query: str) -> tuple[str, str]:
     bare = query.lstrip()
     ends = [at for mark in (": ", "\n") if (at := bare.find(mark, 0, _LONGEST_TASK)) > 0]
     task, text = (bare[: min(ends)], bare[min(ends) + 1 :].strip()) if ends else ("", "")
-    is_text = len(text) >= _SHORTEST_TEXT and not _REPLIES.search(task)
-    is_task = is_text and (transforms(task) or corrects(task)) and not is_question(task)
-    return (task, text) if is_task else (query, "")
-
-
-def asks_translation(query: str) -> bool:
-    """Return whether *query* wants a text in a language that it names."""
-    task = without_courtesy(query)
-    beginning = " ".join(task.split()[:_BEGINNING])
-    is_question = pattern("wh").match(beginning) or task.endswith("?")
-    names_one = not is_question and pattern("in_language").search(beginning)
-    return bool(pattern("translate").search(beginning) or names_one)
-
-
-def asks_nothing(query: str) -> bool:
-    """Return whether *query* works on a text or makes one: no question, complaint or keywords."""
-    query, task = query[:_MOST_READ].strip(), without_courtesy(query)
-    task = task.rstrip("? ") if task != query else task  # "Could you shorten that?"
-    return not asks(task) and _is_sentence(query)
-
-
-def asks(query: str) -> bool:
-    """Return whether *query* asks for something: a question, "Tell me ...", "I need ..."."""
-    return pattern("asks", r"(?:{})").match(_bare(query)) is not None or is_question(query)
-
-
-def is_question(query: str) -> bool:
-    """Return whether *query* has a question mark, or begins as questions do."""
-    query = _bare(query)
-    begins = pattern("wh", r"\W*(?:\w+\W+){{0,3}}(?:{})\b").match(_without_english_was(query))
-    return begins is not None or "?" in query or asks_yes_or_no(query)
-
-
-def is_remark(query: str) -> bool:
-    """Return whether *query* says something: no question, no keywords, and no "I need ..."."""
-    wants = pattern("wants", r"(?:{})\b").match(_bare(query)) is not None
-    return not (wants or is_question(query)) and _is_sentence(query)
-
-
-def _is_sentence(query: str) -> bool:
-    """Return whether *query* has words or marks of a sentence, unlike keywords."""
-    found = pattern("of_sentences").search(query) or _MARKED.search(query)
-    return found is not None
+    if len(text) < _SHORTEST_TEXT or "?" in _tokens(task) or _REPLIES.search(task):
+        return query, ""
+    works_on = TRANSFORM in {kind_of(task), kind_of(query.strip()[:MOST_REQUEST_CHARS])}
+    return (task, text) if works_on else (query, "")
 
 
 def _without_english_was(query: str) -> str:
@@ -128,23 +140,13 @@ def _without_english_was(query: str) -> str:
 
 def asks_again(query: str) -> bool:
     """Return whether *query* begins by asking for what was said before: "Again, please"."""
-    return pattern("again", r"\b(?:{})").search(without_courtesy(query)) is not None
+    plain = pattern("polite", r"^[\s¿]*(?:(?:{})[,\s]+)+").sub("", query[:MOST_REQUEST_CHARS])
+    return pattern("again", r"\b(?:{})").search(plain) is not None
 
 
 def leans(query: str) -> bool:
     """Return whether a question only names what is different this time: "And the Mini?"."""
     return pattern("goes_on", r"[\s¿]*(?:{})").match(query) is not None
-
-
-def _bare(query: str) -> str:
-    """Return *query* without the marks around it, the question marks of all scripts as "?"."""
-    bare = query[:_MOST_READ].strip().strip("¿¡").strip()
-    return bare.replace("\uff1f", "?").replace("\u061f", "?")
-
-
-def without_courtesy(query: str) -> str:
-    """Return *query* without the words that make a request polite."""
-    return pattern("polite", r"^(?:(?:{})[,\s]+)+").sub("", _bare(query))
 
 
 # --- what a question asks for ---
@@ -153,7 +155,7 @@ def without_courtesy(query: str) -> str:
 def named(query: str) -> str:
     """Return *query* without the words that ask for a figure: "how long", "cost"."""
     asking = listed("asking")
-    return " ".join(w.surface for w in words(query[:_MOST_READ]) if w.stem not in asking)
+    return " ".join(w.surface for w in words(query[:MOST_REQUEST_CHARS]) if w.stem not in asking)
 
 
 def asks_yes_or_no(query: str) -> bool:

@@ -54,10 +54,13 @@ from monitor.scoring.local.relevance import (
     settle,
 )
 from monitor.scoring.local.requests import (
+    CERTAIN,
+    LEAST,
     asks_why,
     lacks_figure,
     leans,
     named,
+    shipped_weights,
 )
 from monitor.scoring.sentences import split_statements
 
@@ -115,10 +118,11 @@ class LocalJudge:
             Logistic.by_kind(data[name], features)[""] for name in ("relevance", "relevance_alone")
         )
         self._follow = Logistic.by_kind(data["follow_up"], FOLLOW_UP_FEATURES)[""]
-        rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score)
+        kinds = (LEAST, CERTAIN, shipped_weights()[1])
+        rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score, kinds)
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-23-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-24-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 

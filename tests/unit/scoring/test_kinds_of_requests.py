@@ -1,0 +1,75 @@
+"""What kind of request a message is, by the model of its words."""
+
+import json
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.scoring.local import requests
+from monitor.scoring.local.requests import KINDS, REQUESTS, kind_of, request_features
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("How long do refunds take?", "question"),
+        ("the heating is cold again", "question"),
+        ("Und am Sonntag?", "question"),
+        ("Iade kaç gün sürer?", "question"),
+        ("返金はいつですか。", "question"),
+        ("thanks, you saved my day", "talk"),
+        ("Bist du ein Roboter?", "talk"),
+        ("je suis trop fatiguée ce matin", "talk"),
+        ("shorten this to two sentences please", "transform"),
+        ("Übersetze die Nachricht ins Englische", "transform"),
+        ("hazme una tabla con los precios", "transform"),
+        ("write a birthday poem for Ana", "create"),
+        ("Schreib eine Mail an den Vermieter", "create"),
+        ("Écris un slogan pour une boulangerie", "create"),
+        ("positive or negative? one word", "label"),
+        ("Welche Sprache ist das?", "label"),
+    ],
+)
+def test_kind_of_a_request(query, kind):
+    assert kind_of(query) == kind
+
+
+def test_request_without_a_letter_is_a_question():
+    assert kind_of("???") == kind_of("") == kind_of("2 + 2") == "question"
+
+
+def test_chat_without_passages_is_judged_unless_it_is_surely_no_question():
+    assert kind_of("Which of them would you choose?") == "create"
+    assert kind_of("Which of them would you choose?", alone=True) == "question"
+
+
+def test_every_feature_has_a_weight_for_each_kind():
+    text = resources.files("monitor.scoring.local").joinpath(REQUESTS).read_text("utf-8")
+    data = json.loads(text)
+    assert data["kinds"] == list(KINDS)
+    assert {len(weights) for weights in data["weights"].values()} == {len(KINDS)}
+
+
+def test_request_in_words_that_nobody_wrote_before_is_a_question():
+    assert kind_of("Πόσο κοστίζει η αποστολή;") == kind_of("tirzepatide") == "question"
+
+
+def test_weights_of_other_kinds_are_refused(monkeypatch):
+    monkeypatch.setattr(requests, "KINDS", (*KINDS, "riddle"))
+    requests.shipped_weights.cache_clear()
+    with pytest.raises(ValueError, match="of other kinds"):
+        requests.shipped_weights()
+    monkeypatch.undo()
+    requests.shipped_weights.cache_clear()
+
+
+@given(st.text(max_size=300))
+def test_padding_does_not_change_what_a_request_is(text):
+    assert request_features(f"{' ' * 2000}{text} ") == request_features(text)
+
+
+@given(st.text(st.characters(codec="ascii"), max_size=300))
+def test_capitals_do_not_change_what_a_request_is(text):
+    assert request_features(text.upper()) == request_features(text)
