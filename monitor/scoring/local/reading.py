@@ -12,6 +12,7 @@ from typing import NamedTuple
 from monitor.scoring.language import (
     ENGLISH,
     compatible,
+    denies,
     language_of,
     read_ahead,
     words,
@@ -47,6 +48,9 @@ MOST_QUERY_CHARS = 40_000
 #: A text that is one block of code.
 _FENCED = re.compile(r"^\s*```[^\n]*\n(.*)```\s*$", re.DOTALL)
 _BRIEF = 35  # words
+_HEADING = 3  # words of a heading that denies what is listed below it
+_ITEM = re.compile(r"\s*(?:[^\w\s\"'(]|\d+[.)])+\s+")
+_NOT = "Do not "
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
 
@@ -108,9 +112,12 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
     for each in {ENGLISH, in_language}:
         read_ahead(said, each)
     sentences, whole = [], "\n".join(found[:MOST_SENTENCES])
+    denies_below = marked and not passages.has_records  # a record has "Parking: no"
+    denied = _below_denials(stated, in_language) if denies_below else ()
     for text in found[:MOST_SENTENCES]:
         states = text not in unstated and is_checkable(text, whole)
-        claim = read_part(text) if states and len(passages) else None
+        read_as = _NOT + text if text in denied else text
+        claim = read_part(read_as) if states and len(passages) else None
         sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
     kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not task.strip():
@@ -118,6 +125,21 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
         kind = "brief" if length < _BRIEF else "text"
     request = kind_of(task.strip()[:MOST_REQUEST_CHARS], alone=not len(passages))
     return Reading(task, request, passages, sentences, kind, len(found) - len(sentences), read_part)
+
+
+def _below_denials(text: str, in_language: str) -> set[str]:
+    """Return the items of lists below a heading such as "Don't"."""
+    found, is_denied = set[str](), False
+    for line in filter(str.strip, text.splitlines()):
+        mark = _ITEM.match(line)
+        said = words(line[:_LETTERS_READ], in_language)
+        if any(map(denies, said)) and len(said) <= _HEADING:
+            is_denied = True
+        elif not mark:
+            is_denied = False
+        elif is_denied:
+            found.add(line[mark.end() :].strip())
+    return found
 
 
 def read_claim(

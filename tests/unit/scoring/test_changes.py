@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a passage a line reads best
 import pytest
 
+from monitor.metrics import evaluate
 from monitor.scoring.base import ClaimVerdict
 from monitor.scoring.local.reading import read
 from monitor.scoring.local.scorer import CONTRADICTED_AT_MOST, LocalJudge
@@ -544,3 +545,24 @@ def test_figure_of_another_sentence_is_none_of_it_where_the_claim_names_no_subje
     )
     [claim] = LocalJudge().judge(said).claims
     assert claim.verdict is ClaimVerdict.SUPPORTED
+
+
+PAN = ["Use wood utensils. Heat it slowly. Never use spray oil. Do not put it in the dishwasher."]
+
+
+@pytest.mark.parametrize(
+    ("output", "right"),
+    [
+        ("**Do** ✅\n- Heat it slowly\n\n**Don't** ❌\n- Use spray oil", True),
+        (
+            "Don't:\n1. Put it in the dishwasher.\n2. Use spray oil.\n\nDo:\n- Use wood utensils",
+            True,
+        ),
+        ("**Do**\n- Use spray oil\n\n**Don't**\n- Put it in the dishwasher", False),
+        ("**Don't**\n- Use wood utensils\n- Use spray oil", False),
+    ],
+)
+def test_items_below_a_heading_that_denies_are_read_as_denied(output, right):
+    record = {"query": "What must I know?", "contexts": PAN, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    assert (found.score > 0.2) is right
