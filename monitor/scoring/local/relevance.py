@@ -45,7 +45,7 @@ MEANING = "meaning"
 DOES_AT_LEAST, DOES_NOT_AT_MOST = 0.85, 0.1
 _EVEN = 0.5  # below it words speak against an answer
 _TAKEN, _NOT_TAKEN = 0.4, 0.05  # share of an answer's information that is in the text worked on
-_BRIEF, _SENTENCE = 4, 6  # words
+_BRIEF = 4  # words
 _LONGEST_GREETING = 50  # characters
 _PLAIN_AT_LEAST = 3  # of so many words one is in lower case, in a text that is no list of names
 _FEW_COMMON = 2  # common words that do not show a language
@@ -156,14 +156,16 @@ def is_in_another_language(reading: Reading) -> bool:
     """
     Return whether an answer and its passages are surely of two languages.
 
-    Another form of a text may also be in a language of which no common words are known.
+    A translation may also be into a language of which no common words are known.
     """
     passages, output = reading.passages, " ".join([each.text for each in reading.sentences])
     tokens = output.split()
     # a capital within a sentence is that of a name, such as "Las Vegas"
     said = common_words(f"{output[:1].lower()}{output[1:]}")
-    works_on = reading.request == TRANSFORM and len(tokens) >= _SENTENCE
-    if not (works_on or any(said.values())):
+    translates = (
+        pattern("translates", r"\b(?:{})").search(reading.query[:MOST_QUERY_CHARS]) is not None
+    )
+    if not (translates or any(said.values())):
         return False
     text = " ".join([text for _, text in passages.sentences])
     if (theirs := language_of(text)) is None:
@@ -175,7 +177,8 @@ def is_in_another_language(reading: Reading) -> bool:
         return True
     in_lower_case = _PLAIN_AT_LEAST * sum(word.islower() for word in tokens)
     is_plain = in_lower_case >= len(tokens) >= _BRIEF  # "Die Hard" is a name
-    return is_plain and common_words(output.lower())[theirs] == 0
+    # the Finnish "on" is a word of English as well
+    return is_plain and common_words(output.lower())[theirs] <= translates
 
 
 def may_be_calculated(query: str, output: str, reading: Reading) -> bool:

@@ -67,7 +67,7 @@ def test_short_answers_are_judged_by_the_requested_kind(query, output, passes):
     [
         ("Translate the article into French.", "Le conseil ferme le pont."),
         ("What does this German letter say? Translate please", "Le conseil ferme le pont."),
-        ("Translate this into Finnish", "Neuvosto sulkee vanhan sillan autoilta ensi keväänä."),
+        ("Translate this into Finnish", "Vanha silta on suljettu autoilta ensi kevääseen asti."),
     ],
 )
 def test_translation_is_not_judged_by_the_words_of_its_passages(query, output):
