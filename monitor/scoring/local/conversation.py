@@ -23,11 +23,9 @@ from monitor.scoring.local.passages import Passages
 from monitor.scoring.local.reading import Reading
 from monitor.scoring.local.relevance import UNCLEAR, Settled
 from monitor.scoring.local.requests import (
-    MOST_REQUEST_CHARS,
-    TALK,
+    asks,
     asks_again,
     begins_with_yes_or_no,
-    kind_of,
     leans,
     pattern,
 )
@@ -140,7 +138,7 @@ def is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:
     What a passage has a word of is a matter of the passages.
     """
     turns = [turn.content[:_MOST_CHARS] for turn in _latest(history) if turn.role == "user"]
-    remarks = [turn for turn in turns if kind_of(turn[:MOST_REQUEST_CHARS]) == TALK]
+    remarks = [turn for turn in turns if not asks(turn)]
     stated = [words(turn, reading.passages.language) for turn in remarks]
     known = [{word.stem for word in each} for each in stated if not any(map(denies, each))]
     tokens = [word for claim in reading.claims for word in claim.aligned.tokens]

@@ -138,6 +138,12 @@ def _without_english_was(query: str) -> str:
     return pattern("english_was").sub(lambda m: re.sub(r"(?i)\bwas\b", " ", m[0]), query)
 
 
+def asks(query: str) -> bool:
+    """Return whether *query* has a question mark or begins as questions do."""
+    begins = pattern("wh", r"\W*(?:{})\b").match(query) is not None
+    return begins or asks_yes_or_no(query) or "?" in _tokens(query)
+
+
 def asks_again(query: str) -> bool:
     """Return whether *query* begins by asking for what was said before: "Again, please"."""
     plain = pattern("polite", r"^[\s¿]*(?:(?:{})[,\s]+)+").sub("", query[:MOST_REQUEST_CHARS])

@@ -603,13 +603,18 @@ def test_sentence_of_a_text_that_is_handed_over_belongs_to_no_passage():
     assert "VAT" in claim["evidence"]
 
 
-def test_what_the_user_stated_before_is_not_failed():
-    history = [
-        {"role": "user", "content": "My name is Jo."},
-        {"role": "assistant", "content": "Hello!"},
-    ]
-    record = {"query": "What is my name?", "contexts": LIBRARY, "history": history}
-    for output, fails in (("Your name is Jo.", False), ("Your name is Kim.", True)):
+@pytest.mark.parametrize(
+    ("said", "query", "right", "wrong"),
+    [
+        ("My name is Jo.", "What is my name?", "Your name is Jo.", "Your name is Kim."),
+        ("I am allergic to nuts", "Which allergy did I mention?", "You are allergic to nuts.",
+         "You are allergic to milk."),
+    ],
+)  # fmt: skip
+def test_what_the_user_stated_before_is_not_failed(said, query, right, wrong):
+    history = [{"role": "user", "content": said}, {"role": "assistant", "content": "I see."}]
+    record = {"query": query, "contexts": LIBRARY, "history": history}
+    for output, fails in ((right, False), (wrong, True)):
         [[found]] = evaluate([record | {"output": output}], ["groundedness"])
         assert (found.score is not None) is fails
 
@@ -646,6 +651,8 @@ def test_refusal_to_work_on_a_text_of_the_query_is_not_wrong():
         ("I think books are lent for 90 days.", "Books are lent for 90 days."),
         ("My name is not Jo.", "Your name is Jo."),
         ("Is my name Jo?", "Your name is Jo."),
+        ("is there a roof terrace here", "There is a roof terrace."),
+        ("where is the roof terrace", "The roof terrace is here."),
     ],
 )
 def test_what_passages_speak_of_or_the_user_denies_is_not_evidence(said, output):
