@@ -110,12 +110,12 @@ def held_out_follow_ups(rows: Sequence[Row], values: NDArray[np.float64]) -> lis
 def print_kinds_of_requests() -> None:
     """Print how often requests are read as what they are, by models that have not seen the set."""
     messages = training.read_messages()
+    asked = [m for m in messages if m["set"] == 0]  # keywords are made of the words of all sets
+    written = [m for m in messages if m["set"] not in {0, training.KEYWORDS}]
     found: list[tuple[str, str]] = []
     for third in range(3):
-        weights = training.fit_requests(
-            [m for m in messages if m["set"] % 3 != third or not m["set"]]
-        )
-        unseen = [m for m in messages if m["set"] % 3 == third and m["set"]]
+        unseen = [m for m in written if m["set"] % 3 == third]
+        weights = training.fit_requests([m for m in written if m["set"] % 3 != third] + asked)
         found += [(m["kind"], likely_kind(m["query"], weights)) for m in unseen]
     print("\nRequests, sets not seen\n")
     print_head("kind", "n", "read as it", "read as a question")

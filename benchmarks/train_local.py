@@ -79,9 +79,11 @@ EXPECTED = {"attributes_conflict": -1.5, "attributes_unknown": -0.7, "number_con
 EXPECTED |= {"other_item": -2.0}
 EXPECTED |= {f"sum_{name}": weight for name, weight in EXPECTED.items()}
 
-#: Messages to assistants that were written for this project, each with what it is. Those in
-#: tests/golden/requests.jsonl are not among them.
+#: Messages to assistants that were written for this project, each with what it is. Of those in
+#: tests/golden/requests.jsonl, only greetings of one or two words are among them. The last set is
+#: made of words that only questions have: what people type into a search field.
 MESSAGES = HERE / "requests.jsonl"
+KEYWORDS = 19
 FEWEST, SMALLEST, REQUEST_RIDGE = 4, 3, 0.02
 
 Array = NDArray[np.float64]

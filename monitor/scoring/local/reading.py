@@ -48,8 +48,10 @@ MOST_QUERY_CHARS = 40_000
 #: A text that is one block of code.
 _FENCED = re.compile(r"^\s*```[^\n]*\n(.*)```\s*$", re.DOTALL)
 _BRIEF = 35  # words
-_HEADING = 3  # words of a heading that denies what is listed below it
-_ITEM = re.compile(r"\s*(?:[^\w\s\"'(]|\d+[.)])+\s+")
+# Of a heading that denies what is listed below it: "Don't" has two words.
+_HEADING_WORDS, _HEADING_CHARS = (2, 3), 60
+_ENDS = re.compile(r"[.!?]\W*$")
+_ITEM = re.compile(r"\s*(?:[-*•–]|\d{1,3}[.)])\s+\W*")
 _NOT = "Do not "
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
@@ -128,15 +130,17 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
 
 
 def _below_denials(text: str, in_language: str) -> set[str]:
-    """Return the items of lists below a heading such as "Don't"."""
+    """
+    Return the items of lists below a heading such as "Don't".
+
+    An item such as "No pets" denies nothing but itself, and "No." does not deny the list below it.
+    """
     found, is_denied = set[str](), False
     for line in filter(str.strip, text.splitlines()):
-        mark = _ITEM.match(line)
-        said = words(line[:_LETTERS_READ], in_language)
-        if any(map(denies, said)) and len(said) <= _HEADING:
-            is_denied = True
-        elif not mark:
-            is_denied = False
+        if not (mark := _ITEM.match(line)):
+            said = words(line[:_HEADING_CHARS], in_language)
+            is_heading = len(line) <= _HEADING_CHARS and _ENDS.search(line) is None
+            is_denied = is_heading and len(said) in _HEADING_WORDS and any(map(denies, said))
         elif is_denied:
             found.add(line[mark.end() :].strip())
     return found

@@ -58,7 +58,7 @@ def request_features(query: str) -> frozenset[str]:
 
 
 def _tokens(query: str) -> list[str]:
-    """Return the words and marks of *query*, in lower case; figures and emoji without which."""
+    """Return the words and marks of *query*, in lower case; a figure is "0", an emoji "#emoji"."""
     plain = compatible(query.strip()[:MOST_REQUEST_CHARS]).lower().replace("\u2019", "'")
     found = _TOKEN.findall(spaced(plain).replace("\u061f", "?"))
     found = found if len(found) <= _FIRST + _LAST else found[:_FIRST] + found[-_LAST:]

@@ -566,3 +566,24 @@ def test_items_below_a_heading_that_denies_are_read_as_denied(output, right):
     record = {"query": "What must I know?", "contexts": PAN, "output": output}
     [[found]] = evaluate([record], ["groundedness"])
     assert (found.score > 0.2) is right
+
+
+RULES = ["No pets. Quiet hours are from 22:00. The office opens at 9:00. Cats are allowed."]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "House rules:\n- No pets\n- Quiet hours are from 22:00",
+        "1. No pets\n2. Cats are allowed",
+        "No.\n\n- The office opens at 9:00\n- Cats are allowed",
+        "**Not really.**\n- The office opens at 9:00",
+        "❌ No pets\n✅ Cats are allowed",
+        "**Not allowed**\n- Pets\n\nBut:\n- Cats are allowed",
+    ],
+)
+def test_denial_that_is_no_heading_does_not_deny_the_items_below(output):
+    record = {"query": "What are the rules?", "contexts": RULES, "output": output}
+    [[found]] = evaluate([record], ["groundedness"])
+    verdicts = [claim["verdict"] for claim in found.metadata["claims"]]
+    assert "contradicted" not in verdicts
