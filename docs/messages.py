@@ -39,8 +39,8 @@ from monitor.store.schema import migrate
 from monitor.store.verdicts import ReleaseMark, add_mark
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
+from workers.digest import read_digest
 from workers.evaluate import Evaluator
-from workers.reports import read_digest
 from workers.scoring_run import ScoringRules, result_of
 
 DOCS = Path(__file__).parent

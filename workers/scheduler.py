@@ -24,6 +24,7 @@ from alerts.outbox import oldest_waiting
 from monitor.errors import GroundwatchError
 from monitor.store.engine import Lease, Store, acquire, database_now, new_owner, release
 from workers.context import Components, ErrorThrottle
+from workers.digest import DigestJob
 from workers.evaluate import Evaluator
 from workers.insights import Explainer
 from workers.judge_recheck import EVERY_S as RECHECK_EVERY_S
@@ -40,7 +41,6 @@ from workers.maintenance import (
 )
 from workers.proof import EVERY_S as PROOFS_EVERY_S
 from workers.proof import ProofJob
-from workers.reports import DigestJob
 from workers.self_monitoring import (
     BLIND_AFTER_S,
     DeadMansSwitch,

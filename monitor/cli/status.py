@@ -157,7 +157,7 @@ def digest(
     from monitor.cli.messages import print_sent
     from monitor.report.digest import window_before
     from monitor.report.render import render_digest
-    from workers.reports import read_digest
+    from workers.digest import read_digest
 
     now = datetime.now(UTC)
     period = window_before(now, console.parse_duration_s(window))

@@ -32,7 +32,7 @@ from monitor.store.tables import buckets, leases, streams
 from monitor.store.verdicts import save_verdicts
 from monitor.testing import make_verdict
 from support.receivers import MailReceiver, SlackReceiver
-from workers.reports import DigestJob, read_digest
+from workers.digest import DigestJob, read_digest
 
 DAY = timedelta(days=1)
 NOW = datetime(2026, 3, 2, 8, 5, tzinfo=UTC)

@@ -75,7 +75,7 @@ class Warm:
 def serve(address: str) -> None:
     """Load every command once, then run each in a fork of its own, until terminated."""
     importlib.import_module("monitor.scoring.judges.openai_judge")
-    for module in ("workers.celery", "workers.reports", "alembic.command", "alembic.op"):
+    for module in ("workers.celery", "workers.digest", "alembic.command", "alembic.op"):
         importlib.import_module(module)  # what commands import when they need it
     app = importlib.import_module("monitor.cli.app")
     for command in app.COMMANDS.values():
