@@ -172,6 +172,17 @@ def as_json(value: object) -> str:
     return _body(value).decode()
 
 
+def mended(value: object) -> object:
+    """Replace lone surrogates everywhere; pairs become the character they stand for."""
+    if isinstance(value, str):
+        return _utf8(value).decode()
+    if isinstance(value, Mapping):
+        return {str(mended(key)): mended(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mended(item) for item in value]
+    return value
+
+
 def schema() -> dict[str, object]:
     """Describe the body as JSON Schema, for programs that write samples without this package."""
     from ..models.interaction import Sample  # noqa: PLC0415  # as in decode
@@ -184,18 +195,7 @@ def _body(record: object) -> bytes:
         return to_json(record, inf_nan_mode="strings")
     except (PydanticSerializationError, UnicodeEncodeError):
         dump = getattr(record, "model_dump", None)
-        return to_json(_mended(dump() if dump else record), inf_nan_mode="strings")
-
-
-def _mended(value: object) -> object:
-    """Replace lone surrogates everywhere; pairs become the character they stand for."""
-    if isinstance(value, str):
-        return _utf8(value).decode()
-    if isinstance(value, Mapping):
-        return {str(_mended(key)): _mended(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_mended(item) for item in value]
-    return value
+        return to_json(mended(dump() if dump else record), inf_nan_mode="strings")
 
 
 def _utf8(text: str) -> bytes:

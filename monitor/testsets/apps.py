@@ -15,12 +15,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
 from monitor.errors import MissingExtraError, RecordError, SettingsError, first_mistake
 from monitor.hook.api import REPLAYABLE
 from monitor.models.interaction import Passage, ToolCall
 from monitor.models.records import ALIASES, passages
+from monitor.queue.wire import mended
 from monitor.retry import retry_after_s
 from monitor.testsets.cases import TestCase
 from monitor.testsets.records import RecordFile
@@ -40,6 +41,12 @@ class AppAnswer(BaseModel, frozen=True, extra="forbid"):
     contexts: tuple[Passage, ...] | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     metadata: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mend(cls, value: object) -> object:
+        """Replace lone surrogates, as the hook does."""
+        return mended(value)
 
     @classmethod
     def read(cls, value: object) -> AppAnswer:

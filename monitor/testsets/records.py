@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from monitor.errors import MissingExtraError, RecordError
 from monitor.models import Interaction
 from monitor.models.records import columns_of, mistake, passages, read_interaction, take_names
+from monitor.queue.wire import mended
 from monitor.testsets import STDIN, Source
 from monitor.testsets.exports import RawRecord, from_tool, hint
 
@@ -81,8 +82,9 @@ class RecordFile:
     ``unreadable`` counts the lines that are no records by what is wrong with them;
     ``tell`` gets one sentence for each of the first of them. A name that ends with ``.json``
     is an array, ``.csv`` a table with a header, ``.parquet`` one of Parquet; everything else is
-    JSONL. *source* names the tool that wrote it; unset: our columns, or anybody's aliases. Unless
-    it *needs_output*, a record without one is read as well.
+    JSONL. Lone surrogates are replaced, as the hook does. *source* names the tool that wrote it;
+    unset: our columns, or anybody's aliases. Unless it *needs_output*, a record without one is read
+    as well.
     """
 
     path: Path
@@ -136,7 +138,7 @@ class RecordFile:
         def objects() -> Iterator[RawRecord]:
             for number, item, size_bytes in self._items():
                 with self.passing_over(number):
-                    value = json.loads(item) if isinstance(item, bytes) else item
+                    value = mended(json.loads(item) if isinstance(item, bytes) else item)
                     if isinstance(value, dict):
                         yield RawRecord(number, value, size_bytes)
                     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 from collections import Counter, defaultdict
@@ -13,12 +14,14 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from monitor.errors import GroundwatchError, RecordError, first_mistake
 from monitor.format import plain_text
 from monitor.models import EvaluationStatus, PerformanceSummary, QualitySummary
 from monitor.models.evaluation import AnyEvaluation, PassRule
 from monitor.models.interaction import Passage, ToolCall
+from monitor.queue.wire import mended
 from monitor.report.words import skip_sentence
 from monitor.stats.summary import summarise
 from monitor.testsets.cases import TestCase, TestSet, write_whole
@@ -188,8 +191,18 @@ class EvaluationRun(BaseModel, frozen=True, extra="forbid"):
 
     def write(self, path: str | Path) -> None:
         """Write the run as JSON, whole or not at all; its owner alone can read it."""
-        text = self.model_dump_json(indent=1, exclude_defaults=False)
-        write_whole(Path(path), text + "\n")
+        write_whole(Path(path), _json_text(self, indent=1) + "\n")
+
+
+def _json_text(
+    record: BaseModel, *, indent: int | None = None, exclude_defaults: bool = False
+) -> str:
+    """Return a record as JSON; lone surrogates, as in what a judge wrote, are replaced."""
+    try:
+        return record.model_dump_json(indent=indent, exclude_defaults=exclude_defaults)
+    except PydanticSerializationError:
+        plain = record.model_dump(mode="json", exclude_defaults=exclude_defaults)
+        return json.dumps(mended(plain), indent=indent, ensure_ascii=False)
 
 
 def read_run(path: str | Path) -> EvaluationRun:
@@ -403,7 +416,7 @@ class Journal:
     def add(self, result: CaseResult) -> None:
         """Keep a result; raise GroundwatchError if it cannot be written, as on a full disk."""
         if self._file is not None:
-            self._file.write(result.model_dump_json(exclude_defaults=True))
+            self._file.write(_json_text(result, exclude_defaults=True))
 
     def close(self, *, finished: bool) -> None:
         """Close the file; once the run is written it goes."""

@@ -85,6 +85,15 @@ def test_bad_lines_are_reported_counted_and_fail_the_exit_code(recorded):
     assert "missing_field 1" in done.stderr
 
 
+def test_half_an_emoji_is_replaced_and_loses_no_run(recorded):
+    case = {"id": "q\ud83d", "query": "How long? \ud83d", "output": "Five days. \ud83d\ude00"}
+    (recorded / "half.jsonl").write_text(json.dumps(case) + "\n")
+    assert evaluate("half.jsonl").exit_code == 0
+    run = read_run(recorded / "run.json")
+    assert {case: note.query for case, note in run.cases.items()} == {"q\ufffd": "How long? \ufffd"}
+    assert run.results[0].output == "Five days. \N{GRINNING FACE}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [

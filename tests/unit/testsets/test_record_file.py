@@ -84,6 +84,16 @@ def test_common_field_variants_are_accepted(tmp_path, line, fields):
     assert {name: getattr(record.interaction, name) for name in fields} == fields
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "json", "csv"])
+def test_lone_surrogates_are_replaced_in_files_of_every_kind(tmp_path, ending):
+    line = json.dumps({"output": "a", "contexts": ["35 \ud83d days"]})
+    if ending == "csv":
+        line = 'output,contexts\na,"[""35 \\ud83d days""]"\n'
+    (tmp_path / f"f.{ending}").write_text(line)
+    (record,) = RecordFile(tmp_path / f"f.{ending}", tell=pytest.fail)
+    assert [each.text for each in record.interaction.contexts] == ["35 \ufffd days"]
+
+
 TURN = """expected {"role": "user", "content": "..."}"""
 PASSAGE = """expected a text, or {"id": "...", "text": "..."}"""
 

@@ -231,6 +231,20 @@ def test_error_of_the_app_is_counted_and_never_scored():
     assert failed[1]["message"].startswith("the app returned int; expected a text")
 
 
+def test_half_an_emoji_of_the_app_is_replaced_in_answer_and_error(tmp_path):
+    def app(question):
+        if "1" in question:
+            raise ValueError("no \ud83d")
+        return "Refunds take five days. \ud83d", ["Refunds take five days."]
+
+    output = tmp_path / "run.json"
+    EvaluationRunner(cases(2), ["groundedness"], app, output=output).run_all()
+    answer, error = read_run(output).results
+    assert answer.output == "Refunds take five days. \ufffd"
+    assert answer.passed
+    assert error.error.message == "no \ufffd"
+
+
 def test_hanging_app_call_is_an_error_and_delays_nothing():
     hang = threading.Event()
     app = {"c0": hang.wait}
