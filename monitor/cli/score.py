@@ -20,6 +20,7 @@ import typer
 
 from monitor.cli import console
 from monitor.errors import BudgetReachedError, GroundwatchError, JudgeOutageError, RecordError
+from monitor.format import count, plain_text
 
 if TYPE_CHECKING:
     from monitor.models import Interaction
@@ -50,8 +51,9 @@ def score(
     """
     Evaluate each record of a file; write one line per record, in the same order.
 
-    Run it again with the same output to resume after the last complete line. Exit code 1: some
-    lines were bad, or evaluations failed and none was completed.
+    Run it again with the same output to resume after the last complete line; an output about other
+    records, or other answers, is refused. Exit code 1: some lines were bad, or evaluations failed
+    and none was completed.
     """
     from monitor.metrics import all_read_output
     from monitor.report.words import reasons
@@ -73,7 +75,7 @@ def score(
     ):
         target.check(scorer.versions)
         if target.done:
-            console.tell(f"{len(target.done):,} records are scored already; resuming")
+            console.tell(f"{count(len(target.done), 'record')} scored already; resuming")
         # Who waits for an answer needs no further process.
         work = score_here if settings.asks_judge else score_on_all_cores
         with console.progress_bar() as bar:
@@ -98,17 +100,17 @@ class ScoreOutput:
     """
     A file of scores, one line a record, or stdout.
 
-    ``done`` holds the ids of the records whose lines are there already, in order. A last line that
-    was cut off is taken away. What is not a file, such as a pipe, is written to from the start.
-    Raises typer.BadParameter if it is the file that is read, holds something else than scores, or
-    another run writes to it now.
+    ``done`` says of which records, by id and content, the lines are that are there already, in
+    order. A last line that was cut off is taken away. What is not a file, such as a pipe, is
+    written to from the start. Raises typer.BadParameter if it is the file that is read, holds
+    something else than scores, or another run writes to it now.
     """
 
     def __init__(self, path: Path | None, *, not_over: Path, overwrite: bool = False) -> None:
         from monitor.testsets.runs import LineFile
 
         self.path = path
-        self.done: list[str] = []
+        self.done: list[tuple[str, str | None]] = []
         self._first: dict[str, str | None] = {}
         self._file: LineFile | None = None
         if path is None:
@@ -127,7 +129,7 @@ class ScoreOutput:
             raise
 
     def _note(self, line: bytes) -> None:
-        """Note the id of a line, and what the first one was scored by."""
+        """Note of which record a line is, and what the first one was scored by."""
         try:
             row = json.loads(line)
             is_score = isinstance(row["id"], str) and isinstance(row["evaluations"], list)
@@ -139,7 +141,7 @@ class ScoreOutput:
             self._first = {
                 str(e.get("evaluator_name")): e.get("evaluator_version") for e in row["evaluations"]
             }
-        self.done.append(row["id"])
+        self.done.append((row["id"], row.get("content_hash")))
 
     def check(self, versions: Mapping[str, str]) -> None:
         """Raise typer.BadParameter if what is there was made by another scorer."""
@@ -148,11 +150,21 @@ class ScoreOutput:
 
     def rest(self, records: RecordFile) -> Iterator[Interaction]:
         """Yield what is not done; raise typer.BadParameter if a line is about another record."""
-        for position, record in enumerate(records):
-            if position >= len(self.done):
-                yield record.interaction
-            elif self.done[position] != record.interaction.id:
-                raise self._refused(f"its line {position + 1} is about another record")
+        read = 0
+        for read, record in enumerate(records, start=1):
+            interaction = record.interaction
+            if read > len(self.done):
+                yield interaction
+                continue
+            of, content = self.done[read - 1]
+            if of != interaction.id:
+                raise self._refused(f"its line {read} is about another record")
+            if content != _content_hash(interaction):
+                raise self._refused(
+                    f"its line {read} is about other content of record {plain_text(of, 60)!r}"
+                )
+        if read < len(self.done):
+            raise self._refused(f"it has {count(len(self.done), 'line')} for {read:,} records")
 
     def write(self, line: str) -> None:
         """Write a line; raise GroundwatchError if it cannot be written, as on a full disk."""
@@ -171,6 +183,17 @@ class ScoreOutput:
             f"{self.path} exists and cannot be resumed: {what}; name another file, or add"
             " --overwrite"
         )
+
+
+def _content_hash(interaction: Interaction) -> str:
+    """Return what tells a record from another with its id, such as a corrected answer."""
+    from pydantic_core import to_jsonable_python
+
+    from monitor.testsets.records import content_hash
+
+    fields = interaction.model_dump(exclude_defaults=True)
+    # Columns of Parquet may hold bytes.
+    return content_hash(to_jsonable_python(fields, bytes_mode="base64", fallback=str))
 
 
 class Scored(NamedTuple):
@@ -265,6 +288,7 @@ def score_chunk(interactions: list[Interaction]) -> list[Scored]:
 def _scored(interaction: Interaction, scorer: Scorer) -> Scored:
     found = scorer.score(interaction, key=interaction.id)
     evaluations = [item.model_dump(mode="json") for item in found]
-    line = json.dumps({"id": interaction.id, "evaluations": evaluations}, ensure_ascii=False)
+    row = {"id": interaction.id, "content_hash": _content_hash(interaction)}
+    line = json.dumps(row | {"evaluations": evaluations}, ensure_ascii=False)
     statuses = Counter(item.status.value for item in found)
     return Scored(line, statuses, console.missing_scores(found))

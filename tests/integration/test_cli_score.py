@@ -69,7 +69,7 @@ def test_interrupted_run_is_continued(records, scores):
 def test_completed_run_changes_nothing(records, scores):
     score(records, scores)
     before = scores.read_bytes()
-    assert "20 records are scored already" in score(records, scores).output
+    assert "20 records scored already" in score(records, scores).output
     assert scores.read_bytes() == before
 
 
@@ -94,6 +94,35 @@ def test_scores_of_other_records_are_not_continued(records, scores):
     other.write_text(records.read_text().replace('"r3"', '"x3"'))
     result = score(other, scores)
     assert "line 4 is about another record" in " ".join(re.findall(r"[^\s│]+", result.output))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("five days, 3", "six days, 3"), "other content of record 'r3'"),
+        (lambda text: text.replace("How long?", "How soon?", 1), "other content of record 'r0'"),
+        (lambda text: "".join(text.splitlines(keepends=True)[:7]), "has 20 lines for 7 records"),
+    ],
+    ids=["answer", "question", "fewer"],
+)
+def test_no_score_is_kept_for_a_text_that_it_is_not_of(records, scores, change, said):
+    score(records, scores)
+    before = scores.read_bytes()
+    records.write_text(change(records.read_text()))
+    result = score(records, scores)
+    assert result.exit_code == 2
+    assert said in " ".join(re.findall(r"[^\s│]+", result.output))
+    assert scores.read_bytes() == before
+
+
+def test_records_without_ids_are_told_apart_by_their_content(tmp_path, scores):
+    for answer in ("five", "nine"):
+        line = {"contexts": ["It takes five days."], "output": f"It takes {answer} days."}
+        (tmp_path / f"{answer}.jsonl").write_text(json.dumps(line))
+    assert score(tmp_path / "five.jsonl", scores).exit_code == 0
+    again = score(tmp_path / "five.jsonl", scores)
+    assert (again.exit_code, "1 record scored already" in again.output) == (0, True)
+    assert score(tmp_path / "nine.jsonl", scores).exit_code == 2
 
 
 def test_overwrite_starts_from_scratch(records, scores):
