@@ -132,7 +132,8 @@ def gate(  # noqa: PLR0913 - the options of a command
         list[str] | None, typer.Option(help="Lowest mean allowed: faithfulness=0.95; repeatable.")
     ] = None,
     critical_metric: Annotated[
-        list[str] | None, typer.Option(help="Metric that may fall by 2 points only; repeatable.")
+        list[str] | None,
+        typer.Option(help="One more metric that may fall by 2 points only; repeatable."),
     ] = None,
     shared_cases: Annotated[
         bool, typer.Option("--shared-cases", help="Where sets differ, compare the cases of both.")
@@ -203,7 +204,8 @@ def _policy(
     if shared_cases:
         found["shared_cases"] = True
     if critical_metrics:
-        found["critical_metrics"] = tuple(critical_metrics)
+        before = GatePolicy(**found).critical_metrics
+        found["critical_metrics"] = (*before, *critical_metrics)
     for metric, value in console.parse_pairs(floors, "--floor METRIC=0.95").items():
         found.setdefault("floors", {})[metric] = console.parse_share(value)
     return GatePolicy(**found)

@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, ValidationError
 
 from monitor.errors import NotComparableError, SettingsError, first_mistake
-from monitor.format import count, points, score
+from monitor.format import count, plain_text, points, score
 from monitor.models.evaluation import PassRule
 from monitor.scoring.metric_config import read_toml
 from monitor.stats.two_rates import paired_fall, pairs_needed, sign_test
@@ -27,6 +27,8 @@ from monitor.testsets.compare import ChangedCase, RunPair, by_case, is_lower, na
 from monitor.testsets.runs import EvaluationRun
 
 _ROUNDING = 1e-9
+#: Without a policy; a run need not have it.
+_ALWAYS_CRITICAL = ("faithfulness",)
 _MANY_MOVED = 10  #: pairs, from which on the largest rise says how large noise is
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -50,7 +52,7 @@ class GatePolicy(BaseModel, frozen=True, extra="forbid"):
 
     max_drop: Share = Field(0.05, description="Largest fall of a metric's mean score.")
     max_critical_drop: Share = Field(0.02, description="The same for critical metrics.")
-    critical_metrics: tuple[str, ...] = ("faithfulness",)
+    critical_metrics: tuple[str, ...] = _ALWAYS_CRITICAL
     floors: dict[str, Share] = Field(
         default_factory=dict,
         description="Least mean score by metric; the most, if lower is better.",
@@ -139,10 +141,11 @@ def decide(
     Decide whether *run* may be released: fail if any check fails, else not decided if any is not.
 
     *baseline* is in production; without it only floors and critical cases are checked. Raise
-    NotComparableError if the runs are of different cases, evaluators or models, or there is nothing
-    to check.
+    NotComparableError if the runs are of different cases, evaluators or models, the policy names a
+    metric that the run does not have, or there is nothing to check.
     """
     policy = policy or GatePolicy()
+    _check_names(run, policy)
     checks = _floors(run, policy)
     if critical := [case for case in run.cases if policy.is_critical(run, case)]:
         results = by_case(run)
@@ -177,12 +180,21 @@ def decide(
     )  # fmt: skip
 
 
+def _check_names(run: EvaluationRun, policy: GatePolicy) -> None:
+    """Raise NotComparableError if a policy is about a metric that the run does not have."""
+    critical = [each for each in policy.critical_metrics if each not in _ALWAYS_CRITICAL]
+    what = dict.fromkeys(critical, "is critical and has") | dict.fromkeys(
+        (*policy.floors, *policy.case_floors), "has a floor and"
+    )
+    for metric in what.keys() - run.evaluators.keys():
+        known = ", ".join(run.evaluators) or "none"
+        raise NotComparableError(
+            f"{plain_text(metric, 60)} {what[metric]} no scores; the run has {known}"
+        )
+
+
 def _floors(run: EvaluationRun, policy: GatePolicy) -> list[GateCheck]:
     made, rules = [], run.rules()
-    for metric in (*policy.floors, *policy.case_floors):
-        if metric not in run.evaluators:
-            known = ", ".join(run.evaluators) or "none"
-            raise NotComparableError(f"{metric} has a floor and no scores; the run has {known}")
     for metric, floor in policy.floors.items():
         scores = list(run.case_scores(metric).values())
         mean = fmean(scores) if scores else None

@@ -318,6 +318,7 @@ def run_gate(files, *arguments):
         (["main.json", "--floor", "relevance=95%"], 1),
         (["main.json", "--floor", "relevance"], 3),
         (["main.json", "--baseline", "main.json", "--max-drop", "much"], 3),
+        (["main.json", "--baseline", "main.json", "--critical-metric", "relevance"], 0),
         (["main.json", "--no-such-option"], 3),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
@@ -329,6 +330,25 @@ def test_exit_code_reports_the_gate_outcome(files, arguments, code):
 def test_incomparable_runs_exit_with_an_error(files):
     found = run_gate(files, "other.json", "--baseline", "main.json")
     assert isinstance(found.exception, NotComparableError)  # which the command ends with 3
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--critical-metric", "relevanc"], ["--policy", "critical.toml"]]
+)
+def test_critical_metric_that_the_run_does_not_have_is_refused(files, arguments):
+    (files / "critical.toml").write_text('critical_metrics = ["faithfulness", "relevanc"]\n')
+    found = run_gate(files, "main.json", "--baseline", "main.json", *arguments)
+    assert isinstance(found.exception, NotComparableError)
+    said = "relevanc is critical and has no scores; the run has relevance"
+    assert str(found.exception) == said
+
+
+def test_critical_metric_is_added_to_those_of_the_policy(files):
+    (files / "critical.toml").write_text('critical_metrics = ["relevance"]\n')
+    options = ["--policy", "critical.toml", "--critical-metric", "faithfulness", "--json"]
+    found = run_gate(files, "main.json", "--baseline", "main.json", *options)
+    checks = {each["metric"]: each["name"] for each in json.loads(found.stdout)["checks"]}
+    assert checks["relevance"] == "critical drop"
 
 
 def test_gate_report_is_available_as_json(files):
