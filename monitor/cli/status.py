@@ -57,7 +57,10 @@ def status(
         ),
     ] = None,
     app: console.OnlyApp = None,
-    window: console.Window = "24h",
+    window: Annotated[
+        str | None,
+        typer.Option(help="How far back the trend of one metric goes: 90s, 15m, 7d; unset: 24h."),
+    ] = None,
     json: console.AsJson = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running and refresh.")] = False,
 ) -> None:
@@ -75,7 +78,12 @@ def status(
 
     app = of or app
     if app is not None and metric is not None:
-        raise typer.Exit(show(app, metric, window, json))
+        raise typer.Exit(show(app, metric, window or "24h", json))
+    if window is not None:
+        raise typer.BadParameter(
+            f"--window needs a metric: groundwatch status APP METRIC --window {window}; or read all"
+            f" of them with: groundwatch report --window {window}"
+        )
     with console.opened() as (settings, store):
         console.check_app(store, app)
         read = partial(read_status, store, settings, app=app, with_reasons=True)
@@ -269,7 +277,7 @@ def show(
                 for m in item.metrics
             ]
             raise typer.BadParameter(
-                f"nothing was scored as {app} {metric}; there is"
+                f"nothing was scored as {app} {metric}; there {'are' if len(known) > 1 else 'is'}"
                 f" {', '.join(known[:10]) or 'nothing yet'}"
             )
     if json:
