@@ -106,7 +106,7 @@ def rules_from(settings: Settings, path: Path | None = None) -> BacktestRules:
         raw = read_toml(path)
         if unknown := [name for name in raw if name not in CHANGEABLE]:
             there = ", ".join(CHANGEABLE)
-            raise SettingsError(f"{path}: {unknown[0]} is not a rule; there is {there}")
+            raise SettingsError(f"{path}: {unknown[0]} is not a rule; there are {there}")
         try:
             settings = Settings.model_validate(dict(settings) | raw)
         except ValidationError as error:

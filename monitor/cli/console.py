@@ -394,8 +394,13 @@ def known_apps(store: Store) -> list[str]:
 
 
 def app_names(apps: Sequence[str]) -> str:
-    """Return the first ten apps for a message."""
+    """Return the first ten apps, or other names, for a message."""
     return ", ".join(plain_text(name, 40) for name in apps[:10]) or "none yet"
+
+
+def there_are(names: Sequence[str]) -> str:
+    """Return "there is a", or "there are a, b", of the first ten names."""
+    return f"there {'are' if len(names) > 1 else 'is'} {app_names(names)}"
 
 
 def check_app(store: Store, app: str | None) -> None:
@@ -407,10 +412,25 @@ def check_app(store: Store, app: str | None) -> None:
         )
 
 
+def check_metrics(store: Store, metrics: Iterable[str], app: str | None = None) -> None:
+    """Raise SettingsError for a metric by which nothing was evaluated; it names those that were."""
+    from monitor.store.query import evaluated_metrics
+    from monitor.store.verdicts import read_verdicts
+
+    with store.read() as connection:
+        counted = {verdict.metric for verdict in read_verdicts(connection, app).values()}
+        known = sorted(counted.union(evaluated_metrics(connection, app)))
+    for metric in metrics:
+        if known and metric not in known:
+            raise SettingsError(
+                f"unknown metric {plain_text(metric, 40)!r}; expected one of {app_names(known)}"
+            )
+
+
 def the_app(store: Store, app: str | None) -> str:
     """Return *app*, else the only one there is; raise SettingsError if that leaves it open."""
     check_app(store, app)
     known = [app] if app is not None else known_apps(store)
     if len(known) != 1:
-        raise SettingsError(f"name the app with --app; there is {app_names(known)}")
+        raise SettingsError(f"name the app with --app; {there_are(known)}")
     return known[0]

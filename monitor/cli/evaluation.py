@@ -224,6 +224,7 @@ def _gate_live(
     now = datetime.now(UTC)
     with console.opened() as (settings, store), store.read() as connection:
         name = console.the_app(store, app)
+        console.check_metrics(store, metrics or (), name)
         parts = read_parts(
             connection, app=name, by="release", now=now, since=console.parse_time(since, now),
             bucket_s=settings.windows.bucket_s, values=frozenset({release, against}),

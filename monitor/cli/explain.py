@@ -80,7 +80,7 @@ def why(
         if known and metric not in known:
             raise typer.BadParameter(
                 f"nothing was scored as {plain_text(app, 60)} {plain_text(metric, 60)};"
-                f" there is {', '.join(sorted(known))}"
+                f" {console.there_are(sorted(known))}"
             )
         began = [v.onset for v in verdicts if v.metric == metric and v.onset is not None]
         at = began[0] if began and since is None else console.parse_time(since or "24h", now)
@@ -262,6 +262,7 @@ def compare(  # the options of a command
         now = datetime.now(UTC)
         with console.opened() as (settings, store), store.read() as connection:
             name = console.the_app(store, app)
+            console.check_metrics(store, metric or (), name)
             parts = read_parts(
                 connection, app=name, by=by, since=console.parse_time(since, now), now=now,
                 bucket_s=settings.windows.bucket_s,

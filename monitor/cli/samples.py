@@ -96,7 +96,7 @@ def samples(  # noqa: PLR0913, PLR0917  # one option a filter
     values |= {"segment": segment or [], "tag": tag or []}
     with console.opened() as (_, store):
         console.check_app(store, app)
-
+        console.check_metrics(store, [metric] if metric else (), app)
         with console.usage_errors():
             wanted = SampleFilter.parse(values, datetime.now(UTC))
             pages = _pages(store, wanted, sort, cursor, limit)

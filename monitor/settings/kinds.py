@@ -60,15 +60,16 @@ def parse_objective(text: str) -> tuple[float, int]:
 
 def parse_time(text: str, now: datetime) -> datetime:
     """
-    Return the time that *text* names, in UTC: ISO 8601, or how long ago, such as 30m.
+    Return the time that *text* names, in UTC: ISO 8601, or how long ago, "30m" or "30m ago".
 
     Raises
     ------
     ValueError
         If it names none; the message shows what one looks like. A time without a zone is UTC.
     """
-    if _DURATION.fullmatch(text.strip()):
-        return now - timedelta(seconds=parse_seconds(text))
+    ago = text.strip().removesuffix(" ago")
+    if _DURATION.fullmatch(ago.strip()):
+        return now - timedelta(seconds=parse_seconds(ago))
     try:
         found = datetime.fromisoformat(text.strip())
         return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)

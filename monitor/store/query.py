@@ -26,6 +26,7 @@ from monitor.store.tables import (
     buckets,
     day_bins,
     day_buckets,
+    evaluators,
     hour_bins,
     hour_buckets,
     levels,
@@ -79,6 +80,12 @@ def shared_values(connection: Connection, *, since_s: float) -> dict[str, list[s
     for app, segment in rows:
         found.setdefault(app, {})[segment.partition("=")[0]] = segment
     return {app: list(values.values()) for app, values in found.items()}
+
+
+def evaluated_metrics(connection: Connection, app: str | None = None) -> list[str]:
+    """Return the metrics that anything, or an *app*, was evaluated by, sorted."""
+    found = select(evaluators.c.metric).where(matches(evaluators.c.app, app)).distinct()
+    return sorted(connection.scalars(found))
 
 
 def active_streams(

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from monitor.errors import first_mistake
 from monitor.models.status import score_bin
@@ -49,6 +57,15 @@ class SampleFilter(BaseModel):
     until: AwareDatetime | None = None
     sample: tuple[str, ...] = Field((), max_length=100, description="Ids of samples, any of them.")
     text: str = Field("", description='Words of question or answer; "a phrase", begin*.')
+
+    @field_validator("segment", "tag")
+    @classmethod
+    def _are_pairs(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for each in given:
+            name, sign, _ = each.partition("=")
+            if not sign or not name.strip():
+                raise ValueError(f"expected name=value, not {each[:40]!r}")
+        return given
 
     @model_validator(mode="after")
     def _needs_metric(self) -> Self:

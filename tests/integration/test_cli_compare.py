@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.errors import SettingsError
 from monitor.models import Evaluation
 from monitor.store.engine import Store
 from monitor.store.write import record
@@ -126,6 +127,26 @@ def test_unknown_release_is_not_comparable(shop):
     found = run("gate", "--release", "v99", "--against", "v98")
     assert found.exit_code == 3
     assert "shop has no scores of release 'v99'" in found.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [("gate", "--release", "v12", "--against", "v11"), ("compare", "--by", "release")]
+)
+def test_unknown_metric_is_refused_with_those_of_the_app(shop, command):
+    fill(shop, [({"release": "v11"}, 0.9), ({"release": "v12"}, 0.9)], 25)
+    found = run(*command, "--metric", "groundednes")
+    assert isinstance(found.exception, SettingsError)  # which the command ends with 3
+    assert str(found.exception) == "unknown metric 'groundednes'; expected one of groundedness"
+
+
+def test_several_apps_are_named_in_the_plural(shop):
+    fill(shop, [({}, 0.9)], 1)
+    sample = make_sample(make_interaction(app="bot"), sampled_at=NOW)
+    with shop.write() as connection:
+        record(connection, [result_of(sample, [make_evaluation()], RULES, now=NOW)],
+               now=NOW, bucket_s=60)  # fmt: skip
+    found = run("gate", "--release", "v12", "--against", "v11")
+    assert str(found.exception) == "name the app with --app; there are bot, shop"
 
 
 def test_releases_scored_by_different_evaluators_are_not_comparable(shop):

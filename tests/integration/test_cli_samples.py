@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.cli.app import app
+from monitor.errors import SettingsError
 from monitor.models import Evaluation
 from monitor.scoring.metrics import METRICS
 from monitor.store.engine import Store
@@ -110,10 +111,31 @@ def test_export_file_is_private_and_contains_no_formula(run, tmp_path):
 @pytest.mark.parametrize(
     "words",
     [["--failed", "--passed"], ["--min-score", "0.5"], ["--sort", "lowest"], ["-o", "x.txt"],
-     ["--since", "yesterday"], ["--label", "good"], ["--cursor", "x"]],
+     ["--since", "yesterday"], ["--since", "ago"], ["--label", "good"], ["--cursor", "x"]],
 )  # fmt: skip
 def test_invalid_option_is_refused_in_one_line(run, words):
     done = run(*words)
     assert done.exit_code == 2
     assert "Traceback" not in done.output
     assert "Invalid value" in done.output
+
+
+def test_metric_that_nothing_was_evaluated_by_is_refused(run):
+    done = run("--metric", "groundednes")
+    assert isinstance(done.exception, SettingsError)  # which the command ends with 3
+    said = "unknown metric 'groundednes'; expected one of groundedness"
+    assert str(done.exception) == said
+
+
+@pytest.mark.parametrize("option", ["--tag", "--segment"])
+@pytest.mark.parametrize("value", ["variant", "=A"])
+def test_pair_without_a_name_or_a_value_is_refused(run, option, value):
+    done = run(option, value)
+    assert done.exit_code == 2
+    said = " ".join(done.output.replace("│", "").split())
+    assert f"expected name=value, not '{value}'" in said
+
+
+def test_time_may_be_said_to_be_ago(run):
+    assert "no samples match" in run("--since", "1m ago").stdout
+    assert "question 1" in run("--since", "3000d ago").stdout
