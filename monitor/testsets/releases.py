@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -52,11 +52,16 @@ OTHER_VERSIONS: Final = "scored by different versions of the evaluator"
 
 
 class TrafficPart(NamedTuple):
-    """One metric of one part of the traffic: its evaluator, sums, and closed buckets."""
+    """
+    One metric of one part of the traffic: its evaluator, sums, and closed buckets.
+
+    ``n`` scores are in the closed buckets; dependent ones are worth fewer in ``counts``.
+    """
 
     version: str
     tally: Tally
     counts: PassCounts
+    n: int
     design_effect: float = 1.0
 
 
@@ -103,6 +108,7 @@ def read_parts(
             stream.key.evaluator_version,
             tallies.get(stream.stream_id, Tally()),
             pass_counts(rows, design_effect=effect),
+            _n_of(rows),
             effect,
         )
     if found:
@@ -173,9 +179,14 @@ def _from_samples(
             if start_s + bucket_s <= now.timestamp()
         ]
         found[metric][name] = TrafficPart(
-            newest[metric, name], Tally.total(buckets.values()), pass_counts(closed)
+            newest[metric, name], Tally.total(buckets.values()), pass_counts(closed), _n_of(closed)
         )
     return TrafficParts(found, cut=read == MOST_READ)
+
+
+def _n_of(rows: Sequence[Sequence[float]]) -> int:
+    """Return the number of scores in buckets: starts, then `BASELINE_SUMS`."""
+    return round(sum(row[1] for row in rows))
 
 
 class ReleaseStatus(StrEnum):
@@ -187,7 +198,12 @@ class ReleaseStatus(StrEnum):
 
 
 class ReleaseVerdict(BaseModel, frozen=True, extra="forbid"):
-    """One metric of a release against the one before; rates in [0, 1], a drop is before - after."""
+    """
+    One metric of a release against the one before; rates in [0, 1], a drop is before - after.
+
+    ``n_before`` and ``n_after`` count scores. Those that depend on each other, or have other
+    weights, are worth the independent ones of ``effective_n_before`` and ``effective_n_after``.
+    """
 
     metric: str
     status: ReleaseStatus
@@ -195,6 +211,8 @@ class ReleaseVerdict(BaseModel, frozen=True, extra="forbid"):
     after: float | None = Field(None, ge=0.0, le=1.0)
     n_before: int = Field(ge=0)
     n_after: int = Field(ge=0)
+    effective_n_before: float = Field(ge=0.0)
+    effective_n_after: float = Field(ge=0.0)
     unscored_before: int = Field(0, ge=0, description="Skipped or failed, and in no figure.")
     unscored_after: int = Field(0, ge=0)
     drop_low: float = Field(-1.0, description="Bounds on the drop that hold at every look.")
@@ -255,6 +273,7 @@ def judge_release(
     made = ReleaseVerdict(
         metric=metric, status=ReleaseStatus.NOT_YET, before=rates[0], after=rates[1],
         n_before=round(before.n.sum()), n_after=round(after.n.sum()),
+        effective_n_before=float(before.n.sum()), effective_n_after=float(after.n.sum()),
         max_drop=max_drop, alpha=alpha,
     )  # fmt: skip
     if rates[0] is None or rates[1] is None:
@@ -320,9 +339,13 @@ def judge_parts(
     for metric, sides in known.items():
         counts, level = (side.counts for side in sides), ALPHA / len(known)
         found = judge_release(metric, *counts, max_drop=max_drop, alpha=level)
-        unscored = (side.tally.skipped + side.tally.failed for side in sides)
-        names = ("unscored_before", "unscored_after")
-        verdicts.append(found.model_copy(update=dict(zip(names, unscored, strict=True))))
+        update: dict[str, object] = {}
+        for name, side in zip(("before", "after"), sides, strict=True):
+            update[f"n_{name}"] = side.n
+            update[f"unscored_{name}"] = side.tally.skipped + side.tally.failed
+        if found.more_n is not None:  # of scores, as people count them
+            update["more_n"] = math.ceil(found.more_n * sides[1].n / found.effective_n_after)
+        verdicts.append(found.model_copy(update=update))
     return verdicts, refused
 
 

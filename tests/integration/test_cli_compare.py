@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 from monitor.cli.app import app
 from monitor.errors import SettingsError
 from monitor.models import Evaluation
+from monitor.store.drift import save_states
 from monitor.store.engine import Store
+from monitor.store.query import active_streams
 from monitor.store.write import record
 from monitor.testing import make_evaluation, make_interaction, make_sample
 from monitor.testsets.releases import read_parts
@@ -105,6 +107,21 @@ def test_release_that_fell_is_worse(shop):
     found = run("gate", "--release", "v12", "--against", "v11", "--max-drop", "3%")
     assert found.exit_code == 1
     assert "groundedness  worse: pass rate 9" in found.stdout
+
+
+def test_release_of_dependent_samples_is_shown_with_the_scores_that_can_be_counted(shop):
+    fill(shop, [({"release": "v11"}, 0.9), ({"release": "v12"}, 0.9)], 30)
+    command = ("gate", "--release", "v12", "--against", "v11")
+    plain = json.loads(run(*command, "--json").stdout)["verdicts"][0]
+    with shop.write() as connection:
+        streams = active_streams(connection, since_s=0, segment="*", app="shop")
+        save_states(connection, {one.stream_id: {"design_effect": 1.5} for one in streams})
+    assert "(n 30) to " in run(*command).stdout
+    found = json.loads(run(*command, "--json").stdout)["verdicts"][0]
+    assert (found["n_before"], found["n_after"]) == (30, 30)
+    assert found["effective_n_before"] == pytest.approx(20)
+    assert plain["effective_n_after"] == pytest.approx(30)
+    assert found["more_n"] > plain["more_n"]
 
 
 def test_release_with_few_samples_is_undecided(shop):
