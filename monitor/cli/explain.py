@@ -100,17 +100,18 @@ def why(
     if as_json:
         console.print_json(faults)
         return
-    print_faults(faults, f"{plain_text(app, 60)} · {plain_text(metric, 60)} since {utc_time(at)}")
+    print_faults(faults, f"{plain_text(app, 60)} · {plain_text(metric, 60)}", at)
     if test_set is not None:
         console.say(f"{count(len(cases), 'case')} written to {test_set}")
 
 
-def print_faults(faults: Faults, about: str) -> None:
-    """Print what the samples say of a fall, under a headline."""
+def print_faults(faults: Faults, about: str, at: datetime) -> None:
+    """Print what the samples say of a fall at a time, under a headline."""
     from monitor.report.words import BLAMED, change_sentence
     from monitor.rolling.faults import LEAST_SAMPLES
 
-    console.say(f"{about}: {faults.n_failed:,} of {faults.n_after:,} fail", style="bold")
+    since = f"since {utc_time(at)}"
+    console.say(f"{about} {since}: {faults.n_failed:,} of {faults.n_after:,} fail", style="bold")
     if faults.blame is None:
         sizes = f"{faults.n_before:,} before, {faults.n_after:,} after"
         out.print(f"Cause: too few samples ({sizes}; {LEAST_SAMPLES} needed)")
@@ -128,7 +129,8 @@ def print_faults(faults: Faults, about: str) -> None:
         }, right=("fail before", "fail since", "change (90 %)"))  # fmt: skip
     for changed in faults.components:
         console.say(f"Changed: {change_sentence(changed)}")
-    out.print("Failure modes:" if faults.modes else "Failure modes: none beyond chance")
+    # The app's page has those of the last 24 h.
+    console.say(f"Failure modes {since}:{'' if faults.modes else ' none beyond chance'}")
     if faults.modes:
         console.print_rows(faults.modes, {
             "words": lambda mode: console.safe(mode.name, 60),

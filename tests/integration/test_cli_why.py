@@ -1,6 +1,7 @@
 """``groundwatch why``: cause, changes and failure modes of stored samples."""
 
 import json
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -82,6 +83,13 @@ def test_failure_mode_examples_become_a_test_set(run, tmp_path):
     file = tmp_path / "modes.jsonl"
     assert run("support-bot", "--since", "1h", "--test-set", str(file)).exit_code == 0
     assert all("unicorn" in case.metadata["production"]["output"] for case in TestSet.read(file))
+
+
+@pytest.mark.parametrize(("since", "found"), [("1h", ":\n"), ("29m", ": none beyond chance")])
+def test_failure_modes_say_since_when_they_are(run, since, found):
+    text = run("support-bot", "--since", since).stdout
+    at = re.search(r"since (.* UTC): ", text)[1]
+    assert f"Failure modes since {at}{found}" in text
 
 
 def test_start_after_the_fall_is_refused(run):
