@@ -7,7 +7,7 @@ import inspect
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import GetSetDescriptorType, MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
 
@@ -206,29 +206,16 @@ def capture(
     Iterators and generators are never consumed: a placeholder in
     ``metadata["unreadable"]`` says that there was one.
     """
+    unreadable: dict[str, Plain] = {}
     names, names_room = {}, SizeLimit(_NAMES_CHARS)
     for name in _NAMES:
         if given.get(name) is not None:
             names_room.field = name
             names[name] = plain(given[name], names_room)
     room = SizeLimit(limit + MARGIN)
-    room.field = "output"
-    answer = given.get("output")
-    if type(answer) is not str:
-        found = answer_in(answer)
-        answer = answer if found is None else found
-    output = plain(answer, room)
-    # A placeholder is not an answer: it would be judged as if the app had said it.
-    if output is None or (type(answer) is not str and output == placeholder(answer)):
+    output, query, passages = _texts(given, room, unreadable)
+    if output is None:
         return None
-    unreadable: dict[str, Plain] = {}
-    room.field = "query"
-    asked = given.get("query")
-    query = plain(asked, room)
-    if query is not None and type(asked) is not str and query == placeholder(asked):
-        unreadable["query"], query = query, None
-    room.field = "contexts"
-    passages = _passages(given.get("contexts"), room, unreadable)
     rest = _history(given.get("history"), query, room, unreadable)
     for name, value in given.items():
         if value is not None and name not in _OWN and name not in _NAMES:
@@ -245,6 +232,73 @@ def capture(
         frozenset(room.cut | names_room.cut),
         limit + MARGIN - room.chars + _NAMES_CHARS - names_room.chars,
     )  # fmt: skip
+
+
+def _texts(
+    given: Mapping[str, object], room: SizeLimit, unreadable: dict[str, Plain]
+) -> tuple[Plain, Plain, tuple[str | dict[str, Plain], ...]]:
+    """Copy answer, question and passages; if they do not fit together, cut the longest first."""
+    most = room.chars
+    room.field = "output"
+    answer = given.get("output")
+    if type(answer) is not str:
+        found = answer_in(answer)
+        answer = answer if found is None else found
+    output, size = _whole(answer, room)
+    # A placeholder is not an answer: it would be judged as if the app had said it.
+    if output is None or (type(answer) is not str and output == placeholder(answer)):
+        return None, None, ()
+    sizes = [size]
+    room.field = "query"
+    asked = given.get("query")
+    query, size = _whole(asked, room)
+    sizes.append(size)
+    if query is not None and type(asked) is not str and query == placeholder(asked):
+        unreadable["query"], query = query, None
+    room.field = "contexts"
+    passages = _passages(given.get("contexts"), room, unreadable)
+    sizes.append(most - room.chars)
+    room.chars = most - sum(sizes)
+    if room.chars < 0:
+        own = shares(sizes, most)
+        output = plain(output, SizeLimit(own[0]))
+        query = plain(query, SizeLimit(own[1]))
+        passages = _passages(passages, SizeLimit(own[2]), {})
+        named = zip(SHARING, sizes, own, strict=True)
+        room.cut.update(field for field, size, share in named if share < size)
+        room.chars = 0
+    return output, query, passages
+
+
+def _whole(value: object, room: SizeLimit) -> tuple[Plain, int]:
+    """Copy a value as if it had *room* to itself; return how many characters it takes as well."""
+    if type(value) is str:  # is cut once, when its share is known
+        return value, len(value)
+    most = room.chars
+    copied = plain(value, room)
+    size, room.chars = most - room.chars, most
+    return copied, size
+
+
+#: The fields that share the limit; others get what these leave.
+SHARING = ("output", "query", "contexts")
+
+
+def shares(sizes: Sequence[int], most: int) -> list[int]:
+    """
+    Return how much of *most* each size gets: the longest gives way first.
+
+    Examples
+    --------
+    >>> shares([208, 1, 20], 100), shares([80, 1, 90], 100)
+    ([79, 1, 20], [49, 1, 50])
+    """
+    found = [0] * len(sizes)
+    smallest_first = sorted(range(len(sizes)), key=sizes.__getitem__)
+    for rank, place in enumerate(smallest_first):
+        found[place] = min(sizes[place], most // (len(sizes) - rank))
+        most -= found[place]
+    return found
 
 
 def _passages(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ..queue import wire
-from .capture import MARGIN, NO_REST, Draft, Plain, SizeLimit
+from .capture import MARGIN, NO_REST, SHARING, Draft, Plain, SizeLimit, shares
 from .options import Mask, Options
 from .recorder import FeedbackDraft
 
 #: Names that an app makes up, and names that may tell who somebody is.
 _NAMES, _PERSONAL = ("trace_id", "release", "environment"), ("session_id", "user_id")
-#: What the limit is spent on, in this order, and how many levels below have keys of ours.
+#: What the limit is spent on, and how many levels below have keys of ours: the first three share
+#: it, as in `capture`, and the others get in this order what these leave.
 _FIELDS = {
     "output": 0, "query": 0, "contexts": 2, "history": 2, "tool_calls": 2, "expected": 0,
     "metadata": 0,
@@ -162,15 +164,22 @@ def _mask_and_cut(
     """Mask every text, then keep what there is room for."""
     ran_out = draft.chars >= room.chars + MARGIN
     for field, levels in _FIELDS.items():
-        if not values.get(field):
-            continue
-        room.field = field
-        value = values[field]
-        if texts is not None:
-            value = _hidden(value, texts, levels)
+        if texts is not None and values.get(field):
+            values[field] = _hidden(values[field], texts, levels)
             # Of a conversation only whole turns were copied.
             if ran_out and field in draft.cut and field != "history":
-                value, _ = _without_border(value)
+                values[field], _ = _without_border(values[field])
+    left = room.chars
+    own = shares([_size(values[field]) for field in SHARING], left)
+    for field, share in zip(SHARING, own, strict=True):
+        room.field, room.chars = field, share
+        values[field] = _fitted(values[field], room)
+        left -= share
+    room.chars = left
+    for field in _FIELDS:
+        if field in SHARING or not values.get(field):
+            continue
+        room.field, value = field, values[field]
         latest_first = field == "history" and isinstance(value, list)
         fitted = _fitted(value[::-1] if latest_first else value, room)  # type: ignore[index]
         values[field] = fitted[::-1] if latest_first else fitted  # type: ignore[index]
@@ -245,6 +254,13 @@ def _fitted(value: Plain, room: SizeLimit) -> Plain:
     if isinstance(value, dict):
         return {key: _fitted(item, room) for key, item in value.items()}
     return value
+
+
+def _size(value: Plain) -> int:
+    """Return how many characters `_fitted` spends on all of a value."""
+    whole = SizeLimit(sys.maxsize)
+    _fitted(value, whole)
+    return sys.maxsize - whole.chars
 
 
 def _masked(mask: Mask | None) -> Texts | None:

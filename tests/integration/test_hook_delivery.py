@@ -206,12 +206,12 @@ def test_sample_is_dropped_when_the_mask_fails(client, make_hook, mask):
 
 def test_long_texts_are_cut_and_named(client, make_hook):
     hook = make_hook(max_text_chars=100)
-    hook.sample(query="q" * 10, contexts=["c" * 60, "d" * 60], output="o" * 50, metadata={"m": "x"})
+    hook.sample(query="q" * 10, contexts=["c" * 60, "d" * 60], output="o" * 40, metadata={"m": "x"})
     hook.sample(output="o" * 5_000_000)
     assert hook.flush(60)
     first, second = delivered(client)
     texts = [context.text for context in first.interaction.contexts]
-    assert (texts, first.interaction.output) == (["c" * 40], "o" * 50)
+    assert (texts, first.interaction.output) == (["c" * 50], "o" * 40)
     assert "contexts" in first.truncated
     assert len(second.interaction.output) == 100
     assert second.truncated == ("output",)

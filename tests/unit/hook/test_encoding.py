@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.hook.capture import MARGIN, capture
+from monitor.hook.capture import MARGIN, capture, shares
 from monitor.hook.encoding import MaskFailed, encode, encode_feedback
 from monitor.hook.masks import build
 from monitor.hook.options import Options
@@ -106,12 +106,47 @@ def test_mask_error_does_not_quote_the_text():
     assert caught.value.__suppress_context__
 
 
-def test_answer_is_kept_before_question_and_passages_when_space_is_short():
-    given_ = {"output": "o" * 8, "query": "q" * 8, "contexts": ["c", "d"]}
-    sample = sent(given_, limit=10)
-    assert (sample.interaction.output, sample.interaction.query) == ("o" * 8, "qq")
-    assert sample.interaction.contexts == ()
-    assert sample.truncated == ("contexts", "query")
+LONG = 5_000  #: beyond the limit and its margin
+
+
+@pytest.mark.parametrize("mask", [None, str])
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [
+        ((LONG, 28, 40), (932, 28, 40)),
+        ((28, LONG, 40), (28, 932, 40)),
+        ((28, 40, LONG), (28, 40, 932)),
+        ((900, 28, 100), (872, 28, 100)),
+        ((LONG, 40, LONG), (480, 40, 480)),
+        ((8, 8, LONG), (8, 8, 984)),
+    ],
+)
+def test_longest_of_answer_question_and_passages_is_cut_first(lengths, kept, mask):
+    answer, question, passages = lengths
+    given_ = {"output": "o" * answer, "query": "q" * question, "contexts": ["c" * passages]}
+    sample = sent(given_, mask=mask)
+    it = sample.interaction
+    assert (len(it.output), len(it.query), sum(len(c.text) for c in it.contexts)) == kept
+    names = zip(("output", "query", "contexts"), lengths, kept, strict=True)
+    assert sample.truncated == tuple(sorted(name for name, given, left in names if left < given))
+
+
+@given(st.lists(st.integers(0, 3_000), min_size=3, max_size=3), st.integers(0, 4_000))
+def test_shares_use_the_whole_limit_and_cut_only_the_longest(sizes, most):
+    found = shares(sizes, most)
+    assert sum(found) == min(most, sum(sizes))
+    cut = [share for size, share in zip(sizes, found, strict=True) if share < size]
+    assert all(share <= size for size, share in zip(sizes, found, strict=True))
+    assert not cut or max(found) - min(cut) <= 1
+
+
+def test_limit_of_a_sample_holds_for_all_its_texts_together():
+    given_ = {"output": "o" * LONG, "query": "q" * LONG, "contexts": ["c" * 700] * 9,
+              "metadata": {"m": "m" * LONG}, "history": ["h" * 30]}  # fmt: skip
+    it = (sample := sent(given_)).interaction
+    kept = [it.output, it.query, *(c.text for c in it.contexts), *it.metadata.values()]
+    assert sum(map(len, kept)) == 1_000
+    assert sample.truncated == ("contexts", "history", "metadata", "output", "query")
 
 
 EVERYWHERE = {
@@ -149,6 +184,17 @@ def test_secret_split_by_the_cut_is_not_sent(name, left):
     sample = sent(given_, mask=build("builtin"))
     assert "jo" not in sample.model_dump_json(include={"interaction"})
     assert name in sample.truncated
+
+
+@pytest.mark.parametrize("left", range(1, 22, 4))
+def test_secret_split_by_the_cut_of_two_fields_is_not_sent(left):
+    half = (1_000 + MARGIN) // 2
+    text = "somebody@department.example.com " * 200
+    text = text[: half - left] + " jo.doe@private.example.com" + " and more" * 200
+    passage = {"text": text, "title": "t" * 400}
+    sample = sent({"output": text, "contexts": [passage]}, mask=build("builtin"))
+    assert "jo" not in sample.model_dump_json(include={"interaction"})
+    assert sample.truncated == ("contexts", "output")
 
 
 def test_no_text_is_sent_when_only_metadata_is_captured():
