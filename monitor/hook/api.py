@@ -109,7 +109,8 @@ class Hook:
         contexts
             The passages that the answer should be based on: a text, or a list of texts, dicts with
             ``text``, ``content`` or ``page_content`` (and ``id``, ``score``), or of such objects.
-            Iterators are not consumed, and not recorded.
+            Iterators are not consumed. What cannot be read is not recorded, counted as
+            ``unreadable_contexts`` in ``stats()["ignored"]``, and logged once.
         history
             Earlier turns of the conversation, the oldest first: a list of ``{"role", "content"}``
             or of messages with these attributes; the latest 20, and 20,000 characters, are kept.
@@ -281,12 +282,12 @@ class Hook:
 
         ``seen = sampled + not_sampled`` and ``sampled = sent + dropped + buffered``, always.
         ``errored`` counts the requests that failed, by their error.
-        ``ignored`` counts what was left out before it could be sampled, by reason. In
-        ``feedback``, ``given = sent + dropped + waiting``.
+        ``ignored`` counts what was left out before it could be sampled, by reason, and samples
+        with a field that could not be read. In ``feedback``, ``given = sent + dropped + waiting``.
         """
         recorder = self._recorder or self._begin(start=False)
         stats = recorder.stats()
-        ignored = self._ignored.so_far()
+        ignored = self._ignored.so_far() | recorder.unreadable.so_far()
         return stats | {"ignored": ignored, "last_error": self._mistake or stats["last_error"]}
 
     def close(self, timeout: float = 2.0) -> bool:

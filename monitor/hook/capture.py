@@ -33,6 +33,12 @@ DETAILS = (
 )
 #: Where libraries keep the metadata of a passage.
 METADATA_NAMES = ("metadata", "meta")
+#: What is said of a field whose form is not known; it is left out, and counted.
+UNREADABLE = {
+    "query": "query could not be read: expected text",
+    "contexts": 'contexts could not be read: expected text or {"text": ...}',
+    "history": 'history could not be read: expected a list of {"role": ..., "content": ...}',
+}
 #: A longer detail is left out: half a text may end in half a secret.
 _DETAIL_CHARS = 500
 
@@ -198,15 +204,20 @@ class Draft(NamedTuple):
 
 
 def capture(
-    given: Mapping[str, object], limit: int, at_ns: int, sequence: int, rate: float = 1.0
+    given: Mapping[str, object],
+    limit: int,
+    at_ns: int,
+    sequence: int,
+    rate: float = 1.0,
+    unreadable: dict[str, Plain] | None = None,
 ) -> Draft | None:
     """
     Copy what was handed over, at most *limit* characters and a margin; None without an output.
 
-    Iterators and generators are never consumed: a placeholder in
-    ``metadata["unreadable"]`` says that there was one.
+    Iterators and generators are never consumed: a placeholder in *unreadable* and in
+    ``metadata["unreadable"]`` says that there was one, or something else that cannot be read.
     """
-    unreadable: dict[str, Plain] = {}
+    unreadable = {} if unreadable is None else unreadable
     names, names_room = {}, SizeLimit(_NAMES_CHARS)
     for name in _NAMES:
         if given.get(name) is not None:

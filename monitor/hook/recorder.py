@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import itertools
+import logging
 import os
 import time
 from collections import deque
@@ -13,7 +14,7 @@ from random import Random
 from time import time_ns
 from typing import Any, NamedTuple
 
-from .capture import NO_REST, NOTHING_CUT, PASSAGES, capture
+from .capture import NO_REST, NOTHING_CUT, PASSAGES, UNREADABLE, Plain, capture
 from .experiments import Shares
 from .options import Options
 
@@ -29,6 +30,8 @@ REASONS = (
 _TRACE_ID_DIGITS = 32
 #: Feedback that waits at most; each is small.
 MOST_WAITING, _MOST_COMMENT_CHARS, _LONGEST_ID = 1_000, 2_000, 200
+
+logger = logging.getLogger("groundwatch.hook")
 
 
 class Sampler:
@@ -91,6 +94,7 @@ class Recorder:
         self._appended = itertools.count()
         self._dropped = Counters((reason, itertools.count()) for reason in REASONS)
         self._errored = Counters()
+        self.unreadable = Counters()  #: samples with a field that could not be read, by field
         self._unseen = itertools.count()
         self._predicates_failed = itertools.count()
         self._most_samples = options.buffer_samples
@@ -162,8 +166,9 @@ class Recorder:
         if self.full or len(buffer) >= self._most_samples:
             next(dropped["queue_full" if self.full else "buffer_full"])
             return
+        unreadable: dict[str, Plain] = {}
         try:
-            draft = capture(given, self._most_text, time_ns(), sequence, rate)
+            draft = capture(given, self._most_text, time_ns(), sequence, rate, unreadable)
         except BaseException as error:
             next(dropped["capture_failed"])
             if isinstance(error, Exception):
@@ -179,6 +184,16 @@ class Recorder:
             next(self._appended)
             if self.ended:
                 self._abandon()
+            for field, what in unreadable.items():
+                self._note_unreadable(field, what)
+
+    def _note_unreadable(self, field: str, what: Plain) -> None:
+        """Count that *field* could not be read, and log it once."""
+        name = f"unreadable_{field}"
+        is_new = name not in self.unreadable
+        self.unreadable.add(name)  # first: a handler of the host's may sample what is logged
+        if is_new:
+            logger.warning("%s got=%s hint=%r", name, what, UNREADABLE[field])
 
     def thinned(self, given: Mapping[str, object], chosen_with: float) -> float:
         """

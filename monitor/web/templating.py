@@ -16,8 +16,8 @@ from alerts.model import AlertState, Reason
 from alerts.state import Timers
 from monitor import format as formats
 from monitor.format import duration, percent, plain_text, public_functions, utc_second
-from monitor.hook.capture import DETAILS
-from monitor.models import Status, Verdict
+from monitor.hook.capture import DETAILS, UNREADABLE
+from monitor.models import Interaction, Status, Verdict
 from monitor.report import words
 from monitor.report.build import recent_counts
 from monitor.report.model import AppReport, MetricReport, RatePoint, Report, error_rate
@@ -115,6 +115,18 @@ def why(verdict: Verdict, lines: charts.ChartThresholds) -> list[tuple[str, str]
         ("since", utc_second(verdict.status_since)),
         ("evaluated", utc_second(verdict.evaluated_at)),
     ]
+
+
+def unread(interaction: Interaction) -> dict[str, str]:
+    """Return which fields the hook could not read, with what it expected and got."""
+    noted = interaction.metadata.get("unreadable")
+    found = noted.items() if isinstance(noted, Mapping) else ()
+    some = "some " if interaction.contexts else ""
+    return {
+        field: f"{some * (field == 'contexts')}{UNREADABLE[field]}, got {plain_text(str(what), 60)}"
+        for field, what in found
+        if field in UNREADABLE
+    }
 
 
 def alert_words(state: AlertState | None, timers: Timers, now: datetime) -> list[tuple[str, str]]:

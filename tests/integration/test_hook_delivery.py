@@ -339,6 +339,18 @@ def test_argument_without_a_name_is_counted_logged_and_kept(make_hook, client, c
     assert "by its name" in caplog.text
 
 
+def test_passages_that_cannot_be_read_are_counted_and_logged_once(make_hook, caplog):
+    hook = make_hook()
+    for contexts in ([{"txt": "a"}], [1, 2], ["good", {"txt": "a"}], ["good"], None):
+        hook.sample(query="q", contexts=contexts, output="a")
+    hook.sample(query=object(), history="turns", output="a")
+    counted = {"unreadable_contexts": 3, "unreadable_query": 1, "unreadable_history": 1}
+    assert hook.stats()["ignored"] == counted
+    [said] = [each for each in caplog.messages if "unreadable_contexts" in each]
+    assert 'expected text or {"text": ...}' in said
+    assert "got=<dict>" in said
+
+
 def test_sample_without_an_output_is_counted_and_raises_nothing(make_hook):
     hook = make_hook()
     hook.sample(query="q")
