@@ -177,7 +177,8 @@ def _explained(
             ),
             "worst": [
                 Worst(
-                    interaction_id=item.interaction_id, at=item.occurred_at, score=item.score,
+                    sample_id=item.sample_id, interaction_id=item.interaction_id,
+                    at=item.occurred_at, score=item.score,
                     explanation=item.evaluation.explanation or "",
                 )
                 for item in worst_samples(connection, app=app, metric=metric, since=since)

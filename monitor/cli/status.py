@@ -359,7 +359,7 @@ def print_metric(found: Detail) -> None:
     if found.worst:
         out.print(Text("\nWorst samples", style="bold"))
     for sample in found.worst:
-        name_of = f"{score(sample.score)}  {plain_text(sample.interaction_id, 60)}"
+        name_of = f"{score(sample.score)}  {plain_text(sample.sample_id, 60)}"
         out.print(Text(f"{name_of}  {plain_text(sample.evaluation.explanation or '')}"))
 
 

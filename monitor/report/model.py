@@ -78,7 +78,8 @@ class ReportedChange(ReportValue):
 class Worst(ReportValue):
     """One of the worst samples, with why; ids rather than text."""
 
-    interaction_id: str
+    sample_id: str  #: by which pages and commands find it
+    interaction_id: str = Field(description="The id that the app gave; else the sample's.")
     at: AwareDatetime
     score: float
     explanation: str

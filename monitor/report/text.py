@@ -197,7 +197,7 @@ def _metric(item: MetricReport, report: Report) -> Iterator[RenderableType]:
         yield from (Text(line) for line in insight_lines(item.insight, now))
     for sample in item.worst:
         yield Text(
-            f"{sample.score:.2f}  {plain_text(sample.interaction_id, 60)}"
+            f"{sample.score:.2f}  {plain_text(sample.sample_id, 60)}"
             f"  {plain_text(sample.explanation)}"
         )
 

@@ -79,6 +79,20 @@ def test_metric_of_a_first_day_is_drawn_from_its_first_score(run):
     assert "pass rate, last 5 h " in text
 
 
+@pytest.mark.parametrize(
+    "words", [["status", "support-bot", "groundedness"], ["report"], ["report", "--format", "md"]]
+)
+def test_worst_samples_are_printed_with_the_id_that_commands_take(run, words, tmp_path):
+    text = CliRunner().invoke(app, words).output
+    worst = re.search(r"^(?: *|- )0\.10 +([\w-]{36})\b", text, re.MULTILINE)
+    assert worst, text
+    opened = CliRunner().invoke(app, ["open", worst[1], "--print"])
+    assert opened.output.endswith(f"/sample/{worst[1]}\n")
+    to = ["--to", str(tmp_path / "golden.jsonl")]
+    added = CliRunner().invoke(app, ["golden", "add", worst[1], *to])
+    assert added.exit_code == 0, added.output
+
+
 def test_failure_mode_examples_become_a_test_set(run, tmp_path):
     file = tmp_path / "modes.jsonl"
     assert run("support-bot", "--since", "1h", "--test-set", str(file)).exit_code == 0

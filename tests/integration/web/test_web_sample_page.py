@@ -54,3 +54,9 @@ def test_page_says_which_fields_could_not_be_read(show):
 @pytest.mark.parametrize("noted", [{"contexts": 1}, "contexts", {"other": "x"}, ["contexts"]])
 def test_metadata_of_the_apps_own_is_no_error_of_the_page(show, noted):
     assert "Contexts (1)" in show(contexts=["c"], metadata={"unreadable": noted})
+
+
+def test_page_has_the_samples_id_and_the_apps_own(show):
+    page = show(id="req-3")
+    assert re.search(r"\bid [\w-]{36} the app's id req-3\b", page)
+    assert "the app's id" not in show()

@@ -65,7 +65,9 @@ def facts(app, status):
     )  # fmt: skip
     resolved = incident.model_copy(update={"resolved_at": NOW - timedelta(minutes=30)})
     points = {at_s: point_of(at_s, 1, 2) for at_s in (now, now - 180)}
-    worst = Worst(interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3)
+    worst = Worst(
+        sample_id=HOSTILE, interaction_id=HOSTILE, at=NOW, score=0.1, explanation=HOSTILE * 3
+    )
     return app_of(
         app,
         NOW,

@@ -35,7 +35,11 @@ def facts(app):
         by_metric={
             "groundedness": {
                 "series": rate_points(points, now=NOW, window_s=7200, step_s=60),
-                "worst": [Worst(interaction_id="id", at=NOW, score=0.1, explanation=HOSTILE)],
+                "worst": [
+                    Worst(
+                        sample_id="s", interaction_id="id", at=NOW, score=0.1, explanation=HOSTILE
+                    )
+                ],
             }
         },
     )
