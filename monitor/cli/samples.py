@@ -198,7 +198,7 @@ def print_session(store: Store, app: str, session: str) -> None:
 
 def print_sample(item: FoundSample) -> None:
     """Print one sample: when and how it ended, what was asked and answered."""
-    from monitor.report.words import skip_sentence
+    from monitor.report.words import empty_answer, skip_sentence
 
     line = Text(f"{utc_time(item.occurred_at)}  {plain_text(item.app, 40)}", style="bold")
     for evaluation in item.evaluations:
@@ -213,7 +213,8 @@ def print_sample(item: FoundSample) -> None:
     if not item.evaluations:
         line.append(f"  {item.outcome} {item.reason}", "dim")
     out.print(line, soft_wrap=True)
-    known = [("Q", item.query or ""), ("A", item.output), ("id", item.sample_id)]
+    answer = item.output or empty_answer(item.no_texts)
+    known = [("Q", item.query or ""), ("A", answer), ("id", item.sample_id)]
     more = [f"{name}={value}" for name, value in item.tags.items()]
     more += [f"release={item.release}"] * bool(item.release)
     more += [f"user={item.user_id}"] * bool(item.user_id)

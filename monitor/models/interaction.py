@@ -215,10 +215,14 @@ class Sample(BaseModel, frozen=True, extra="forbid"):
     interaction: Interaction
 
 
+#: The id of an interaction without its texts.
+REMOVED = "removed"
+
+
 def without_texts(sample: Sample, why: str) -> Sample:
     """Return a sample reduced to what is counted: without texts, names and tags."""
     interaction = Interaction(
-        id="removed",
+        id=REMOVED,
         app=sample.interaction.app,
         output="",
         timestamp=sample.interaction.timestamp,

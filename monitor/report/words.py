@@ -456,6 +456,13 @@ def skip_sentence(reason: str, explanation: str | None = None) -> str:
     return " ".join(part for part in (said, explanation) if part)
 
 
+def empty_answer(no_texts: str) -> str:
+    """Return what stands for an answer of no characters; *no_texts* is why there are no texts."""
+    if no_texts == "not_captured":
+        return "(text not captured)"
+    return "(text removed)" if no_texts else "(empty answer)"
+
+
 def why_unscored(found: Evaluation) -> str:
     """Return why an evaluation has no score: the error's message, or the reason and its meaning."""
     if found.error is not None and found.error.message:

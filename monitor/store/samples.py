@@ -20,6 +20,8 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select, unio
 from monitor.models import CustomEvaluation, Evaluation, EvaluationStatus, Sample
 from monitor.models.evaluation import Direction, PassRule
 from monitor.models.insight import ScoredExchange
+from monitor.models.interaction import REMOVED
+from monitor.queue.wire import TEXTS_STAYED
 from monitor.store.columns import epoch_ms, facet, matches, record_of, sample_of, time_of
 from monitor.store.tables import audit, evaluations, labels, samples
 
@@ -227,6 +229,17 @@ def read_sample(connection: Connection, sample_id: str) -> StoredSample | None:
             for found in connection.execute(query)
         ],
     )
+
+
+def why_no_texts(interaction_id: str, metadata: Mapping[str, object]) -> str:
+    """
+    Return why a stored interaction has no texts, '' where the app sent what there is.
+
+    ``not_captured``: they stayed in the app. Else what removed them, such as ``forgotten``.
+    """
+    if metadata.get("capture") == TEXTS_STAYED["capture"]:
+        return "not_captured"
+    return str(metadata.get("removed", "")) if interaction_id == REMOVED else ""
 
 
 class Unscored(NamedTuple):

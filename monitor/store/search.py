@@ -33,6 +33,7 @@ from monitor.store.sample_index import (
     token_of,
     words_of,
 )
+from monitor.store.samples import why_no_texts
 from monitor.store.tables import evaluations, labels, samples
 
 _NEAR, _FAR, _FEW, _FEWEST = 3_000, 60_000, 2_500, 300
@@ -84,6 +85,10 @@ class FoundSample(BaseModel):
     session_id: str | None
     trace_id: str | None
     tags: dict[str, str]
+    tool_calls: int = Field(description="How many tools were called on the way to the answer.")
+    no_texts: str = Field(
+        description="Why it has no texts: not_captured, forgotten or another; empty if it has."
+    )
     outcome: str
     reason: str
     evaluations: tuple[FoundEvaluation, ...]
@@ -469,6 +474,8 @@ def _read(connection: Connection, positions: Sequence[int]) -> list[FoundSample]
             **{name: getattr(row, name) for name in ("sample_id", "app", "outcome", "reason")},
             occurred_at=time_of(row.occurred_at_ms),
             tags=it.get("tags") or {},
+            tool_calls=len(it.get("tool_calls") or ()),
+            no_texts=why_no_texts(it.get("id", ""), it.get("metadata") or {}),
             evaluations=tuple(map(FoundEvaluation.model_validate, ended.get(row.position, ()))),
             labels=said.get(row.sample_id, {}),
         )

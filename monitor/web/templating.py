@@ -17,6 +17,7 @@ from alerts.state import Timers
 from monitor import format as formats
 from monitor.format import duration, percent, plain_text, public_functions, utc_second
 from monitor.hook.capture import DETAILS, UNREADABLE
+from monitor.hook.encoding import as_text
 from monitor.models import Interaction, Status, Verdict
 from monitor.report import words
 from monitor.report.build import recent_counts
@@ -27,6 +28,7 @@ from monitor.report.render import (
     metric_sentences,
     template_engine,
 )
+from monitor.store.samples import why_no_texts
 from monitor.web import charts, time_range
 from monitor.web.time_range import SeriesPoint, ShadedSpan, TimeSeries, spans_of
 
@@ -156,6 +158,7 @@ def environment() -> Environment:
         recent_counts=recent_counts, error_rate=error_rate, input_lines=input_lines,
         insight_lines=insight_lines, metric_sentences=metric_sentences,
         ICONS=words.ICONS, WORDS=words.WORDS, BLAMED=words.BLAMED, DETAILS=DETAILS,
+        as_text=as_text, why_no_texts=why_no_texts,
     )  # fmt: skip
     return engine
 

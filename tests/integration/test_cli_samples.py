@@ -47,6 +47,15 @@ def test_samples_are_listed_with_question_and_result(run):
     assert "question 1" not in text
 
 
+def test_empty_answer_is_called_empty(run, sqlite_url):
+    store, rules = Store(sqlite_url), ScoringRules(pass_score=0.7, bucket_s=60)
+    sample = make_sample(make_interaction(output="", user_id="silent"))
+    with store.write() as connection:
+        record(connection, [result_of(sample, (), rules, now=NOW)], now=NOW, bucket_s=60)
+    store.close()
+    assert "A  (empty answer)" in run("--user", "silent").stdout
+
+
 def test_session_is_listed_with_its_worst_turn_and_whether_it_is_resolved(run):
     said = run("--session", "s1").stdout
     [worst] = json.loads(run("--user", "u0", "--json").stdout)["items"]
