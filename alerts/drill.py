@@ -57,8 +57,8 @@ def begin_drill(store: Store, app: str, now: datetime) -> Snapshot:
 def act(snapshot: Snapshot, now: datetime) -> Iterator[Snapshot]:
     """Yield the events of a drill."""
     for sequence, (event, level) in enumerate(_STORY, start=1):
-        yield snapshot.model_copy(
-            update={"event": event, "sequence": sequence, "level": level, "at": now}
+        yield _after(snapshot, event).model_copy(
+            update={"sequence": sequence, "level": level, "at": now}
         )
 
 
@@ -93,13 +93,17 @@ def enqueue(
 
 def rendered(form: MessageForm, event: AlertEvent, now: datetime) -> str:
     """Return the message about an incident that never was."""
-    snapshot = sample_snapshot(now)
+    snapshot = _after(sample_snapshot(now), event)
+    return written(form, render(snapshot, {event}, recipient="oncall@example.org"))
+
+
+def _after(snapshot: Snapshot, event: AlertEvent) -> Snapshot:
+    """Return the evidence with which *event* comes: what is over has a good rate."""
+    verdict = snapshot.verdict
     if event in {AlertEvent.RESOLVED, AlertEvent.SETTLED}:
         well = {"status": Status.HEALTHY, "pass_rate": 0.93, "low": 0.88, "high": 0.97}
-        verdict = snapshot.verdict.model_copy(update=well)
-        snapshot = snapshot.model_copy(update={"verdict": verdict})
-    snapshot = snapshot.model_copy(update={"event": event})
-    return written(form, render(snapshot, {event}, recipient="oncall@example.org"))
+        verdict = verdict.model_copy(update=well)
+    return snapshot.model_copy(update={"event": event, "verdict": verdict})
 
 
 def written(form: MessageForm, message: Message) -> str:

@@ -37,7 +37,7 @@ def sheets_of(report: Report) -> list[Sheet]:
     Return a report as sheets, one row a window, step, incident or change.
 
     ``windows`` has a row for each app, metric and window; rates are in [0, 1], times
-    RFC 3339 in UTC.
+    RFC 3339 in UTC. Drills are left out.
     """
     metrics = [(inert(app.app), item) for app in report.apps for item in app.metrics]
     windows = [
@@ -65,6 +65,7 @@ def sheets_of(report: Report) -> list[Sheet]:
         )
         for app in report.apps
         for found in app.incidents
+        if not found.is_drill
     ]  # fmt: skip
     changes = [
         (

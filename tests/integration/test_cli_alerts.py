@@ -351,6 +351,9 @@ def test_drill_sends_every_step_marked_as_a_test(world):
     texts = [message["text"] for message in world.slack.messages]
     assert len(texts) == 3
     assert all("TEST" in text and "shop" in text for text in texts)
+    assert ["62.0 %" in text for text in texts] == [True, True, False]
+    assert "healthy again" in texts[2]
+    assert "93.0 %" in texts[2]
     with world.store.read() as connection:
         assert queries.open_incidents(connection) == []
 
