@@ -43,12 +43,13 @@ class TimeRange:
     to_s: int
     span: str = ""
     is_fixed: bool = False
+    wrong: str = ""  #: why it is not the one that was asked for
 
     @classmethod
-    def last(cls, length_s: int, now: datetime, span: str = "") -> TimeRange:
+    def last(cls, length_s: int, now: datetime, span: str = "", wrong: str = "") -> TimeRange:
         """Return the last *length_s* seconds."""
         now_s = int(now.timestamp())
-        return cls(from_s=now_s - length_s, to_s=now_s, span=span)
+        return cls(from_s=now_s - length_s, to_s=now_s, span=span, wrong=wrong)
 
     @property
     def length_s(self) -> int:
@@ -112,29 +113,39 @@ def read_time_range(
     """
     Return the time range in the query of an address; if unreadable, the last *usual_s* seconds.
 
+    A range that cannot be shown as it was asked for says so in ``wrong``.
+
     The query has a ``span``, one of :data:`SPANS`; or ``from`` and ``to``, ISO 8601, in UTC unless
     they say otherwise, or ``to`` left out for *now*, after which nothing ends. *first_s* is when
     the first score ever came, in epoch seconds: a span does not reach further back, so that the
     chart of a first day is not empty.
     """
     now_s = int(now.timestamp())
-    first, last = _moment(query.get("from", "")), _moment(query.get("to", ""))
+    texts = query.get("from", ""), query.get("to", "")
+    first, last = map(_moment, texts)
+    unread = [text for text, at in zip(texts, (first, last), strict=True) if text and at is None]
+    wrong = f"Invalid time {unread[0]!r}: expected 2026-11-21 22:00" if unread else ""
     if first is not None:
         from_s, to_s = int(first.timestamp()), now_s if last is None else int(last.timestamp())
+        if to_s <= from_s:
+            wrong = wrong or "Invalid time range: expected an end after its start"
         # What reaches beyond now is moved back, as long as it is.
         beyond_s = max(0, to_s - now_s)
         from_s, to_s = max(from_s, to_s - _LONGEST_S) - beyond_s, to_s - beyond_s
         if to_s - from_s >= _LEAST_STEPS * bucket_s:
-            return TimeRange(from_s=from_s, to_s=to_s, is_fixed=True)
+            return TimeRange(from_s=from_s, to_s=to_s, is_fixed=True, wrong=wrong)
         middle_s = min(now_s, (from_s + to_s) // 2 + _LEAST_STEPS * bucket_s // 2)
         return TimeRange(
-            from_s=middle_s - _LEAST_STEPS * bucket_s, to_s=middle_s, is_fixed=from_s < to_s
+            from_s=middle_s - _LEAST_STEPS * bucket_s,
+            to_s=middle_s,
+            is_fixed=from_s < to_s,
+            wrong=wrong,
         )
     span = query.get("span", "")
     length_s = SPANS.get(span, usual_s)
     if first_s is not None:
         length_s = min(length_s, max(_FIRST_STEPS * bucket_s, now_s - first_s + bucket_s))
-    return TimeRange.last(length_s, now, span if span in SPANS else "")
+    return TimeRange.last(length_s, now, span if span in SPANS else "", wrong)
 
 
 def _moment(text: str) -> datetime | None:

@@ -237,6 +237,15 @@ def test_invalid_address_shows_the_default_time_range(get):
         assert get(f"{BROKEN}?{query}").status_code == 200, query
 
 
+def test_end_before_the_start_is_said_beside_the_form(get):
+    said = (
+        "Invalid time range: expected an end after its start; the chart shows another time range."
+    )
+    assert said in get(f"{BROKEN}?from=2026-01-01T08:30&to=2026-01-01T08:10").text
+    assert said not in get(f"{BROKEN}?from=2026-01-01T08:10&to=2026-01-01T08:30").text
+    assert "Invalid time &#39;&lt;x&gt;&#39;" in get(f"{BROKEN}?from=<x>").text
+
+
 def test_empty_page_shows_the_lines_to_add_and_how_to_check_them(client_with, sqlite_url):
     store = Store(sqlite_url)
     migrate(store)

@@ -41,6 +41,33 @@ def test_any_two_times_give_a_range_of_at_least_eight_buckets(first, last):
     assert found.from_s + 8 * 60 <= found.to_s <= NOW_S
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            {"from_": "2026-05-04T08:30", "to": "2026-05-04T08:10"},
+            "expected an end after its start",
+        ),
+        (
+            {"from_": "2026-05-04T08:30", "to": "2026-05-04T08:30"},
+            "expected an end after its start",
+        ),
+        ({"from_": "2026-05-05T08:30"}, "expected an end after its start"),
+        ({"from_": "8:30"}, "Invalid time '8:30': expected 2026-11-21 22:00"),
+        ({"from_": "2026-05-04T08:30", "to": "soon"}, "Invalid time 'soon'"),
+        ({"from_": "2026-05-04T08:10", "to": "2026-05-04T08:30"}, ""),
+        ({"from_": "2026-05-04T08:10", "to": "2026-05-04T08:11"}, ""),
+        ({"from_": "2026-05-04T08:10", "to": ""}, ""),
+        ({"span": "1h"}, ""),
+        ({}, ""),
+    ],
+)
+def test_range_that_cannot_be_shown_says_why(query, said):
+    wrong = read(**query).wrong
+    assert said in wrong
+    assert bool(said) == bool(wrong)
+
+
 @pytest.mark.parametrize("span", SPANS)
 def test_span_ends_now(span):
     found = read(span=span)
