@@ -330,7 +330,10 @@ def add(
                 continue
             stored = read_sample(connection, sample_id)
             if stored is None:
-                raise RecordError(f"there is no sample {plain_text(sample_id, 64)}, or no longer")
+                raise RecordError(
+                    f"there is no sample {plain_text(sample_id, 64)}, or no longer;"
+                    " `groundwatch samples` lists ids"
+                )
             said = labels_of(connection, sample_id)
             cases.add_test(
                 golden_case(stored, said, answer=answer, tags=tag or (), critical=critical)

@@ -391,7 +391,7 @@ def open_page(
         else:
             raise SettingsError(
                 f"no app, incident or sample is named {plain_text(what, 64)!r};"
-                f" apps: {console.app_names(apps)}"
+                f" apps: {console.app_names(apps)}; `groundwatch samples` lists the ids of samples"
             )
     base = str(settings.report_url or "")
     if not base:
