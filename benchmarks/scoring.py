@@ -115,8 +115,8 @@ def print_kinds_of_requests() -> None:
     found: list[tuple[str, str]] = []
     for third in range(3):
         unseen = [m for m in written if m["set"] % 3 == third]
-        weights = training.fit_requests([m for m in written if m["set"] % 3 != third] + asked)
-        found += [(m["kind"], likely_kind(m["query"], weights)) for m in unseen]
+        model = training.fit_words([m for m in written if m["set"] % 3 != third] + asked, KINDS)
+        found += [(m["kind"], likely_kind(m["query"], model)) for m in unseen]
     print("\nRequests, sets not seen\n")
     print_head("kind", "n", "read as it", "read as a question")
     for kind in ("question", *KINDS):

@@ -44,7 +44,9 @@ from monitor.scoring.local.relevance import (
     Meaning,
     relevance_features,
 )
-from monitor.scoring.local.requests import KINDS, REQUESTS, STEPS, request_features
+from monitor.scoring.local.requests import KINDS, REQUESTS
+from monitor.scoring.sentences import CHAT, CHAT_MODEL, split_sentences
+from monitor.scoring.word_model import STEPS, WordModel, shipped_model, text_features, tokens_of
 from monitor.stats.summary import ridge_logistic
 
 HERE = Path(__file__).parent
@@ -84,7 +86,11 @@ EXPECTED |= {f"sum_{name}": weight for name, weight in EXPECTED.items()}
 #: made of words that only questions have: what people type into a search field.
 MESSAGES = HERE / "requests.jsonl"
 KEYWORDS = 19
-FEWEST, SMALLEST, REQUEST_RIDGE = 4, 3, 0.02
+#: In so many texts a word must be; the least weight that is written; drawn towards 0 by so much.
+FEWEST, SMALLEST, WORD_RIDGE = 4, 3, 0.02
+FEWEST_OF_SENTENCES, SENTENCE_RIDGE = 2, 0.05  # they are fewer, and short
+#: Sentences of answers that were written for this project: replies to small talk state nothing.
+SENTENCES, STATES_NOTHING = HERE / "sentences.jsonl", frozenset({"reply", CHAT})
 
 Array = NDArray[np.float64]
 Lines = dict[str, tuple[float, float]]
@@ -374,18 +380,36 @@ def read_messages() -> list[Row]:
     return messages + [{"query": query, "kind": "question", "set": 0} for query in asked]
 
 
-def fit_requests(messages: Sequence[Row]) -> dict[str, list[int]]:
-    """
-    Fit the model of what a request is: multinomial logistic regression, a question having odds 1.
+def read_sentences() -> list[Row]:
+    """Read sentences with their kind; without figures, of which all state something."""
+    written = [json.loads(line) for line in SENTENCES.read_text("utf-8").splitlines()]
+    texts = [(each["text"], CHAT if each["kind"] in STATES_NOTHING else "") for each in written]
+    for path in FOLLOW_UPS[:1]:
+        for about in map(json.loads, path.read_text("utf-8").splitlines()):
+            said = [about[name] for name in sorted(ANSWERS.keys() & about.keys())]
+            stated = (*said, *about["contexts"], *about["turns"][1::2])
+            texts += [(text, "") for text in stated if not text.lstrip().startswith("{")]
+    found = {s: kind for text, kind in texts for s in split_sentences(text)}
+    plain = {s: kind for s, kind in found.items() if not any(map(str.isdigit, s))}
+    return [{"query": sentence, "kind": kind} for sentence, kind in plain.items()]
 
-    The sum of the weights of its features is divided by the root of their number. They are in
-    hundredths, of each feature for each of ``KINDS``; those that hardly weigh are left out.
+
+def fit_words(
+    messages: Sequence[Row],
+    kinds: Sequence[str],
+    fewest: int = FEWEST,
+    ridge: float = WORD_RIDGE,
+) -> WordModel:
     """
-    found = [request_features(each["query"]) for each in messages]
+    Fit a model of words to texts, of which those of no kind have odds of 1.
+
+    Words in few texts, and those that hardly weigh, are left out.
+    """
+    found = [text_features(tokens_of(each["query"])) for each in messages]
     counts = Counter(name for features in found for name in features)
     # "Moin!" is a message of its own
     alone = {name for features in found if "#length 1" in features for name in features}
-    names = sorted(n for n, times in counts.items() if times >= FEWEST or n in alone)
+    names = sorted(n for n, times in counts.items() if times >= fewest or n in alone)
     place = {name: at for at, name in enumerate(names)}
     cells = [
         (row, place[name], 1 / math.sqrt(len(features)))
@@ -394,26 +418,30 @@ def fit_requests(messages: Sequence[Row]) -> dict[str, list[int]]:
     ]
     rows, columns, values = map(np.array, zip(*cells, strict=True))
     design = csr_array((values, (rows, columns)), shape=(len(found), len(names)))
-    kinds = ("question", *KINDS)
-    chosen = np.eye(len(kinds))[[kinds.index(each["kind"]) for each in messages]]
+    places = {kind: at for at, kind in enumerate(kinds, start=1)}
+    chosen = np.eye(len(kinds) + 1)[[places.get(each["kind"], 0) for each in messages]]
 
     def cost(flat: Array) -> tuple[float, Array]:
-        weights = flat.reshape(len(names), len(kinds))
+        weights = flat.reshape(len(names), -1)
         odds = design @ weights
         logs = odds - np.logaddexp.reduce(odds, axis=1, keepdims=True)
-        slope = design.T @ (np.exp(logs) - chosen) + REQUEST_RIDGE * weights
-        return float(-(logs * chosen).sum() + REQUEST_RIDGE * (flat @ flat) / 2), slope.ravel()
+        slope = design.T @ (np.exp(logs) - chosen) + ridge * weights
+        return float(-(logs * chosen).sum() + ridge * (flat @ flat) / 2), slope.ravel()
 
-    start = np.zeros(len(names) * len(kinds))
+    start = np.zeros(len(names) * (len(kinds) + 1))
     fitted = minimize(
         cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000}
-    ).x.reshape(len(names), len(kinds))
+    ).x.reshape(len(names), -1)
     hundredths = ((fitted[:, 1:] - fitted[:, :1]) * STEPS).round().astype(int).tolist()
-    return {
-        name: weights
-        for name, weights in zip(names, hundredths, strict=True)
-        if max(map(abs, weights)) >= SMALLEST
-    }
+    every = zip(names, hundredths, strict=True)
+    return WordModel({n: weights for n, weights in every if max(map(abs, weights)) >= SMALLEST})
+
+
+def write_words(model: WordModel, kinds: Sequence[str], path: Path) -> None:
+    """Write a model of words as JSON, a feature a line."""
+    lines = [f"{json.dumps(name)}: {weights}" for name, weights in model.weights.items()]
+    text = '{"kinds": ' + json.dumps([*kinds]) + ', "weights": {\n' + ",\n".join(lines) + "\n}}\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def relevance_values(
@@ -447,10 +475,12 @@ def relevance_models(rows: Sequence[Row], meaning: Meaning | None = None) -> dic
 @script
 def main(folder: Path, *, output: Path = OUTPUT, embedding: str | None = None) -> None:
     """Fit everything on all records that may be used, and write the coefficients."""
-    weights = fit_requests(read_messages())
-    lines = [f"{json.dumps(name)}: {each}" for name, each in weights.items()]
-    written = '{"kinds": ' + json.dumps(KINDS) + ', "weights": {\n' + ",\n".join(lines) + "\n}}\n"
-    output.with_name(REQUESTS).write_text(written, encoding="utf-8")
+    # first what everything else is read with
+    chat = fit_words(read_sentences(), (CHAT,), FEWEST_OF_SENTENCES, SENTENCE_RIDGE)
+    write_words(chat, (CHAT,), output.parent.with_name(CHAT_MODEL))
+    shipped_model.cache_clear()
+    write_words(fit_words(read_messages(), KINDS), KINDS, output.with_name(REQUESTS))
+    shipped_model.cache_clear()
     rows = read_rows(folder, GROUNDEDNESS)
     rows = [row for row in rows if row["source"] not in NOT_FOR_TRAINING]
     model = fit_groundedness(Measured.of(with_foreign(rows)))

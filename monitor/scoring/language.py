@@ -97,6 +97,7 @@ _MONEY = re.compile(
     r"([$€£¥])\s?((?:\d[\d.,]*(?<=\d)(?:\s?(?:thousand|million|billion|trillion|bn|m|k)\b)?)?)",
     re.IGNORECASE,
 )
+_LEADING_POINT = re.compile(r"\.(?<![\w.].)(?=\d)")  # ".25"
 _CURRENCIES = {"$": " dollar ", "€": " euro ", "£": " pound ", "¥": " yen "}
 _DECIMAL_COMMA = re.compile(r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d{1,2}")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
@@ -223,6 +224,7 @@ def words_of(texts: Sequence[str], language: str = ENGLISH) -> list[tuple[Word, 
         )
     if any(map(text.__contains__, _MAY_BE_HALF)):
         text = _AND_A_HALF.sub(_with_half, text)
+    text = _LEADING_POINT.sub("0.", text)
     if _MAY_BE_SPACED.search(text):
         text = _SPACED_THOUSANDS.sub(lambda match: match[0].replace(" ", ""), text)
     if "$" in text or not text.isascii():

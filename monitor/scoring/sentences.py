@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from monitor.scoring.language import (
-    COMMON_WORDS,
     canonical,
     denies,
     has_words,
@@ -21,6 +20,7 @@ from monitor.scoring.language import (
     language,
     words,
 )
+from monitor.scoring.word_model import WordModel, shipped_model, tokens_of
 
 _HINTS = language()["hints"]
 _ABBREVIATIONS = frozenset(language()["lists"]["abbreviations"].split())
@@ -102,20 +102,12 @@ def split_statements(sentence: str) -> tuple[str, ...]:
     return (sentence,) if whole or not _HAS_VERB.search(parts[0]) else tuple(parts)
 
 
-_SMALL_TALK = re.compile(
-    r"[¡¿\s*\ufe0f\u2600-\u27bf\U0001f300-\U0001faff]*"  # emoji as well
-    r"(?:{})(?!\w)".format("|".join(language()["courtesies"].values())),
-    re.IGNORECASE,
-)
 _LABEL = re.compile(r"(?:step|part|option|section|schritt|étape|paso) \d{1,3}\W*", re.IGNORECASE)
-_ASIDE = re.compile(r"\W*(?:{})".format("|".join(language()["asides"].values())), re.IGNORECASE)
-_OF_ASIDES = re.compile(
-    r"(?:[a-z]{{1,2}}')?(?:{})".format("|".join(language()["aside_words"].values())), re.IGNORECASE
-)
-_OFFERED_TEXT = re.compile(language()["linking"]["offered_text"], re.IGNORECASE)
-_COMMON = frozenset[str]().union(*COMMON_WORDS.values())
-_LONGEST_ASIDE = 30  # words
-_AFTER_COMMA = re.compile(r"[,;:!–]\s+(.*)", re.DOTALL)
+CHAT = "chat"  #: a sentence that states nothing, such as a greeting or an offer of more
+CHAT_MODEL = "sentences.v1.json"
+CHAT_FROM = 5.0  #: odds
+_LEAST_KNOWN = 0.6  # share of words that a sentence had
+_LONGEST_CHAT = 16  # words; a longer sentence says something besides
 #: "## Refunds", and a line that is bold from end to end and ends like no sentence.
 _HEADING = re.compile(r"\s*#{1,6}\s+(\S.*)|\s*\*\*([^*]{1,80}[^*.!?])\*\*\s*")
 _STATES = re.compile(r"\d|[.!?;,:]\s*$")
@@ -142,7 +134,6 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 #: Sentences of an output that are judged; more than any reader would read one by one.
 MOST_SENTENCES = 200
 _CHARS_READ, _LONGEST_TERSE = 2_000, 40  # of any sentence; of one that declines in a word or two
-_LONGEST_SMALL_TALK = 14  # words; a longer sentence says something besides
 
 
 def headings_and_code(text: str) -> frozenset[str]:
@@ -208,6 +199,11 @@ def _is_above_list(line: str, below: Sequence[str]) -> bool:
 
 def is_checkable(sentence: str, within: str = "") -> bool:
     """Return whether *sentence* states something that a passage could support, *within* a text."""
+    return may_state(sentence, within) and not is_chat(sentence)
+
+
+def may_state(sentence: str, within: str = "") -> bool:
+    """Return whether *sentence* states something, or is chat that only sounds like it."""
     if sentence.endswith(("?", "？", ":")) or _LABEL.fullmatch(sentence):
         return False
     said = without_mentions(sentence[:_CHARS_READ])
@@ -215,27 +211,27 @@ def is_checkable(sentence: str, within: str = "") -> bool:
     states = any(word.content for word in tokens) and not said.endswith(":")
     if not states or is_refusal(sentence, within):
         return False
-    if len(tokens) > _LONGEST_ASIDE or any(w.number and not is_ordinal(w) for w in tokens):
-        return True
-    if sentence[-1] == "," and len(tokens) <= _LONGEST_SIGNATURE and within.startswith(sentence):
-        return False  # "Dear Ms Lind,"
-    if _ASIDE.match(said):
-        told = [w.surface for w in tokens if w.content and w.surface.lower() not in _COMMON]
-        # "a letter to the landlord", "feel free"
-        own = any(map(_OFFERED_TEXT.match, told)) or "feel" in map(str.lower, told)
-        if sum(not _OF_ASIDES.match(each) for each in told) <= own:
-            return False
-    return len(tokens) > _LONGEST_SMALL_TALK or not _only_talks(said)
+    is_address = sentence[-1] == "," and len(tokens) <= _LONGEST_SIGNATURE  # "Dear Ms Lind,"
+    return not (is_address and within.startswith(sentence))
 
 
-def _only_talks(said: str) -> bool:
-    """Return whether a sentence begins as small talk does, and states nothing behind a comma."""
-    if (opening := _SMALL_TALK.match(said)) is None:
+def chat_model() -> tuple[WordModel, str]:
+    """Return the model of sentences that state nothing, and a hash of it."""
+    return shipped_model("monitor.scoring", CHAT_MODEL, (CHAT,))
+
+
+def is_chat(sentence: str) -> bool:
+    """
+    Return whether *sentence* only greets, thanks, offers more or speaks of the answer itself.
+
+    A model of its words says so; what has a figure, or many words, states something.
+    """
+    sentence = without_mentions(sentence[:_CHARS_READ])
+    said = words(sentence)
+    if len(said) > _LONGEST_CHAT or any(w.number and not is_ordinal(w) for w in said):
         return False
-    behind = _AFTER_COMMA.match(said, opening.end())
-    if behind is None or _only_talks(behind[1]):
-        return True
-    return sum(word.content for word in words(behind[1])) < _LEAST_STATED
+    model, tokens = chat_model()[0], tokens_of(sentence)
+    return sum(model.odds(tokens)) >= CHAT_FROM and model.knows(tokens, _LEAST_KNOWN)
 
 
 _REFUSALS = {name: "|".join(patterns) for name, patterns in language()["refusals"].items()}
@@ -285,7 +281,7 @@ def is_refusal(sentence: str, within: str = "") -> bool:
     if (behind := _FIGURE_BEHIND.search(sentence)) and not _REFUSAL.search(behind[0]):
         return False  # "It is not mentioned, refunds take 90 days."
     parts = [part for part in _BUT.split(sentence) if has_words(part)]
-    return all(_REFUSAL.search(part) or _SMALL_TALK.match(part.strip()) for part in parts)
+    return all(_REFUSAL.search(part) or is_chat(part) for part in parts)
 
 
 #: What apps call the texts that they hand to a model; these are also numbered.

@@ -26,7 +26,7 @@ from monitor.scoring.language import (
     stem_of,
     words,
 )
-from monitor.scoring.local.passages import Aligned
+from monitor.scoring.local.passages import Aligned, roundings
 from monitor.scoring.local.requests import pattern
 
 _NOUNS_HAVE_CAPITALS = "German"  # so that they cannot be told from names
@@ -214,7 +214,8 @@ def _numbers_differ(tokens: Sequence[Word], n: int, found: Sequence[Word], m: in
     except ValueError:
         return False
     is_time = ":" in tokens[n].stem
-    return one != two and (units[0] == units[1] or is_time)
+    is_same = one == two or tokens[n].stem in roundings(found[m].stem)
+    return not is_same and (units[0] == units[1] or is_time)
 
 
 # --- a denial, and two words that change places ---

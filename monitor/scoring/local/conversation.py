@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import Any
 
 from monitor.models.interaction import Turn
 from monitor.scoring.language import denies, language, light, listed, words
@@ -35,6 +36,7 @@ FOLLOW_UP_FEATURES = (
     "asked_nowhere",  # whether the passages have nothing of what the question names
     "other_item",  # whether the answer is from a sentence without the item the question points at
     "copied_elsewhere",  # of a claim, in a sentence with less of the question than the best one
+    "other_passage",  # how much less of the conversation its passage has than one that is like it
     "new_words",  # log of the words that the answer has from passages and no turn had before
     "new_there",  # of these, in the sentence with most of the question and the turns before
     "old_numbers",  # of the answer's numbers, in earlier answers
@@ -45,13 +47,15 @@ _AGAINST = {
     "asked_nowhere": "The passages have nothing of what is asked.",
     "other_item": "It is about another item than the one that is asked about.",
     "copied_elsewhere": "It is from another sentence than the one about what is asked.",
+    "other_passage": "It is from another passage than the one that the conversation is about.",
     "old_numbers": "It has the numbers of an earlier answer, and little that is new.",
 }
 #: Probabilities between which relevance is skipped.
 FAILS, PASSES = 0.18, 0.55
 _TURNS_BACK, _MOST_CHARS, _MOST_CLAIMS = 6, 4_000, 20  # of a turn, an answer: bounds on time
 _ADDS = 0.3  # share that a second sentence must add, to count
-_BEFORE = 0.5  # weight of a word of the turns before; one of the question weighs 1
+# Weight of a word of the turns before, for a sentence and for a passage; one of the question has 1.
+_BEFORE, _SPOKEN = 0.5, 0.25
 _FINE = 1_000  # steps of what a word tells, so that equal sums are equal
 _LINE = re.compile(r"^[^\S\n]*(?:[-*•–]|\(?\d{1,2}[.)])[^\S\n]+(\S.*)$", re.MULTILINE)
 
@@ -68,7 +72,7 @@ def follow(
     """
     turns = _latest(history)
     refuses = not reading.claims and any(each.refuses for each in reading.sentences)
-    is_question = leans(query) or "?" in query
+    is_question = asks(query) or leans(query)
     if not (turns and is_question) or refuses or asks_again(query):
         return None
     values = follow_up_features(query, turns, output, reading)
@@ -81,7 +85,7 @@ def follow(
         for name, value, (weight, *_) in zip(FOLLOW_UP_FEATURES, values, model.terms, strict=True)
     }
     if score >= PASSES:
-        return Settled(score, "It takes up what the conversation is about.")
+        return Settled(score, "It comes from the sentences that the conversation is about.")
     worst = min(_AGAINST, key=parts.__getitem__)
     compares = not listed("asking").isdisjoint(word.stem for word in words(query))
     may_repeat = compares or pattern("likewise").search(output)  # "Also from 9 to 7."
@@ -107,6 +111,7 @@ def follow_up_features(
         for role in ("user", "assistant")
     )
     before, answered = Keys().union(*by_user), Keys().union(*answers)
+    spoken = before | answered
     held, of_item = _held(passages, own), _held(passages, item)
     there, best = max(held[number] for number in sources), max(held.values(), default=0)
     copied = max(claim.aligned.shares[1] for claim in reading.claims[:_MOST_CLAIMS])
@@ -114,7 +119,7 @@ def follow_up_features(
         held[number] += round(_BEFORE * part)
     most = max(held.values(), default=0)
     nearest = Keys().union(*(passages.stems[n] for n, part in held.items() if part == most))
-    new = {stem for stem in said - own - before - answered if passages.holders(stem)}
+    new = {stem for stem in said - own - spoken if passages.holders(stem)}
     numbers, told = (
         {word.stem for text in texts for word in words(text, passages.language) if word.number}
         for texts in ([output], [t.content[:_MOST_CHARS] for t in turns if t.role == "assistant"])
@@ -124,11 +129,39 @@ def follow_up_features(
         float(not best),
         float(bool(of_item) and of_item.keys().isdisjoint(sources)),
         (1.0 - there / best) * copied if best else 0.0,
+        # "And the Mini?" is about another item than before, wherever that is
+        0.0 if leans(query) and not best else _is_other_passage(passages, own, spoken, sources),
         math.log1p(len(new)),
         len(new & nearest) / max(len(new), 1),
         len(numbers & told) / max(len(numbers), 1),
         len(said & last) / max(len(last), 1),
     ]
+
+
+def _is_other_passage(passages: Passages, asked: Keys, spoken: Keys, sources: set[int]) -> float:
+    """
+    Return how far an answer is from another passage than the conversation is about, in [0, 1].
+
+    It is how much less the passage of the *sources* has of what was *asked* and *spoken* of than
+    the one that has most, times the share of words that both have: only an item of the same kind
+    is mistaken for another.
+    """
+    places, stems_of = [number for number, _ in passages.sentences], defaultdict[Any, set[str]](set)
+    for place, stems in zip(places, passages.stems, strict=True):
+        stems_of[place] |= stems
+    held = Counter[int | None]()
+    for stem in asked | spoken:
+        tells = round(_FINE * passages.tells(stem) * (1.0 if stem in asked else _SPOKEN))
+        held.update(dict.fromkeys({places[n] for n in passages.holders(stem)}, tells))
+    most, own = (
+        max(map(held.__getitem__, each)) for each in (places, [places[n] for n in sources])
+    )
+    if not most:
+        return 0.0
+    best = [stems_of[place] for place in stems_of if held[place] == most]
+    taken = [stems_of[place] for place in {places[n] for n in sources} if held[place] == own]
+    alike = max(len(a & b) / (min(len(a), len(b)) or 1) for a, b in product(best, taken))
+    return (1.0 - own / most) * alike
 
 
 def is_from_user(reading: Reading, history: Sequence[Turn]) -> bool:

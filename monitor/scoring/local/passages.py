@@ -13,6 +13,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property, lru_cache
 from itertools import chain, compress, pairwise
 from typing import Any
@@ -26,6 +27,7 @@ _MOST_HOLDERS = 100  # bounds the time: a word in more sentences tells hardly an
 _MOST_SENTENCES = 20_000  # far beyond what a model is given; a bound on time, not on quality
 _LONGEST_KEPT = 8_000  # characters of a passage that is read once for several interactions
 _LONGEST_JOINED = 40  # letters of a word that may join two: a bound on time
+_DECIMALS = re.compile(r"\d{3,12}\.(\d{1,6})")
 _MOST_CHARS, _MOST_WORDS = 5_000, 400  # of a claim; hardly a sentence has more
 
 
@@ -135,10 +137,24 @@ class Passages:
         return frozenset([stem[:PREFIX] for stem in self.index])
 
     @cached_property
+    def rounded(self) -> frozenset[str]:
+        """All figures that the decimals of its figures may be rounded to."""
+        return frozenset[str]().union(*map(roundings, self.index))
+
+    @cached_property
     def squeezed(self) -> str:
         """All letters without spaces: a word that is there in two parts is in it."""
         whole = "".join([text for _, text in self.sentences])
         return whole.replace(" ", "").replace("-", "").lower()
+
+
+def roundings(stem: str) -> set[str]:
+    """Return what a figure of three digits or more with decimals may be rounded to."""
+    if not (parts := _DECIMALS.fullmatch(stem)):
+        return set()  # a version, a date or a small amount: 3.12 is not 3.1
+    steps = (Decimal(1).scaleb(-n) for n in range(len(parts[1])))
+    shorter = [str(Decimal(stem).quantize(step, ROUND_HALF_UP)) for step in steps]
+    return {each.rstrip("0").rstrip(".") if "." in each else each for each in shorter}
 
 
 ReadPassage = tuple[bool, tuple[tuple[str, tuple[Word, ...], frozenset[str]], ...]]
@@ -274,7 +290,8 @@ class Aligned:
         numbers, names = (
             [*compress(range(len(stems)), flags)][:_MOST_COMPARED] for flags in (is_number, is_name)
         )
-        made_up = [not known[n] and stems[n] not in query for n in numbers]
+        new = [stems[n] for n in numbers if not known[n] and stems[n] not in query]
+        made_up = not self.passages.rounded.issuperset(new) if new else False
         absent = [not known[n] for n in names if n]
         held = sum([weight for each, weight in self.weights.items() if each in index])
         return [
@@ -282,7 +299,7 @@ class Aligned:
             two,
             math.log1p(novel),
             runs,
-            any(made_up) * two * two,
+            made_up * two * two,
             sum(absent) / max(len(absent), 1),
         ]
 

@@ -31,15 +31,17 @@ from monitor.scoring.local.records import (
     compare,
     read_attributes,
 )
-from monitor.scoring.local.requests import MOST_REQUEST_CHARS, handed_over, kind_of
+from monitor.scoring.local.requests import handed_over, kind_of
 from monitor.scoring.sentences import (
     MOST_SENTENCES,
     headings_and_code,
-    is_checkable,
+    is_chat,
     is_refusal,
+    may_state,
     split_sentences,
     without_mentions,
 )
+from monitor.scoring.word_model import MOST_CHARS
 
 CLAIM_FEATURES = (*ALIGNMENT_FEATURES, *RECORD_FEATURES)
 
@@ -53,6 +55,7 @@ _HEADING_WORDS, _HEADING_CHARS = (2, 3), 60
 _ENDS = re.compile(r"[.!?]\W*$")
 _ITEM = re.compile(r"\s*(?:[-*•–]|\d{1,3}[.)])\s+\W*")
 _NOT = "Do not "
+_SURELY_HELD = 0.9  # share of what sounds like chat from which on it is a claim
 _LETTERS_READ = 400
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH"})
 
@@ -117,15 +120,18 @@ def read(query: str | None, contexts: Sequence[str], output: str) -> Reading:
     denies_below = marked and not passages.has_records  # a record has "Parking: no"
     denied = _below_denials(stated, in_language) if denies_below else ()
     for text in found[:MOST_SENTENCES]:
-        states = text not in unstated and is_checkable(text, whole)
+        states = text not in unstated and may_state(text, whole)
         read_as = _NOT + text if text in denied else text
         claim = read_part(read_as) if states and len(passages) else None
+        held = 0.0 if claim is None else claim.covered
+        if states and held < _SURELY_HELD and is_chat(text):
+            states, claim = False, None
         sentences.append(ReadSentence(text, not states and is_refusal(text, whole), claim))
     kind = "record" if passages.has_records else "answer"
     if kind == "answer" and not task.strip():
         length = sum(len(each.claim.aligned.tokens) for each in sentences if each.claim)
         kind = "brief" if length < _BRIEF else "text"
-    request = kind_of(task.strip()[:MOST_REQUEST_CHARS], alone=not len(passages))
+    request = kind_of(task.strip()[:MOST_CHARS], alone=not len(passages))
     return Reading(task, request, passages, sentences, kind, len(found) - len(sentences), read_part)
 
 

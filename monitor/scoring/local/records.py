@@ -88,7 +88,9 @@ def compare(
         if not way <= stems:
             continue
         scopes = scopes or read_scopes(aligned)
-        scope = next((each for each in scopes if way <= each.stems), scopes[-1])
+        scope = next((each for each in scopes if way <= each.stems), None)
+        if scope is None:
+            continue  # only the title names it
         at = [place for place, word in enumerate(scope.tokens) if word.stem in way]
         elsewhere = all(len(aligned.passages.holders(each)) > 1 for each in way)
         named = not attribute.group or not attribute.group.isdisjoint(stems)
@@ -116,8 +118,6 @@ def compare(
 _MOST_CHARS = 5_000  # of a claim: a bound on time
 _BEFORE, _AFTER = 8, 5  # words in which a denial counts for an attribute, twice as many in a list
 _DENIALS = ("negations", "lacking")  # of what stands behind them
-_TURNS = frozenset({"but", "however"})
-_BREAKS = _TURNS | {"although", "though", "while"}
 _VERBS = denials(("verbs",))
 _LINKS = (_VERBS | {"as"}) - {"do", "does", "did"}
 _UNDOES = denials(("undoing",))
@@ -161,15 +161,14 @@ class Scope(NamedTuple):
             for n in range(place - 1, max(place - reach, 0) - 1, -1):
                 ends = said[n] == "and" or (not is_list and self.items[n] != self.items[n + 1])
                 joined = ends and not _VERBS.isdisjoint(said[n + 1 : place])
-                if said[n] in _TURNS or joined:
+                if joined:
                     break
                 if denies(self.tokens[n], _DENIALS):
                     return True
             for n in range(place + 1, min(place + 1 + 2 * _AFTER, len(said))):
                 joined = said[n] == "and" or self.items[n] != self.items[n - 1]
-                if said[n] in _BREAKS or (joined and not _VERBS.isdisjoint(said[:n])):
-                    break
-                if said[n : n + 2] == ["no", "other"]:
+                ends = joined and not _VERBS.isdisjoint(said[:n])
+                if ends or said[n : n + 2] == ["no", "other"]:
                     break
                 linked = said[n - 1] in _LINKS or said[n + 1 : n + 2] in _OFFERED
                 if linked and (said[n] in _UNDOES or denies(self.tokens[n])):
@@ -180,7 +179,7 @@ class Scope(NamedTuple):
 
 
 def read_scopes(aligned: Aligned) -> list[Scope]:
-    """Return the clauses of a claim, and then the whole of it."""
+    """Return the clauses of a claim, and then the whole of it; without a title of two subjects."""
     text, found = _TITLE.sub("", aligned.text[:_MOST_CHARS]), []
     for part in dict.fromkeys((*_CLAUSE.split(text), text)):
         items = [as_written(item, aligned.passages) for item in part.split(",")]

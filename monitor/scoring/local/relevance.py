@@ -25,6 +25,7 @@ from monitor.scoring.local.requests import (
     LABEL,
     TALK,
     TRANSFORM,
+    asks,
     asks_yes_or_no,
     begins_with_yes_or_no,
     lacks_figure,
@@ -50,10 +51,12 @@ _LONGEST_GREETING = 50  # characters
 _PLAIN_AT_LEAST = 3  # of so many words one is in lower case, in a text that is no list of names
 _FEW_COMMON = 2  # common words that do not show a language
 _CHOICE = re.compile(r"/|\b(?:or|oder|ou|o)\b", re.IGNORECASE)
-#: "2 × 9.80 = 19.60", "(28 + 14)", "240 / 12"
+#: "2 × 9.80 = 19.60", "(28 + 14)", "240 / 12", "6 kg × 4"
 _CALCULATION = re.compile(
-    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s?[×·+]\s?[^\w\n]{0,3}\d|\d\s[\u2212/]\s\d"
+    r"\d[^\w\n]{0,6}[×x*·+=–-][^\w\n]{0,6}\d[^\n]{0,40}?=|\d\s[\u2212/]\s\d"
+    r"|\d\s?(?:[·+]|(?:[^\W\d]{1,8}(?:/[^\W\d]{1,3})?\s)?[×÷])\s?[^\w\n]{0,3}\d"
 )
+_RESULT = re.compile(r"[×÷x*·+/–-][^\w\n=]{0,6}\d[^\n=]{0,20}=[^\n]{0,9}\d")
 _DIFFERENCE = pattern("more", r"\d\s?(?:[^\W\d]+\s|[%€$£]\s?){{0,2}}(?:{})\b")  # "2 GB more"
 _FIGURE, _MOST_FIGURES = re.compile(r"\d{1,12}(?:\.\d{1,6})?"), 60
 _NEARLY = 0.05  # by what scaled figures are rounded
@@ -112,7 +115,7 @@ def judge_yes_or_no(
 
 
 def _judge_transformed_text(reading: Reading) -> Settled:
-    """Judge a summary, or another form of the passages, by what it takes up of them."""
+    """Judge a summary, or another form of the passages, by how much of them it uses."""
     taken = most_taken(reading)
     if not reading.claims or _NOT_TAKEN <= taken < _TAKEN:
         return INSTRUCTION
@@ -120,7 +123,7 @@ def _judge_transformed_text(reading: Reading) -> Settled:
         return Settled(DOES_AT_LEAST, "It works on the text that was handed over.")
     if is_in_another_language(reading):
         return INSTRUCTION
-    return Settled(DOES_NOT_AT_MOST, "It takes up nothing of the text that was handed over.")
+    return Settled(DOES_NOT_AT_MOST, "It uses nothing of the text that was handed over.")
 
 
 def most_taken(reading: Reading) -> float:
@@ -185,10 +188,10 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     """
     Return whether the new figures of an answer may be calculated.
 
-    They are the differences that *query* asks for, or in the proportion that it asks for ("for
-    eight people"); or nothing is surely changed, and each results from a figure of *query* and one
-    of the query or the passages, the answer shows how, or calls them a difference, or *query* asks
-    for a sum.
+    They are the differences that *query* asks for, in other units, or in the proportion that it
+    asks for ("for eight people"); or nothing is surely changed, and each results from a figure of
+    *query* and one of the query or the passages, the answer shows how, or calls them a difference,
+    or *query* asks for a sum.
     """
     in_language, known = reading.passages.language, reading.passages.index.keys()
     changes = [change for claim in reading.claims for change in claim.changes]
@@ -205,6 +208,8 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     are_plain = len(figures) == len(new)
     if pattern("difference").search(query) and are_plain and differences.issuperset(figures):
         return True
+    if reading.request == TRANSFORM and pattern("converts").search(query):
+        return True
     results = {
         round(result, 2)
         for a in own
@@ -215,10 +220,12 @@ def may_be_calculated(query: str, output: str, reading: Reading) -> bool:
     may_be = (
         new <= differing
         or (are_plain and results.issuperset(figures))
-        or pattern("calculates").search(query)
+        or (len(told) + len(own) > 1 and pattern("calculates").search(query))
         or _CALCULATION.search(output)
     )
-    return bool(may_be) and not any(change.certain for change in changes)
+    shown = [_RESULT.search(claim.aligned.text) is not None for claim in reading.claims]
+    stated = [claim for claim, is_shown in zip(reading.claims, shown, strict=True) if not is_shown]
+    return bool(may_be) and not any(change.certain for c in stated for change in c.changes)
 
 
 def _is_scaled(query: str, changes: Sequence[WordChange], reading: Reading) -> bool:
@@ -261,16 +268,24 @@ def by_shared_words(
         return Settled(None, "nothing_asked")
     known = {word.stem for word in asked}
     adds = any(word.content and word.stem not in known for word in said)
-    if not (adds or asks_yes_or_no(query) or _CHOICE.search(query)):
+    confirms = not asks(query) and any(word.stem not in known for word in said)  # "I've done it"
+    if not (adds or confirms or asks_yes_or_no(query) or _CHOICE.search(query)):
         return Settled(0.0, "It adds nothing to the question.")
     values = relevance_features(query, output, reading.sentences, reading.passages)
     covered, refusal, near, _ = values
     score = probability(model.log_odds(values if meaning is None else [*values, meaning]))
     if refusal >= 1:
         return Settled(score, "It declines to answer.")
-    reason = f"It takes up {percent(covered, 0)} of what the question names"
-    if near > covered:
-        reason += f"; {percent(near, 0)} of its other words are in sentences about that"
+    mentions = f"It mentions {percent(covered, 0)} of what the question names"
+    beside = f"{percent(near, 0)} of what it adds is from sentences about what is asked"
+    if score < _EVEN:
+        reason = f"{mentions}, and {beside}"
+    elif max(covered, near) > 0:
+        reason = beside if near > covered else mentions
+    elif len(said) <= _BRIEF:
+        reason = "It is brief, and need not repeat the question"
+    else:
+        reason = "It shares no words with the question, which tells little"
     if meaning is not None:
         reason += f"; {percent(meaning, 0)} similar in meaning"
     if score >= _EVEN and len(reading.passages) and lacks_figure(query, said):

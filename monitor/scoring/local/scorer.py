@@ -43,6 +43,7 @@ from monitor.scoring.local.reading import (
     script,
 )
 from monitor.scoring.local.relevance import (
+    DOES_NOT_AT_MOST,
     MEANING,
     RELEVANCE_FEATURES,
     UNCLEAR,
@@ -60,9 +61,9 @@ from monitor.scoring.local.requests import (
     lacks_figure,
     leans,
     named,
-    shipped_weights,
+    request_model,
 )
-from monitor.scoring.sentences import split_statements
+from monitor.scoring.sentences import CHAT_FROM, chat_model, split_statements
 
 #: The most that is left of a probability where a copied claim changes a detail, and where the
 #: passages hold no word of any claim.
@@ -118,11 +119,11 @@ class LocalJudge:
             Logistic.by_kind(data[name], features)[""] for name in ("relevance", "relevance_alone")
         )
         self._follow = Logistic.by_kind(data["follow_up"], FOLLOW_UP_FEATURES)[""]
-        kinds = (LEAST, CERTAIN, shipped_weights()[1])
-        rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score, kinds)
+        kinds = (LEAST, CERTAIN, request_model()[1], CHAT_FROM)
+        rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score, kinds, chat_model()[1])
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
-        self.version = f"local-24-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
+        self.version = f"local-25-{hashlib.sha256(shaping.encode()).hexdigest()[:8]}"
         if similarity is not None:
             self.version += f"+{similarity.version}"
 
@@ -145,6 +146,8 @@ class LocalJudge:
         wrong = _wrong_refusal(reading, interaction) if declines and query else None
         if wrong is not None:
             claims, groundedness = (wrong,), wrong.support
+            relevance = min(relevance or 0.0, DOES_NOT_AT_MOST)
+            reason = f"{wrong.reason.capitalize()}."
         # at OWN_MOST and above, no answer fails unless a user sets a higher line
         fails = bool(claims) and groundedness is not None and groundedness < OWN_MOST
         readable = not (
@@ -311,5 +314,5 @@ def _wrong_refusal(reading: Reading, interaction: Interaction) -> Claim | None:
     text = next(each.text for each in reading.sentences if each.refuses)
     reason = "it declines to answer, but the passages speak of what is asked"
     # It is less surely wrong than a changed detail: whether passages hold an answer is a guess.
-    support = max(1.0 - held, CONTRADICTED_AT_MOST)
+    support = CONTRADICTED_AT_MOST + (1.0 - held) * (OWN_LEAST - CONTRADICTED_AT_MOST)
     return _claim(text, ClaimVerdict.WRONG_REFUSAL, support, reason, asked)

@@ -5,7 +5,7 @@ import pytest
 
 from monitor.metrics import evaluate
 from monitor.scoring.base import ClaimVerdict
-from monitor.scoring.local.reading import read
+from monitor.scoring.local.reading import CLAIM_FEATURES, read
 from monitor.scoring.local.scorer import CONTRADICTED_AT_MOST, LocalJudge
 from monitor.testing import make_interaction
 
@@ -530,6 +530,27 @@ def test_denial_of_what_a_passage_states_in_another_order_is_a_change(passage, c
 def test_amount_in_another_unit_is_no_change(passage, claim):
     [found] = read("", [passage], claim).claims
     assert found.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("claim", "rounds"),
+    [
+        ("The tour is 1,268 km long.", True),
+        ("The tour is 1,267.8 km long.", True),
+        ("The tour is 1,267 km long.", False),
+        ("The guide has 5 stars.", False),
+        ("The guide is for version 3.1.", False),
+    ],
+)
+def test_rounded_decimals_are_no_change(claim, rounds):
+    passages = [
+        "The tour is 1,267.83 km long.",
+        "The guide has 4.6 stars.",
+        "The guide is for version 3.12.",
+    ]
+    [found] = read("", passages, claim).claims
+    made_up = found.values[CLAIM_FEATURES.index("number_conflict")]
+    assert (found.changes == ()) is (made_up == 0) is rounds
 
 
 def test_denial_that_a_longer_sentence_states_as_well_is_no_change():

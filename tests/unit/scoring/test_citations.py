@@ -206,14 +206,14 @@ def test_citation_metrics_carry_the_back_ends_version():
 @pytest.mark.parametrize(
     ("output", "expected", "score"),
     [
-        ("One is so [1]. Two is so [2].", ["policy", "hours"], 1.0),
-        ("One is so [policy]. Two is so [hours].", ["1", "2"], 1.0),
-        ("One is so [2]. Two is so [1].", ["policy", "hours"], 0.0),
-        ("One is so. Two is so [2].", ["policy", "hours"], 0.5),
-        ("One is so. Two is so [2].", ["hours"], 1.0),
-        ("Sure! One is so. Two is so [2].", ["policy", "hours"], 0.5),
-        ("Sure! One is so [1]. Two is so [2].", ["policy", "hours"], 1.0),
-        ("One is so [1].", ["nowhere"], 0.0),
+        ("Tea is hot [1]. Ice is cold [2].", ["policy", "hours"], 1.0),
+        ("Tea is hot [policy]. Ice is cold [hours].", ["1", "2"], 1.0),
+        ("Tea is hot [2]. Ice is cold [1].", ["policy", "hours"], 0.0),
+        ("Tea is hot. Ice is cold [2].", ["policy", "hours"], 0.5),
+        ("Tea is hot. Ice is cold [2].", ["hours"], 1.0),
+        ("Sure! Tea is hot. Ice is cold [2].", ["policy", "hours"], 0.5),
+        ("Sure! Tea is hot [1]. Ice is cold [2].", ["policy", "hours"], 1.0),
+        ("Tea is hot [1].", ["nowhere"], 0.0),
     ],
 )
 def test_expected_citations_are_ids_or_places(output, expected, score):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.scoring.local import requests
-from monitor.scoring.local.requests import KINDS, REQUESTS, kind_of, request_features
+from monitor.scoring.local.requests import KINDS, REQUESTS, kind_of
+from monitor.scoring.sentences import CHAT, CHAT_MODEL
+from monitor.scoring.word_model import shipped_model, text_features, tokens_of
 
 
 @pytest.mark.parametrize(
@@ -40,36 +41,43 @@ def test_request_without_a_letter_is_a_question():
     assert kind_of("???") == kind_of("") == kind_of("2 + 2") == "question"
 
 
+def test_emoji_alone_are_small_talk():
+    assert kind_of("🎉🎉") == kind_of("❤️") == "talk"
+
+
 def test_chat_without_passages_is_judged_unless_it_is_surely_no_question():
-    assert kind_of("Which of them would you choose?") == "create"
-    assert kind_of("Which of them would you choose?", alone=True) == "question"
+    assert kind_of("Which one would you pick?") == "create"
+    assert kind_of("Which one would you pick?", alone=True) == "question"
 
 
-def test_every_feature_has_a_weight_for_each_kind():
-    text = resources.files("monitor.scoring.local").joinpath(REQUESTS).read_text("utf-8")
-    data = json.loads(text)
-    assert data["kinds"] == list(KINDS)
-    assert {len(weights) for weights in data["weights"].values()} == {len(KINDS)}
+@pytest.mark.parametrize(
+    ("package", "name", "kinds"),
+    [("monitor.scoring.local", REQUESTS, KINDS), ("monitor.scoring", CHAT_MODEL, (CHAT,))],
+)
+def test_every_feature_has_a_weight_for_each_kind(package, name, kinds):
+    data = json.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+    assert data["kinds"] == list(kinds)
+    assert {len(weights) for weights in data["weights"].values()} == {len(kinds)}
 
 
 def test_request_in_words_that_nobody_wrote_before_is_a_question():
     assert kind_of("Πόσο κοστίζει η αποστολή;") == kind_of("tirzepatide") == "question"
 
 
-def test_weights_of_other_kinds_are_refused(monkeypatch):
-    monkeypatch.setattr(requests, "KINDS", (*KINDS, "riddle"))
-    requests.shipped_weights.cache_clear()
+def test_weights_of_other_kinds_are_refused():
     with pytest.raises(ValueError, match="of other kinds"):
-        requests.shipped_weights()
-    monkeypatch.undo()
-    requests.shipped_weights.cache_clear()
+        shipped_model("monitor.scoring.local", REQUESTS, (*KINDS, "riddle"))
+
+
+def features_of(text):
+    return text_features(tokens_of(text))
 
 
 @given(st.text(max_size=300))
 def test_padding_does_not_change_what_a_request_is(text):
-    assert request_features(f"{' ' * 2000}{text} ") == request_features(text)
+    assert features_of(f"{' ' * 2000}{text} ") == features_of(text)
 
 
 @given(st.text(st.characters(codec="ascii"), max_size=300))
 def test_capitals_do_not_change_what_a_request_is(text):
-    assert request_features(text.upper()) == request_features(text)
+    assert features_of(text.upper()) == features_of(text)

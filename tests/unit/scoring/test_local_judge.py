@@ -4,6 +4,7 @@ import unicodedata
 
 import pytest
 
+from monitor.models.evaluation import OWN_LEAST
 from monitor.scoring.base import ClaimVerdict
 from monitor.scoring.local import passages
 from monitor.scoring.local.logistic import load_coefficients
@@ -113,8 +114,11 @@ def test_refusal_is_wrong_when_the_passages_have_the_answer(judge):
     [claim] = judgement.claims
     assert claim.verdict is ClaimVerdict.WRONG_REFUSAL
     assert "30 days" in claim.evidence
-    assert CONTRADICTED_AT_MOST <= judgement.groundedness < 0.5
-    assert judgement.relevance < 0.5
+    assert CONTRADICTED_AT_MOST <= judgement.groundedness < OWN_LEAST
+    assert judgement.relevance < OWN_LEAST
+    assert judgement.relevance_reason == (
+        "It declines to answer, but the passages speak of what is asked."
+    )
 
 
 def test_reason_of_a_relevant_answer_in_other_words_names_where_they_are_from(judge):
@@ -122,8 +126,7 @@ def test_reason_of_a_relevant_answer_in_other_words_names_where_they_are_from(ju
     judgement = look(judge, "A full disk.", passage, query="Why did the server stop?")
     assert judgement.relevance > 0.7
     assert judgement.relevance_reason == (
-        "It takes up 0 % of what the question names;"
-        " 100 % of its other words are in sentences about that."
+        "100 % of what it adds is from sentences about what is asked."
     )
 
 
@@ -198,8 +201,9 @@ def test_text_is_read_when_it_is_chinese(judge):
     ids=["Arabic", "Hindi", "Thai", "Japanese"],
 )
 def test_score_is_fair_when_text_is_of_another_language(judge, context, right, wrong):
-    assert look(judge, right, context, query="?").groundedness >= 0.7
-    assert look(judge, wrong, context, query="?").groundedness < 0.7
+    found = [look(judge, output, context, query="?").groundedness for output in (right, wrong)]
+    assert found[0] >= 0.7
+    assert found[1] < min(0.75, found[0] - 0.2)
 
 
 def test_text_is_unreadable_when_its_script_is_not_split_into_words(judge):

@@ -110,6 +110,11 @@ def test_claim_is_unknown_when_the_record_lacks_the_attribute():
     assert (values["attributes_unknown"], changes) == (1, ())
 
 
+def test_title_of_a_list_states_nothing_of_what_it_names():
+    values, changes = compared("Parking and outdoor seating: guests may park on the street.")
+    assert (changes, values["attributes_conflict"]) == ((), 0)
+
+
 def test_street_name_is_not_read_as_an_attribute():
     assert not any(compared("Rosa is at 5 Mill Street.")[0][n] for n in RECORD_FEATURES[:3])
 

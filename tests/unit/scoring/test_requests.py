@@ -107,7 +107,9 @@ FERRY = ["A ticket for the ferry costs 9.80 euros, for children 4.90 euros.",
     [
         ("We are 2 adults. What does the ferry cost?", "2 × 9.80 = 18.60 euros for both of you."),
         ("Draft a reply: Ms Lee asks for the price of the ferry.",
-         "Dear Ms Lee, many thanks. A ticket costs 9.80 euros. We look forward to meeting you."),
+         "Dear Ms Lee, many thanks. A ticket costs 9.80 euros. Our crew still sings of you."),
+        ("Convert the length of the crossing to hours", "The crossing takes 0.92 hours."),
+        ("Reken uit wat 5 kaartjes kosten.", "5 × € 9,80 = € 49,00."),
         ("Explain the ferry like I'm 6",
          "A big boat swims over to an island, and your puppy may come along for nothing."),
     ],
@@ -125,12 +127,46 @@ def test_groundedness_is_skipped_when_an_answer_computes_or_writes_something_new
         ("How much is the ferry for two in total?",
          "The ferry costs 19.60 euros, as each of you pays 9.80 euros."),
         ("How many minutes is the crossing there and back?", "2 × 55 = 110 minutes."),
+        ("How many trips are that with 440 minutes?", "440 minutes ÷ 55 = 8 trips."),
     ],
 )  # fmt: skip
 def test_answer_that_may_be_calculated_from_two_figures_gets_no_score(query, output):
     [found] = evaluate([{"query": query, "contexts": FERRY, "output": output}])
     assert not [e for e in found[:2] if e.score is not None and e.score < 0.5], found
     assert found[1].reason == "calculated"
+
+
+@pytest.mark.parametrize(("output", "right"), [("12", True), ("13", False)])
+def test_figure_that_a_question_asks_for_is_not_calculated_from_a_single_one(output, right):
+    seats = {"query": "How many seats are left?", "contexts": ["There are 12 seats left."]}
+    [[found]] = evaluate([seats | {"output": output}], ["groundedness"])
+    assert (found.score >= 0.7) is right
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Close the garage door", "I've closed the garage door."),
+        ("Book table 9", "Table 9 has been booked."),
+        ("Lösche die Erinnerung", "Ich habe die Erinnerung gelöscht."),
+    ],
+)
+def test_confirmation_that_something_was_done_is_relevant(query, output):
+    [[found]] = evaluate([{"query": query, "output": output}], ["relevance"])
+    assert found.score is None or found.score >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Who owns the ferry?", "The ferry."),
+        ("Close the garage door", "The garage door."),
+        ("ferry price", "Ferry price."),
+    ],
+)
+def test_answer_that_only_repeats_its_request_is_not_relevant(query, output):
+    [[found]] = evaluate([{"query": query, "output": output}], ["relevance"])
+    assert found.score == 0
 
 
 @pytest.mark.parametrize(
@@ -144,6 +180,8 @@ def test_answer_that_may_be_calculated_from_two_figures_gets_no_score(query, out
         ("Can my daughter take the ferry alone?", "She needs a guardian until she is 14."),
         ("Draft a reply about the price of the ferry.",
          "Dear customer, a ticket for the ferry costs 23 euros. Best wishes"),
+        ("What does the ferry cost?", "A ticket for the ferry costs 17 euros · 55 minutes."),
+        ("Did the island convert to euros?", "The crossing to the island takes 75 minutes."),
     ],
 )  # fmt: skip
 def test_made_up_figure_fails_when_nothing_is_computed(query, output):

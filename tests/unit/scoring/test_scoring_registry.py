@@ -14,7 +14,7 @@ from monitor.testing import make_interaction
 def test_local_judge_is_the_default():
     scorer = make_scorer(Settings())
     assert scorer.concurrency == 1
-    assert scorer.version.startswith("local-24-")
+    assert scorer.version.startswith("local-25-")
     assert [e.score > 0.7 for e in scorer.score(make_interaction())] == [True, True]
 
 

@@ -195,6 +195,28 @@ def test_fact_that_begins_as_such_phrases_do_is_checked(fact):
 
 
 @pytest.mark.parametrize(
+    "answer",
+    ["Every week.", "Your landlord.", "Take the bus.", "We can give you a discount.",
+     "I'll refund you.", "I am a doctor.", "There's a bus.", "Check your spam folder.",
+     "Ogni giorno.", "Je vous rembourse.", "Ich habe das Konto gelöscht.",
+     "Certo, i cani sono ammessi."],
+)  # fmt: skip
+def test_short_answer_states_something(answer):
+    assert is_checkable(answer)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["What a long road that was!", "Oh no, not the good teapot!", "Wie schön für euch alle!",
+     "Quelle belle nouvelle pour toute la famille !", "¡Qué alegría para todos!",
+     "Che bella sorpresa!", "Wat een feest!", "Gratulacje dla całej rodziny!",
+     "Çok sevindim, tebrikler!"],
+)  # fmt: skip
+def test_reply_to_small_talk_states_nothing(reply):
+    assert not is_checkable(reply)
+
+
+@pytest.mark.parametrize(
     "answer", ["UNANSWERABLE", "Unknown.", "Not specified.", "No answer found.", "N/A"]
 )
 def test_short_refusal_has_no_statement(answer):

@@ -58,6 +58,7 @@ def test_word_without_a_suffix_is_its_own_stem(word):
         ("007", "7"),
         ("twelfth", "12"),
         ("twice", "2"),
+        ("about .25 inches", "about 0.25 inches"),
     ],
 )
 def test_numbers_are_equal_when_only_their_writing_differs(one, other):
