@@ -19,8 +19,9 @@ TALK, TRANSFORM, CREATE, LABEL = "talk", "transform", "create", "label"
 #: What is no question; a model has a weight for each.
 KINDS = (TALK, TRANSFORM, CREATE, LABEL)
 REQUESTS = "requests.v1.json"
-#: How much likelier than a question all other kinds must be together; and without passages.
-LEAST, CERTAIN = 0.35, 4.5
+#: How much likelier than a question all other kinds must be together; small talk that reads like
+#: a question within a conversation; and without passages.
+LEAST, LIKELY, CERTAIN = 0.35, 2.0, 4.5
 _LEAST_KNOWN = 0.3  # share of words that a message had
 _LONGEST_TASK, _SHORTEST_TEXT = 200, 40  # characters
 _REPLIES = re.compile(r"(?i)\b(?:repl[iy]|answer|respon|antwort|beantwort|répon|respuest)")
@@ -95,8 +96,14 @@ def asks(query: str) -> bool:
     return begins or asks_yes_or_no(query) or "?" in tokens_of(query)
 
 
+def may_ask(query: str) -> bool:
+    """Return whether what sounds like small talk may ask: "Even on Fridays?", not "Are you ok?"."""
+    reads_so = asks(query) or leans(query)
+    return reads_so and sum(request_model()[0].odds(tokens_of(query))) < LIKELY
+
+
 def asks_again(query: str) -> bool:
-    """Return whether *query* begins by asking for what was said before: "Again, please"."""
+    """Return whether *query* begins by asking for what was said before: "Are you sure?"."""
     plain = pattern("polite", r"^[\s¿]*(?:(?:{})[,\s]+)+").sub("", query[:MOST_CHARS])
     return pattern("again", r"\b(?:{})").search(plain) is not None
 

@@ -57,9 +57,12 @@ from monitor.scoring.local.relevance import (
 from monitor.scoring.local.requests import (
     CERTAIN,
     LEAST,
+    LIKELY,
+    TALK,
     asks_why,
     lacks_figure,
     leans,
+    may_ask,
     named,
     request_model,
 )
@@ -119,7 +122,7 @@ class LocalJudge:
             Logistic.by_kind(data[name], features)[""] for name in ("relevance", "relevance_alone")
         )
         self._follow = Logistic.by_kind(data["follow_up"], FOLLOW_UP_FEATURES)[""]
-        kinds = (LEAST, CERTAIN, request_model()[1], CHAT_FROM)
+        kinds = (LEAST, LIKELY, CERTAIN, request_model()[1], CHAT_FROM)
         rules = (CONTRADICTED_AT_MOST, UNKNOWN_AT_MOST, pass_score, kinds, chat_model()[1])
         stemmers = metadata.version("PyStemmer")
         shaping = json.dumps([data, language(), rules, stemmers], sort_keys=True)
@@ -139,6 +142,8 @@ class LocalJudge:
         reading = read(interaction.query, contexts, output)
         left = reading.passages.left_out
         query = reading.query
+        if interaction.history and reading.request == TALK and may_ask(query):
+            reading = reading._replace(request="question")
         relevance, reason, counted = self._relevance(interaction, reading)
         claims, groundedness = self._groundedness(reading)
         refuses = len(reading.passages) > 0 and any(each.refuses for each in reading.sentences)

@@ -9,6 +9,7 @@ import pytest
 from monitor.metrics import evaluate
 from monitor.models import EvaluationStatus, Interaction
 from monitor.models.evaluation import PassRule
+from monitor.scoring.local.requests import kind_of
 
 FILE = Path(__file__).parents[2] / "golden/conversations.jsonl"
 FOLLOW_UPS = FILE.with_name("follow_ups.jsonl")
@@ -173,6 +174,16 @@ def test_answer_about_what_the_answer_before_named_does_not_pass_from_another_pa
     said = ["How do I get to the castle?", "Take ferry 2 from the Pier to the Old Town."]
     found = verdict("How often does it run late at night?", output, said, FERRIES)
     assert (found != "pass") is wrong
+
+
+@pytest.mark.parametrize(
+    ("output", "wrong"),
+    [("Yes, it includes 100 GB.", False), ("Basic costs 5 euros a month.", True)],
+)
+def test_friendly_follow_up_question_is_judged_like_any_other(output, wrong):
+    said = ["How much is Pro?", "Pro costs 12 euros a month."]
+    assert kind_of("Sounds nice, data too?") == "talk"
+    assert (verdict("Sounds nice, data too?", output, said) == "fail") is wrong
 
 
 def test_order_of_the_passages_does_not_change_what_a_conversation_is_about():
